@@ -1,0 +1,55 @@
+"""Values without behaviour: names, offsets, records and the error tree. Imports nothing of tidelog."""
+
+from tidelog.model.errors import (
+    CheckpointError,
+    ClosedError,
+    ConfigError,
+    CorruptRecordError,
+    DirectoryError,
+    ForkError,
+    IndexCorruptError,
+    InvalidRecordError,
+    LockedError,
+    OffsetOutOfRangeError,
+    ReadOnlyError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+    SnapshotCorruptError,
+    StorageError,
+    TidelogError,
+    UnknownTopicOrPartitionError,
+    UnsupportedCompressionError,
+    UnsupportedFormatError,
+)
+from tidelog.model.offsets import LogOffsetMetadata, LogOffsetSnapshot
+from tidelog.model.record import Header, Isolation, Record, TimestampType
+from tidelog.model.topic_partition import TopicPartition
+
+__all__ = [
+    "CheckpointError",
+    "ClosedError",
+    "ConfigError",
+    "CorruptRecordError",
+    "DirectoryError",
+    "ForkError",
+    "Header",
+    "IndexCorruptError",
+    "InvalidRecordError",
+    "Isolation",
+    "LockedError",
+    "LogOffsetMetadata",
+    "LogOffsetSnapshot",
+    "OffsetOutOfRangeError",
+    "ReadOnlyError",
+    "Record",
+    "RecordBatchTooLargeError",
+    "RecordTooLargeError",
+    "SnapshotCorruptError",
+    "StorageError",
+    "TidelogError",
+    "TimestampType",
+    "TopicPartition",
+    "UnknownTopicOrPartitionError",
+    "UnsupportedCompressionError",
+    "UnsupportedFormatError",
+]

@@ -1,0 +1,148 @@
+"""The error tree: one root, every error with file, position, offset and Kafka's error code.
+
+``str(error)`` is a sentence for a person: what is wrong, then where. ``code`` is the number in
+Kafka's protocol (class ``Errors``), so a server can answer with it unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+
+class TidelogError(Exception):
+    """Root of every error tidelog raises on purpose.
+
+    ``path`` is the file, ``position`` the byte in it, ``offset`` the log offset: each None where it has no meaning.
+    """
+
+    code: ClassVar[int] = -1
+    """Kafka's protocol error code; -1 is UNKNOWN_SERVER_ERROR."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = None if path is None else os.fspath(path)
+        self.position = position
+        self.offset = offset
+
+    def __str__(self) -> str:
+        where = [
+            text
+            for text, value in (
+                (f"file {self.path}", self.path),
+                (f"position {self.position}", self.position),
+                (f"offset {self.offset}", self.offset),
+            )
+            if value is not None
+        ]
+        return f"{self.message} ({', '.join(where)})" if where else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle whole: Spark carries errors from its workers to the driver."""
+        return (type(self)._restore, (type(self), self.message, self.path, self.position, self.offset))
+
+    @staticmethod
+    def _restore(
+        cls: type[TidelogError], message: str, path: str | None, position: int | None, offset: int | None
+    ) -> TidelogError:
+        return cls(message, path=path, position=position, offset=offset)
+
+
+class CorruptRecordError(TidelogError):
+    """Bytes of a batch or record contradict themselves: CRC, length, count, varint, codec (CORRUPT_MESSAGE)."""
+
+    code = 2
+
+
+class InvalidRecordError(TidelogError):
+    """A well-formed record that this log may not take (INVALID_RECORD)."""
+
+    code = 87
+
+
+class RecordTooLargeError(TidelogError):
+    """A batch is larger than ``max.message.bytes`` (MESSAGE_TOO_LARGE)."""
+
+    code = 10
+
+
+class RecordBatchTooLargeError(TidelogError):
+    """A whole append is larger than a segment (RECORD_LIST_TOO_LARGE)."""
+
+    code = 18
+
+
+class OffsetOutOfRangeError(TidelogError):
+    """A read below the log start or above the end (OFFSET_OUT_OF_RANGE)."""
+
+    code = 1
+
+
+class UnsupportedFormatError(TidelogError):
+    """A magic or file version this release cannot read (UNSUPPORTED_FOR_MESSAGE_FORMAT)."""
+
+    code = 43
+
+
+class UnsupportedCompressionError(TidelogError):
+    """A codec number that Kafka does not define (UNSUPPORTED_COMPRESSION_TYPE)."""
+
+    code = 76
+
+
+class UnknownTopicOrPartitionError(TidelogError):
+    """No directory holds that partition (UNKNOWN_TOPIC_OR_PARTITION)."""
+
+    code = 3
+
+
+class StorageError(TidelogError):
+    """The disk, or a file on it, cannot be used (KAFKA_STORAGE_ERROR)."""
+
+    code = 56
+
+
+class IndexCorruptError(StorageError):
+    """An index file contradicts itself or its log; it can be rebuilt from the log."""
+
+
+class SnapshotCorruptError(StorageError):
+    """A producer snapshot cannot be read; it can be rebuilt from the log."""
+
+
+class CheckpointError(StorageError):
+    """A checkpoint file cannot be read."""
+
+
+class DirectoryError(StorageError):
+    """A path is not a log directory, or cannot be listed."""
+
+
+class LockedError(StorageError):
+    """Another process (a broker, or tidelog) holds the directory's ``.lock``."""
+
+
+class ReadOnlyError(TidelogError):
+    """A writing call on something opened for reading."""
+
+
+class ClosedError(TidelogError):
+    """A call on a closed log."""
+
+
+class ForkError(TidelogError):
+    """A log opened for writing in one process was used in its forked child."""
+
+
+class ConfigError(TidelogError):
+    """A configuration value is not allowed (INVALID_CONFIG)."""
+
+    code = 40

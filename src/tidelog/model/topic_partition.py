@@ -1,0 +1,34 @@
+"""The name of a partition and of its directory. Source of the rules: Kafka's ``TopicPartition`` and ``Topic``."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Self
+
+from tidelog.model.errors import DirectoryError
+
+_LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    @classmethod
+    def from_directory_name(cls, name: str) -> Self:
+        """Parse ``topic-partition``; DirectoryError where the name is not of that form."""
+        topic, dash, number = name.rpartition("-")
+        if not dash or not number.isascii() or not number.isdigit() or not is_legal_topic(topic):
+            raise DirectoryError(f"'{name}' is not a partition directory: its name should be TOPIC-PARTITION")
+        return cls(topic, int(number))
+
+    @property
+    def directory_name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    def __str__(self) -> str:
+        return self.directory_name
+
+
+def is_legal_topic(topic: str) -> bool:
+    return topic not in (".", "..") and _LEGAL_TOPIC.fullmatch(topic) is not None
