@@ -122,6 +122,10 @@ class CheckpointError(StorageError):
     """A checkpoint file cannot be read."""
 
 
+class FileMissingError(StorageError):
+    """A file is not there: never written, or a live broker deleted or renamed it in the meantime."""
+
+
 class DirectoryError(StorageError):
     """A path is not a log directory, or cannot be listed."""
 

@@ -1,0 +1,1 @@
+"""The engine: one room a concern, from the operating system (``fs``) up to many partitions (``manager``)."""

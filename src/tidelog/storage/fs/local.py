@@ -1,0 +1,193 @@
+"""The file system of this machine: thin calls of ``os``, errors translated, nothing cached.
+
+A crash leaves what the kernel had written back; only ``sync`` and ``sync_dir`` promise more.
+Called by: every room of the engine, through the FileSystem protocol. Thread rule: as the protocol says.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat as stat_bits
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tidelog.model import ClosedError, LockedError, StorageError
+from tidelog.storage.fs import record_lock
+from tidelog.storage.fs.interface import FileStat
+from tidelog.storage.fs.os_errors import translated
+from tidelog.storage.fs.record_lock import RecordLock
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_FILE_MODE = 0o644
+
+
+class LocalFile:
+    """A descriptor and its path."""
+
+    __slots__ = ("_fd", "_path")
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def size(self) -> int:
+        with translated("stat", self._path):
+            return os.fstat(self.fileno()).st_size
+
+    def pread(self, length: int, position: int) -> bytes:
+        with translated("read", self._path):
+            data = os.pread(self.fileno(), length, position)
+            if len(data) == length or not data:
+                return data
+            # A short read is the end of the file, a signal, or the kernel's limit of 2 GiB a call.
+            parts = [data]
+            done = len(data)
+            while done < length:
+                data = os.pread(self.fileno(), length - done, position + done)
+                if not data:
+                    break
+                parts.append(data)
+                done += len(data)
+            return b"".join(parts) if len(parts) > 1 else parts[0]
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        with translated("read", self._path), memoryview(buffer).cast("B") as view:
+            done = 0
+            while done < len(view):
+                count = os.preadv(self.fileno(), [view[done:]], position + done)
+                if count == 0:
+                    break
+                done += count
+            return done
+
+    def pwrite(self, data: Buffer, position: int) -> int:
+        with translated("write", self._path), memoryview(data).cast("B") as view:
+            done = 0
+            while done < len(view):
+                done += os.pwrite(self.fileno(), view[done:], position + done)
+            return done
+
+    def truncate(self, size: int) -> None:
+        with translated(f"truncate to {size} bytes", self._path):
+            os.ftruncate(self.fileno(), size)
+
+    def allocate(self, size: int) -> None:
+        if self.size < size:
+            with translated(f"allocate {size} bytes", self._path):
+                os.ftruncate(self.fileno(), size)
+
+    def sync(self) -> None:
+        with translated("sync", self._path):
+            os.fsync(self.fileno())
+
+    def map(self, size: int) -> mmap.mmap:
+        if size <= 0:
+            raise ValueError(f"a mapping of {size} bytes: the operating system refuses empty ones")
+        if size > self.size:
+            raise StorageError(f"cannot map {size} bytes of a file of {self.size}", path=self._path)
+        with translated("map", self._path):
+            return mmap.mmap(self.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+
+    def fileno(self) -> int:
+        if self._fd < 0:
+            raise ClosedError("the file is closed", path=self._path)
+        return self._fd
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with translated("close", self._path):
+                os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class LocalFileSystem:
+    """Stateless; ``LOCAL`` is the one instance needed."""
+
+    __slots__ = ()
+
+    def open(self, path: Path, *, write: bool = False, create: bool = False) -> LocalFile:
+        if record_lock.is_held(path):
+            raise LockedError("it is this process's lock; opening and closing it again would drop the lock", path=path)
+        # O_NONBLOCK: opening a FIFO that strayed into the directory must fail below, not wait for a writer.
+        flags = os.O_NONBLOCK | (os.O_RDWR if write or create else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        with translated("open", path):
+            fd = os.open(path, flags, _FILE_MODE)
+            mode = os.fstat(fd).st_mode
+        if not stat_bits.S_ISREG(mode):
+            os.close(fd)
+            kind = "a directory" if stat_bits.S_ISDIR(mode) else "not a regular file"
+            raise StorageError(f"cannot open: it is {kind}, a file was expected", path=path)
+        return LocalFile(path, fd)
+
+    def list_names(self, directory: Path) -> list[str]:
+        with translated("list the directory", directory):
+            return sorted(os.listdir(directory))
+
+    def stat(self, path: Path) -> FileStat:
+        with translated("stat", path):
+            status = os.stat(path)
+        return FileStat(
+            size=status.st_size, mtime_ms=status.st_mtime_ns // 1_000_000, is_dir=stat_bits.S_ISDIR(status.st_mode)
+        )
+
+    def exists(self, path: Path) -> bool:
+        return os.path.exists(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        with translated(f"rename to {target.name}", source):
+            os.replace(source, target)
+
+    def remove(self, path: Path, *, missing_ok: bool = False) -> None:
+        with translated("remove", path):
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                if not missing_ok:
+                    raise
+
+    def make_dir(self, path: Path) -> None:
+        with translated("make the directory", path):
+            os.makedirs(path, exist_ok=True)
+
+    def remove_dir(self, path: Path) -> None:
+        with translated("remove the directory", path):
+            os.rmdir(path)
+
+    def sync_dir(self, path: Path) -> None:
+        with translated("sync the directory", path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def lock(self, path: Path) -> RecordLock:
+        return record_lock.acquire(path)
+
+    def lock_holder(self, path: Path) -> int | None:
+        return record_lock.holder(path)
+
+
+LOCAL = LocalFileSystem()

@@ -1,0 +1,51 @@
+"""From an ``OSError`` to one clear sentence with the path. Pure; called by the local file system around every call."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidelog.model import DirectoryError, FileMissingError, StorageError
+
+_REASONS = {
+    errno.EACCES: "permission denied",
+    errno.EPERM: "operation not permitted",
+    errno.EROFS: "the file system is mounted read-only",
+    errno.ENOSPC: "no space left on the disk",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EIO: "the disk reports an input/output error",
+    errno.EISDIR: "it is a directory, a file was expected",
+    errno.ENOTDIR: "it, or a part of its path, is not a directory",
+    errno.ENOENT: "no such file or directory",
+    errno.EEXIST: "it exists already",
+    errno.ENOTEMPTY: "the directory is not empty",
+    errno.EMFILE: "this process has too many open files (ulimit -n)",
+    errno.ENFILE: "the machine has too many open files",
+    errno.EFBIG: "the file would grow past what the file system allows",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ELOOP: "too many symbolic links",
+    errno.EXDEV: "source and target are on different file systems",
+    errno.ENOMEM: "not enough memory",
+}
+
+
+def storage_error(error: OSError, action: str, path: Path) -> StorageError:
+    """The error to raise when ``action`` (a verb phrase, such as "open") failed on ``path``."""
+    reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+    message = f"cannot {action}: {reason}"
+    if error.errno == errno.ENOENT:
+        return FileMissingError(message, path=path)
+    if error.errno in (errno.ENOTDIR, errno.ENOTEMPTY):
+        return DirectoryError(message, path=path)
+    return StorageError(message, path=path)
+
+
+@contextmanager
+def translated(action: str, path: Path) -> Iterator[None]:
+    """Run a block of system calls; any OSError leaves it as a StorageError about ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, action, path) from error

@@ -1,0 +1,117 @@
+"""POSIX record locks (``fcntl`` F_SETLK over the whole file), the kind Java's FileLock takes on Linux.
+
+So a live Kafka broker and tidelog exclude each other on a log directory's ``.lock``. Two traps of this kind of lock,
+and what is done about them:
+
+- It belongs to the process: a second request in the same process succeeds. A registry of the files this process has
+  locked, by device and inode, refuses it.
+- Closing *any* descriptor of the file in the process drops it. ``is_held`` lets the file system refuse to open such a
+  file again, and the registry is asked before this module opens anything.
+
+A forked child inherits the descriptors but not the locks: its registry is emptied. A crash of the process drops the
+lock; the file stays. Thread rule: the registry has its own lock; every call may come from any thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import threading
+from pathlib import Path
+
+from tidelog.model import LockedError
+from tidelog.storage.fs.os_errors import translated
+
+_FLOCK = struct.Struct("@hhqqi4x")
+"""Linux's ``struct flock`` on 64-bit machines: type, whence, start, length (0: to the end), pid."""
+
+_registry_lock = threading.Lock()
+_held: dict[tuple[int, int], RecordLock] = {}
+
+
+class RecordLock:
+    """A held lock; ``release`` gives it back (idempotent)."""
+
+    __slots__ = ("_fd", "_identity", "_path")
+
+    def __init__(self, path: Path, fd: int, identity: tuple[int, int]) -> None:
+        self._path = path
+        self._fd = fd
+        self._identity = identity
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def release(self) -> None:
+        with _registry_lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+                if _held.get(self._identity) is self:
+                    del _held[self._identity]
+
+
+def acquire(path: Path) -> RecordLock:
+    """Lock ``path``, creating the file if need be; LockedError if this or another process holds it."""
+    with _registry_lock, translated("lock", path):
+        if is_held(path):
+            raise LockedError("this process has already locked it", path=path)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(fd)
+        except (BlockingIOError, PermissionError):
+            # POSIX lets F_SETLK fail with EAGAIN or EACCES.
+            holder = _holder(fd)
+            os.close(fd)
+            by = "another process" if holder is None else f"process {holder}"
+            raise LockedError(f"{by} has locked it (a broker, or tidelog, is running on it)", path=path) from None
+        except BaseException:
+            os.close(fd)
+            raise
+        lock = RecordLock(path, fd, (status.st_dev, status.st_ino))
+        _held[lock._identity] = lock
+        return lock
+
+
+def is_held(path: Path) -> bool:
+    """Whether this process holds the lock on that file."""
+    if not _held:
+        return False
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) in _held
+
+
+def holder(path: Path) -> int | None:
+    """Process id of the holder, None without one or without the file."""
+    with _registry_lock, translated("look for the lock's holder", path):
+        if is_held(path):
+            return os.getpid()
+        try:
+            fd = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            return _holder(fd)
+        finally:
+            os.close(fd)
+
+
+def _holder(fd: int) -> int | None:
+    question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, question))
+    return None if kind == fcntl.F_UNLCK else int(pid)
+
+
+def _forget_in_child() -> None:
+    global _registry_lock
+    _registry_lock = threading.Lock()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
