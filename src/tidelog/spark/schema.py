@@ -1,0 +1,139 @@
+"""The tables of ``format("tidelog")``: column names and types, for Spark and for Arrow.
+
+``records`` has the columns of Spark's Kafka source, in its order, all nullable. A reader must hand Spark batches whose
+Arrow schema is exactly the declared one, so each table is written once, as Arrow, and Spark's form is derived from it.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from tidelog.spark.options import ReadOptions
+
+
+class Mode(enum.StrEnum):
+    """Which table over the storage a read gives."""
+
+    RECORDS = "records"
+    BATCHES = "batches"
+    SEGMENTS = "segments"
+
+
+HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
+
+_KAFKA_SOURCE = (
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+    pa.field("timestampType", pa.int32()),
+)
+_HEADERS = (pa.field("headers", HEADERS),)
+_BATCH_METADATA = (
+    pa.field("batchBaseOffset", pa.int64()),
+    pa.field("leaderEpoch", pa.int32()),
+    pa.field("producerId", pa.int64()),
+    pa.field("producerEpoch", pa.int32()),
+    pa.field("baseSequence", pa.int32()),
+    pa.field("isTransactional", pa.bool_()),
+    pa.field("isControl", pa.bool_()),
+    pa.field("compression", pa.string()),
+)
+_CORRUPT = (pa.field("corrupt", pa.string()),)
+
+RECORD_COLUMNS = tuple(field.name for field in (*_KAFKA_SOURCE, *_HEADERS, *_BATCH_METADATA, *_CORRUPT))
+
+BATCHES = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("segmentBaseOffset", pa.int64()),
+        pa.field("position", pa.int64()),
+        pa.field("sizeBytes", pa.int32()),
+        pa.field("baseOffset", pa.int64()),
+        pa.field("lastOffset", pa.int64()),
+        pa.field("recordCount", pa.int32()),
+        pa.field("magic", pa.int32()),
+        pa.field("baseTimestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("maxTimestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+        pa.field("compression", pa.string()),
+        pa.field("leaderEpoch", pa.int32()),
+        pa.field("producerId", pa.int64()),
+        pa.field("producerEpoch", pa.int32()),
+        pa.field("baseSequence", pa.int32()),
+        pa.field("isTransactional", pa.bool_()),
+        pa.field("isControl", pa.bool_()),
+        pa.field("crcOk", pa.bool_()),
+        pa.field("logDir", pa.string()),
+    ]
+)
+
+SEGMENTS = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("baseOffset", pa.int64()),
+        pa.field("sizeBytes", pa.int64()),
+        pa.field("indexBytes", pa.int64()),
+        pa.field("timeIndexBytes", pa.int64()),
+        pa.field("txnIndexBytes", pa.int64()),
+        pa.field("modified", pa.timestamp("us", tz="UTC")),
+        pa.field("logStartOffset", pa.int64()),
+        pa.field("isActive", pa.bool_()),
+        pa.field("logDir", pa.string()),
+    ]
+)
+
+
+def arrow_schema(options: ReadOptions) -> pa.Schema:
+    """The Arrow schema a read with these options gives."""
+    match options.mode:
+        case Mode.BATCHES:
+            return BATCHES
+        case Mode.SEGMENTS:
+            return SEGMENTS
+        case Mode.RECORDS:
+            return _records_schema(options)
+
+
+def _records_schema(options: ReadOptions) -> pa.Schema:
+    fields = list(_KAFKA_SOURCE)
+    if options.include_headers:
+        fields += _HEADERS
+    if options.include_batch_metadata:
+        fields += _BATCH_METADATA
+    if options.on_corrupt == "report":
+        fields += _CORRUPT
+    if options.columns is None:
+        return pa.schema(fields)
+    every = {field.name: field for field in (*_KAFKA_SOURCE, *_HEADERS, *_BATCH_METADATA, *_CORRUPT)}
+    return pa.schema([every[name] for name in options.columns])
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The same table as Spark declares it."""
+    from pyspark.sql import types as spark
+
+    simple = {
+        pa.binary(): spark.BinaryType(),
+        pa.string(): spark.StringType(),
+        pa.int32(): spark.IntegerType(),
+        pa.int64(): spark.LongType(),
+        pa.bool_(): spark.BooleanType(),
+        pa.timestamp("us", tz="UTC"): spark.TimestampType(),
+        HEADERS: spark.ArrayType(
+            spark.StructType(
+                [spark.StructField("key", spark.StringType()), spark.StructField("value", spark.BinaryType())]
+            )
+        ),
+    }
+    return spark.StructType([spark.StructField(field.name, simple[field.type], nullable=True) for field in schema])

@@ -1,0 +1,43 @@
+"""A Spark session whose Python workers run this interpreter, so that they have tidelog.
+
+Workers otherwise start ``python3`` from PATH, which is seldom the environment the driver runs in.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def session(
+    app_name: str = "tidelog", *, master: str | None = None, config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Get or create a session that reads ``format("tidelog")``.
+
+    ``master`` defaults to Spark's own choice (``spark.master``, or all local cores); ``config`` entries win over
+    what is set here: the workers' interpreter, UTC, and filter pushdown for Python data sources (PySpark 4.1 and up).
+    """
+    from pyspark.sql import SparkSession
+
+    # The environment variable wins over spark.pyspark.python in the planning workers, so it has to agree.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {
+        "spark.pyspark.python": os.environ["PYSPARK_PYTHON"],
+        "spark.sql.session.timeZone": "UTC",
+        PUSHDOWN: "true",
+        **(config or {}),
+    }
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
