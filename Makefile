@@ -1,0 +1,85 @@
+# Every command makes what it needs; a stamp file stands for each finished step, so a second run is quick.
+# `make help` lists the commands.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SPARK40 := .venv-spark40
+PYTHON ?= $(shell scripts/prerequisites.sh --python)
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd src/tidelog/kernel/*.c src/tidelog/kernel/*.h)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help prerequisites venv kernels spark40 test lint bench demo soak lock clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+
+
+prerequisites: ## check what the machine must bring (as root on Debian: install it)
+	@scripts/prerequisites.sh
+
+venv: $(VENV)/.kernels ## make .venv: locked packages, the project editable, kernels built in place
+
+kernels: $(VENV)/.kernels ## compile the kernels again where their sources changed
+
+$(VENV)/.packages: requirements/build.txt requirements/dev.txt | prerequisites
+	@echo "Setting up $(VENV) from requirements/dev.txt"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python $(PIP_INSTALL) --require-hashes -r requirements/build.txt
+	@$(BIN)/python $(PIP_INSTALL) --require-hashes --no-build-isolation -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.project: $(VENV)/.packages pyproject.toml setup.py src/tidelog/version.py
+	@TIDELOG_WITHOUT_KERNELS=1 $(BIN)/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.kernels: $(VENV)/.project $(KERNEL_SOURCES) | prerequisites
+	@echo "Compiling the kernels"
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+spark40: $(SPARK40)/.project ## make .venv-spark40: the oldest PySpark that is supported
+
+$(SPARK40)/.packages: requirements/build.txt requirements/spark40.txt | prerequisites
+	@echo "Setting up $(SPARK40) from requirements/spark40.txt"
+	@test -x $(SPARK40)/bin/python || $(PYTHON) -m venv $(SPARK40)
+	@$(SPARK40)/bin/python $(PIP_INSTALL) --require-hashes -r requirements/build.txt
+	@$(SPARK40)/bin/python $(PIP_INSTALL) --require-hashes --no-build-isolation -r requirements/spark40.txt
+	@touch $@
+
+# The kernels that `make kernels` built in place serve this environment too: both have the same interpreter.
+$(SPARK40)/.project: $(SPARK40)/.packages $(VENV)/.kernels pyproject.toml setup.py src/tidelog/version.py
+	@TIDELOG_WITHOUT_KERNELS=1 $(SPARK40)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test: venv spark40 kafka-jars ## every test but the slow ones
+	@$(BIN)/python -m pytest
+
+soak: venv spark40 kafka-jars ## the slow tests: the long fuzz and crash runs
+	@$(BIN)/python -m pytest -m slow
+
+lint: venv ## ruff, mypy and the rooms
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: venv spark40 kafka-jars spark-kafka-jars ## measure against Kafka, side by side
+	@$(BIN)/python -m benchmarks
+
+demo: venv ## the main job: a killed broker's directory, recovered, checked and queried
+	@$(BIN)/python -m examples.demo
+
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
+
+lock: venv ## write the lock files again, with the newest versions
+	@$(LOCK) --upgrade requirements/build.in -o requirements/build.txt
+	@$(LOCK) --upgrade pyproject.toml requirements/build.txt --extra spark --extra demo --extra dev -o requirements/dev.txt
+	@$(LOCK) --upgrade pyproject.toml requirements/build.txt requirements/spark40.in --extra spark --extra dev -o requirements/spark40.txt
+
+clean: ## remove everything that the commands made
+	rm -rf $(VENV) $(SPARK40) .cache build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src -name '*.so' -delete
+	find src tests -name __pycache__ -prune -exec rm -rf {} +

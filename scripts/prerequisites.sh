@@ -1,0 +1,66 @@
+#!/bin/sh
+# What this machine must bring: Python 3.11 or newer with venv and headers, a C compiler, make, a JDK 17 or newer, Maven.
+#
+#   scripts/prerequisites.sh            check all; as root on Debian install what is missing, else name it and stop
+#   scripts/prerequisites.sh --python   print the interpreter to build environments with
+#
+# Every command of the Makefile runs the check first, so a missing piece is named before anything else is done.
+set -u
+
+find_python() {
+    for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return 0
+        fi
+    done
+    return 1
+}
+
+has_python_venv() { python=$(find_python) && "$python" -c 'import venv, ensurepip' 2>/dev/null; }
+
+has_python_headers() {
+    python=$(find_python) && "$python" -c '
+import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' 2>/dev/null
+}
+
+# gcc alone does not bring the C library's headers.
+has_compiler() { echo '#include <stdlib.h>' | gcc -E - >/dev/null 2>&1; }
+
+has_jdk() {
+    command -v javac >/dev/null 2>&1 || return 1
+    major=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+    [ "${major:-0}" -ge 17 ]
+}
+
+missing_packages() {
+    find_python >/dev/null || echo python3
+    has_python_venv || echo python3-venv
+    has_python_headers || echo python3-dev
+    has_compiler || echo gcc libc6-dev
+    command -v make >/dev/null 2>&1 || echo make
+    has_jdk || echo default-jdk-headless
+    command -v mvn >/dev/null 2>&1 || echo maven
+}
+
+if [ "${1:-}" = --python ]; then
+    find_python
+    exit
+fi
+
+packages=$(missing_packages | tr '\n' ' ')
+[ -z "$packages" ] && exit 0
+
+if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "Installing Debian packages: $packages" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q >&2
+    # shellcheck disable=SC2086  # a list of names
+    apt-get install -q -y --no-install-recommends $packages >&2
+    packages=$(missing_packages | tr '\n' ' ')
+    [ -z "$packages" ] && exit 0
+fi
+
+echo "Missing on this machine, as Debian packages: $packages(or: a python3 of 3.11 or newer with venv and headers, gcc, make, a JDK of 17 or newer, Maven)" >&2
+exit 1
