@@ -6,8 +6,10 @@ Kafka's protocol (class ``Errors``), so a server can answer with it unchanged.
 
 from __future__ import annotations
 
-import os
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
 
 
 class TidelogError(Exception):
@@ -23,13 +25,13 @@ class TidelogError(Exception):
         self,
         message: str,
         *,
-        path: str | os.PathLike[str] | None = None,
+        path: str | PurePath | None = None,
         position: int | None = None,
         offset: int | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.path = None if path is None else os.fspath(path)
+        self.path = None if path is None else str(path)
         self.position = position
         self.offset = offset
 
@@ -112,6 +114,10 @@ class StorageError(TidelogError):
 
 class IndexCorruptError(StorageError):
     """An index file contradicts itself or its log; it can be rebuilt from the log."""
+
+
+class InvalidOffsetError(StorageError):
+    """An offset that is not above the last one of its index: the log's offsets go backwards."""
 
 
 class SnapshotCorruptError(StorageError):
