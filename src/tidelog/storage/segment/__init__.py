@@ -1,0 +1,1 @@
+"""One segment: a ``.log`` with its indexes."""

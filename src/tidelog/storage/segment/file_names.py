@@ -1,0 +1,121 @@
+"""Names of segment files and of partition directories. Pure: text in, values out.
+
+::
+
+    00000000000000002360.log                 twenty digits, the kind
+    00000000000000002360.index.deleted       and, on the way in or out, a state
+    topic-3                                  a partition directory
+    topic-3.0f1e…c4-delete                   and one on the way in or out: unique id (32 hex digits), suffix
+
+A segment's files carry its base offset; a ``.snapshot`` carries the offset that follows the last record it covers.
+The states: ``.cleaned`` is being written by a cleaner or a split, ``.swap`` is whole and about to replace what it
+covers, ``.deleted`` waits for its delay. ``.tmp`` (of ``write_atomically``) may end any file name.
+Called by: every room that lists or makes files. Source: Kafka's ``LogFileUtils`` and ``LocalLog``.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from tidelog.model import DirectoryError, TopicPartition
+
+MAX_OFFSET = 2**63 - 1
+MAX_DIRECTORY_NAME_LENGTH = 255
+
+
+class FileKind(enum.StrEnum):
+    """What a file beside a segment is; the value is its extension."""
+
+    LOG = ".log"
+    INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TXN_INDEX = ".txnindex"
+    SNAPSHOT = ".snapshot"
+
+
+SEGMENT_KINDS = (FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+"""The files that are renamed together when a segment changes its state."""
+
+
+class FileState(enum.StrEnum):
+    """Where a file is on its way; the value is the suffix after the extension."""
+
+    LIVE = ""
+    CLEANED = ".cleaned"
+    SWAP = ".swap"
+    DELETED = ".deleted"
+
+
+_FILE = re.compile(r"([0-9]{20})(\.(?:log|index|timeindex|txnindex|snapshot))(\.(?:cleaned|swap|deleted))?")
+
+
+class SegmentFileName(NamedTuple):
+    offset: int
+    kind: FileKind
+    state: FileState = FileState.LIVE
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """None where ``name`` is not a segment file (or its number is not an offset)."""
+        match = _FILE.fullmatch(name)
+        if match is None or (offset := int(match[1])) > MAX_OFFSET:
+            return None
+        return cls(offset, FileKind(match[2]), FileState(match[3] or ""))
+
+    def __str__(self) -> str:
+        return f"{self.offset:020d}{self.kind.value}{self.state.value}"
+
+    def in_directory(self, directory: Path) -> Path:
+        return directory / str(self)
+
+
+def segment_file(directory: Path, offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> Path:
+    """The path of one file of a segment (or of a producer snapshot)."""
+    return directory / f"{offset:020d}{kind.value}{state.value}"
+
+
+class DirectoryState(enum.StrEnum):
+    """What a partition directory is for; the value is its suffix."""
+
+    LIVE = ""
+    DELETE = "-delete"
+    FUTURE = "-future"
+    STRAY = "-stray"
+
+
+class PartitionDirectoryName(NamedTuple):
+    """A parsed directory name. A long topic is cut in ``-delete`` and ``-stray`` names, so there it may be a prefix."""
+
+    topic_partition: TopicPartition
+    state: DirectoryState = DirectoryState.LIVE
+    unique_id: str = ""
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """DirectoryError where the name is none of the four forms."""
+        for state in (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY):
+            if name.endswith(state.value):
+                stem, dot, unique_id = name[: -len(state.value)].rpartition(".")
+                if not dot or not unique_id:
+                    raise DirectoryError(
+                        f"'{name}' is not a partition directory: its name should be TOPIC-PARTITION.ID{state.value}"
+                    )
+                return cls(TopicPartition.from_directory_name(stem), state, unique_id)
+        return cls(TopicPartition.from_directory_name(name))
+
+    @classmethod
+    def of(cls, topic_partition: TopicPartition, state: DirectoryState, unique_id: str) -> Self:
+        """The name to rename a directory to; for ``-delete`` and ``-stray`` the topic is cut to fit 255 characters."""
+        rest = len(f"-{topic_partition.partition}.{unique_id}{state.value}")
+        topic = topic_partition.topic
+        if state in (DirectoryState.DELETE, DirectoryState.STRAY):
+            topic = topic[: MAX_DIRECTORY_NAME_LENGTH - rest]
+        return cls(TopicPartition(topic, topic_partition.partition), state, unique_id)
+
+    def __str__(self) -> str:
+        if self.state is DirectoryState.LIVE:
+            return self.topic_partition.directory_name
+        return f"{self.topic_partition.directory_name}.{self.unique_id}{self.state.value}"
