@@ -1,0 +1,42 @@
+"""Fixtures that every room's tests share: the directories that real brokers wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from golden_sets import footprint, unpack
+
+pytest_plugins = ("skip_guard",)
+
+GoldenFactory = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoldenFactory]:
+    """``golden(set_name, kind="clean") -> Path``: unpacked once a session, shared, for reading only."""
+    root = tmp_path_factory.mktemp("golden")
+    unpacked: dict[tuple[str, str], Path] = {}
+    before: dict[Path, object] = {}
+
+    def get(set_name: str, kind: str = "clean") -> Path:
+        if (set_name, kind) not in unpacked:
+            path = unpack(set_name, kind, root / set_name)
+            unpacked[set_name, kind] = path
+            before[path] = footprint(path)
+        return unpacked[set_name, kind]
+
+    yield get
+    changed = [str(path) for path, state in before.items() if footprint(path) != state]
+    assert not changed, f"a test changed a shared directory: {changed}; use golden_copy, or reading wrote something"
+
+
+@pytest.fixture
+def golden_copy(tmp_path: Path) -> GoldenFactory:
+    """``golden_copy(set_name, kind="clean", name="copy") -> Path``: a private copy that the test may change."""
+
+    def get(set_name: str, kind: str = "clean", name: str = "copy") -> Path:
+        return unpack(set_name, kind, tmp_path / name)
+
+    return get
