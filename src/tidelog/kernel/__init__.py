@@ -1,0 +1,18 @@
+"""The hot loops, compiled: checksums, the batch table, columns from and to batches, produce checks, search, offset map.
+
+Every kernel has a plain twin in ``kernel.reference`` and one suite runs over both.
+"""
+
+from tidelog.kernel._crc import crc32, crc32c, crc32c_implementations
+from tidelog.kernel._scan import scan_batches
+from tidelog.kernel.table import BatchRow, BatchTable, Stop
+
+__all__ = [
+    "BatchRow",
+    "BatchTable",
+    "Stop",
+    "crc32",
+    "crc32c",
+    "crc32c_implementations",
+    "scan_batches",
+]

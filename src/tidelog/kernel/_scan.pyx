@@ -1,0 +1,220 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
+"""``scan_batches``: walk the batches of formats v0, v1 and v2 in a buffer into a BatchTable.
+
+Bounds are proved by hand, once a batch: ``size`` bytes are known to lie before the end of the buffer before any field
+past the first 18 is read, and ``size`` is at least the smallest batch of its format. No GIL while walking.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy
+
+from tidelog.kernel._bytes cimport (
+    PREFIX, V2_ATTRIBUTES, V2_BASE_SEQUENCE, V2_BASE_TIMESTAMP, V2_CRC, V2_HEADER, V2_LAST_OFFSET_DELTA,
+    V2_LEADER_EPOCH, V2_LENGTH, V2_MAGIC, V2_MAX_TIMESTAMP, V2_MIN_RECORD, V2_PRODUCER_EPOCH, V2_PRODUCER_ID,
+    V2_RECORD_COUNT, tl_add64, tl_load16, tl_load32, tl_load64,
+)
+from tidelog.kernel._crc cimport crc32_of, crc32c_of
+from tidelog.kernel._layout cimport ROW_BYTES, Rows, bind_rows
+
+from tidelog.kernel.table import BatchTable, Stop
+
+cdef enum:
+    STOP_END = 0
+    STOP_PARTIAL = 1
+    STOP_BAD_SIZE = 2
+    STOP_BAD_MAGIC = 3
+    STOP_NO_ROOM = 4  # not the walk's end: the table must grow
+
+    HEADER_UP_TO_MAGIC = 17
+    V0_SIZE = 14  # what the length field of an empty message says
+    V1_SIZE = 22
+    V2_SIZE = 49
+
+    FIRST_GUESS_ROWS = 65536  # a hostile first batch must not make the table reserve gigabytes
+
+cdef object STOPS = tuple(Stop)
+
+cdef struct Walk:
+    const uint8_t* data
+    Py_ssize_t index  # of the next batch
+    Py_ssize_t end
+    int64_t base_position
+    int64_t partial_size
+    Py_ssize_t row
+    Py_ssize_t capacity
+    bint verify
+
+
+cdef void fill_v2(const uint8_t* p, int32_t length, Rows* rows, Py_ssize_t row, bint verify) noexcept nogil:
+    cdef int64_t base_offset = <int64_t>tl_load64(p)
+    cdef int32_t delta = <int32_t>tl_load32(p + V2_LAST_OFFSET_DELTA)
+    cdef int32_t count = <int32_t>tl_load32(p + V2_RECORD_COUNT)
+    cdef int16_t attributes = <int16_t>tl_load16(p + V2_ATTRIBUTES)
+    cdef int64_t last_offset = tl_add64(base_offset, delta)
+    cdef uint32_t crc = tl_load32(p + V2_CRC)
+    cdef bint ok = base_offset >= 0 and delta >= 0 and last_offset >= 0 and count >= 0 and count <= <int64_t>delta + 1
+    if ok and not attributes & 7:
+        ok = <int64_t>count * V2_MIN_RECORD <= length - V2_SIZE
+    rows.base_offset[row] = base_offset
+    rows.last_offset[row] = last_offset
+    rows.base_timestamp[row] = <int64_t>tl_load64(p + V2_BASE_TIMESTAMP)
+    rows.max_timestamp[row] = <int64_t>tl_load64(p + V2_MAX_TIMESTAMP)
+    rows.producer_id[row] = <int64_t>tl_load64(p + V2_PRODUCER_ID)
+    rows.record_count[row] = count
+    rows.leader_epoch[row] = <int32_t>tl_load32(p + V2_LEADER_EPOCH)
+    rows.base_sequence[row] = <int32_t>tl_load32(p + V2_BASE_SEQUENCE)
+    rows.crc[row] = crc
+    rows.producer_epoch[row] = <int16_t>tl_load16(p + V2_PRODUCER_EPOCH)
+    rows.attributes[row] = attributes
+    rows.crc_ok[row] = not verify or crc32c_of(p + V2_ATTRIBUTES, PREFIX + length - V2_ATTRIBUTES, 0) == crc
+    rows.header_ok[row] = ok
+
+
+cdef void fill_legacy(
+    const uint8_t* p, int32_t length, int8_t magic, Rows* rows, Py_ssize_t row, bint verify
+) noexcept nogil:
+    cdef int64_t offset = <int64_t>tl_load64(p)
+    cdef uint32_t crc = tl_load32(p + 12)
+    cdef uint8_t attributes = p[17]
+    cdef int64_t timestamp = <int64_t>tl_load64(p + 18) if magic == 1 else -1
+    rows.base_offset[row] = offset
+    rows.last_offset[row] = offset
+    rows.base_timestamp[row] = timestamp
+    rows.max_timestamp[row] = timestamp
+    rows.producer_id[row] = -1
+    rows.record_count[row] = -1 if attributes & 7 else 1
+    rows.leader_epoch[row] = -1
+    rows.base_sequence[row] = -1
+    rows.crc[row] = crc
+    rows.producer_epoch[row] = -1
+    rows.attributes[row] = attributes
+    rows.crc_ok[row] = not verify or crc32_of(p + HEADER_UP_TO_MAGIC - 1, length - 4, 0) == crc
+    rows.header_ok[row] = offset >= 0
+
+
+cdef int walk_batches(Walk* walk, Rows* rows) noexcept nogil:
+    """Fill rows until the data or the room ends; what is returned is one of STOP_*."""
+    cdef const uint8_t* p
+    cdef Py_ssize_t left
+    cdef int32_t length
+    cdef int8_t magic
+    while True:
+        left = walk.end - walk.index
+        if left <= HEADER_UP_TO_MAGIC:  # not one whole header and a byte: Kafka's FileLogInputStream ends here too
+            return STOP_PARTIAL if left else STOP_END
+        p = walk.data + walk.index
+        length = <int32_t>tl_load32(p + V2_LENGTH)
+        if length < V0_SIZE:
+            return STOP_BAD_SIZE
+        if length > left - PREFIX:
+            walk.partial_size = <int64_t>length + PREFIX
+            return STOP_PARTIAL
+        magic = <int8_t>p[V2_MAGIC]
+        if magic < 0 or magic > 2:
+            return STOP_BAD_MAGIC
+        if length < (V2_SIZE if magic == 2 else V1_SIZE if magic == 1 else V0_SIZE):
+            return STOP_BAD_SIZE
+        if length > 0x7fffffff - PREFIX:
+            return STOP_BAD_SIZE  # the whole batch would not fit the size column
+        if walk.row == walk.capacity:
+            return STOP_NO_ROOM
+        rows.position[walk.row] = walk.base_position + walk.index
+        rows.size[walk.row] = PREFIX + length
+        rows.magic[walk.row] = magic
+        if magic == 2:
+            fill_v2(p, length, rows, walk.row, walk.verify)
+        else:
+            fill_legacy(p, length, magic, rows, walk.row, walk.verify)
+        walk.row += 1
+        walk.index += PREFIX + length
+
+
+cdef Py_ssize_t first_guess(Walk* walk) noexcept nogil:
+    """Rows to make room for: as if all batches were like the first."""
+    cdef Py_ssize_t left = walk.end - walk.index
+    cdef int32_t length
+    cdef Py_ssize_t guess
+    if left <= HEADER_UP_TO_MAGIC:
+        return 0
+    length = <int32_t>tl_load32(walk.data + walk.index + V2_LENGTH)
+    if length < V0_SIZE or length > left - PREFIX:
+        return 0
+    guess = left // (<Py_ssize_t>length + PREFIX)
+    guess += guess // 8
+    return guess if guess < FIRST_GUESS_ROWS else FIRST_GUESS_ROWS
+
+
+cdef object grown(object block, Rows* rows, Walk* walk, Py_ssize_t start):
+    """A block with more room that holds the rows so far; ``rows`` then points into it."""
+    cdef Py_ssize_t old = walk.capacity, index, count = walk.row
+    cdef double done = walk.index - start, whole = walk.end - start
+    cdef Py_ssize_t capacity = max(2 * old, 16)
+    cdef Rows before = rows[0]
+    if done > 0:
+        capacity = max(old + old // 4 + 16, min(<Py_ssize_t>(count * (whole / done) * 1.125), 16 * capacity))
+    new_block = PyBytes_FromStringAndSize(NULL, capacity * ROW_BYTES)
+    walk.capacity = capacity
+    bind_rows(rows, PyBytes_AS_STRING(new_block), capacity)
+    memcpy(rows.position, before.position, count * 8)
+    memcpy(rows.base_offset, before.base_offset, count * 8)
+    memcpy(rows.last_offset, before.last_offset, count * 8)
+    memcpy(rows.base_timestamp, before.base_timestamp, count * 8)
+    memcpy(rows.max_timestamp, before.max_timestamp, count * 8)
+    memcpy(rows.producer_id, before.producer_id, count * 8)
+    memcpy(rows.size, before.size, count * 4)
+    memcpy(rows.record_count, before.record_count, count * 4)
+    memcpy(rows.leader_epoch, before.leader_epoch, count * 4)
+    memcpy(rows.base_sequence, before.base_sequence, count * 4)
+    memcpy(rows.crc, before.crc, count * 4)
+    memcpy(rows.producer_epoch, before.producer_epoch, count * 2)
+    memcpy(rows.attributes, before.attributes, count * 2)
+    memcpy(rows.magic, before.magic, count)
+    memcpy(rows.crc_ok, before.crc_ok, count)
+    memcpy(rows.header_ok, before.header_ok, count)
+    return new_block
+
+
+def scan_batches(buffer, Py_ssize_t start=0, end=None, *, int64_t base_position=0, bint verify_crc=True):
+    """Walk ``buffer[start:end]``; bad bytes end the walk and are named in ``stop``, they never raise.
+
+    ``base_position`` is the position of ``buffer[0]`` in its file. ValueError where ``start`` or ``end`` lie outside.
+    """
+    cdef Py_buffer view
+    cdef Walk walk
+    cdef Rows rows
+    cdef int stop = STOP_NO_ROOM
+    cdef object block
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        walk.data = <const uint8_t*>view.buf
+        walk.index = start
+        walk.end = view.len if end is None else end
+        if not 0 <= start <= walk.end <= view.len:
+            raise ValueError(f"cannot scan [{start}:{end}] of a buffer of {view.len} bytes")
+        walk.base_position = base_position
+        walk.partial_size = 0
+        walk.row = 0
+        walk.verify = verify_crc
+        walk.capacity = first_guess(&walk)
+        block = PyBytes_FromStringAndSize(NULL, walk.capacity * ROW_BYTES)
+        bind_rows(&rows, PyBytes_AS_STRING(block), walk.capacity)
+        while True:
+            with nogil:
+                stop = walk_batches(&walk, &rows)
+            if stop != STOP_NO_ROOM:
+                break
+            block = grown(block, &rows, &walk, start)
+    finally:
+        PyBuffer_Release(&view)
+    return BatchTable(
+        block,
+        capacity=walk.capacity,
+        first=0,
+        count=walk.row,
+        end_position=base_position + walk.index,
+        stop=STOPS[stop],
+        partial_size=walk.partial_size,
+        crc_verified=verify_crc,
+    )

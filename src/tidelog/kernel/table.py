@@ -1,0 +1,257 @@
+"""The batch table: one row a record batch, one numpy column a header field.
+
+``scan_batches`` fills it; recovery, index rebuild, verify, count, the planners and dump are programs over it. All
+columns lie one behind the other in a single block of ``capacity`` rows, widest first, so that a scan of one batch
+allocates once; a column becomes a numpy array when it is first asked for. Tables are immutable and safe to share
+between threads; slices point into the same block.
+
+Rows of format v0 and v1 are the outer messages: ``base_offset`` and ``last_offset`` are both the message's offset
+field (of a compressed set: its last record's), ``record_count`` is 1, or -1 where compressed, both timestamps are the
+message's (-1 in v0), and epoch, producer and sequence are -1.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+_T = TypeVar("_T", bound=np.generic)
+
+# The block's layout: the order and widths that kernel/_layout.pxd writes.
+COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
+    ("position", np.int64),
+    ("base_offset", np.int64),
+    ("last_offset", np.int64),
+    ("base_timestamp", np.int64),
+    ("max_timestamp", np.int64),
+    ("producer_id", np.int64),
+    ("size", np.int32),
+    ("record_count", np.int32),
+    ("leader_epoch", np.int32),
+    ("base_sequence", np.int32),
+    ("crc", np.uint32),
+    ("producer_epoch", np.int16),
+    ("attributes", np.int16),
+    ("magic", np.int8),
+    ("crc_ok", np.bool_),
+    ("header_ok", np.bool_),
+)
+ROW_BYTES = sum(np.dtype(dtype).itemsize for _, dtype in COLUMNS)
+_COLUMN_START = {
+    name: sum(np.dtype(dtype).itemsize for _, dtype in COLUMNS[:index]) for index, (name, _) in enumerate(COLUMNS)
+}
+
+
+class Stop(enum.IntEnum):
+    """Why a scan ended where it did."""
+
+    END = 0
+    """Every byte belongs to a whole batch."""
+    PARTIAL = 1
+    """Fewer bytes are left than a header needs, or than the header's length field says."""
+    BAD_SIZE = 2
+    """The length field is below the smallest batch of its format."""
+    BAD_MAGIC = 3
+    """The format version is none of 0, 1, 2."""
+
+
+class BatchRow(NamedTuple):
+    """One row of the table in plain Python values."""
+
+    position: int
+    base_offset: int
+    last_offset: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    size: int
+    record_count: int
+    leader_epoch: int
+    base_sequence: int
+    crc: int
+    producer_epoch: int
+    attributes: int
+    magic: int
+    crc_ok: bool
+    header_ok: bool
+
+
+class _Column(Generic[_T]):
+    """A column of the block, made into an array at first use and then kept in the instance."""
+
+    def __init__(self, dtype: type[_T]) -> None:
+        self._dtype = dtype
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, table: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, table: BatchTable, owner: type) -> npt.NDArray[_T]: ...
+    def __get__(self, table: BatchTable | None, owner: type) -> Self | npt.NDArray[_T]:
+        if table is None:
+            return self
+        array = table._array(self._name, self._dtype)
+        table.__dict__[self._name] = array
+        return array
+
+
+class BatchTable:
+    """Columns of length ``len(table)``; see the module's docstring for what a legacy row holds."""
+
+    position = _Column(np.int64)
+    """Byte the batch starts at: ``base_position`` of the scan plus the index in its buffer."""
+    base_offset = _Column(np.int64)
+    last_offset = _Column(np.int64)
+    base_timestamp = _Column(np.int64)
+    """Milliseconds; the delete horizon where ``has_delete_horizon`` (KIP-534). Record deltas count from it always."""
+    max_timestamp = _Column(np.int64)
+    producer_id = _Column(np.int64)
+    size = _Column(np.int32)
+    """Bytes of the whole batch, offset and length fields included."""
+    record_count = _Column(np.int32)
+    leader_epoch = _Column(np.int32)
+    base_sequence = _Column(np.int32)
+    crc = _Column(np.uint32)
+    """The checksum as stored: CRC-32C of v2, CRC-32 of v0 and v1."""
+    producer_epoch = _Column(np.int16)
+    attributes = _Column(np.int16)
+    magic = _Column(np.int8)
+    crc_ok = _Column(np.bool_)
+    """The stored checksum is the computed one; True for all where ``crc_verified`` is False."""
+    header_ok = _Column(np.bool_)
+    """The header does not contradict itself: offsets are not negative and do not overflow, the record count is
+    neither negative, nor more than the offsets or the bytes allow. Kafka's recovery does not ask this."""
+
+    def __init__(
+        self,
+        block: bytes | bytearray,
+        *,
+        capacity: int,
+        first: int,
+        count: int,
+        end_position: int,
+        stop: Stop,
+        partial_size: int,
+        crc_verified: bool,
+    ) -> None:
+        self._block = block
+        self._capacity = capacity
+        self._first = first
+        self._count = count
+        self.end_position = end_position
+        """Position just after the last whole batch."""
+        self.stop = stop
+        """Why the scan ended at ``end_position``."""
+        self.partial_size = partial_size
+        """Where ``stop`` is PARTIAL: bytes of the whole batch as its length field says, 0 where that is cut too."""
+        self.crc_verified = crc_verified
+
+    def _array(self, name: str, dtype: type[_T]) -> npt.NDArray[_T]:
+        width = np.dtype(dtype).itemsize
+        start = _COLUMN_START[name] * self._capacity + width * self._first
+        array = np.frombuffer(self._block, dtype, self._count, start)
+        array.flags.writeable = False
+        return array
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"BatchTable({self._count} batches, end_position={self.end_position}, stop={self.stop.name})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = (self.end_position, self.stop, self.partial_size, self.crc_verified)
+        return (BatchTable.from_columns, ({name: np.array(getattr(self, name)) for name, _ in COLUMNS}, *state))
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: dict[str, npt.NDArray[Any]],
+        end_position: int,
+        stop: Stop = Stop.END,
+        partial_size: int = 0,
+        crc_verified: bool = True,
+    ) -> BatchTable:
+        """A table of copies of ``columns`` (every name of ``COLUMNS``, all of one length)."""
+        count = len(columns["position"])
+        block = bytearray(count * ROW_BYTES)
+        for name, dtype in COLUMNS:
+            start = _COLUMN_START[name] * count
+            np.frombuffer(block, dtype, count, start)[:] = columns[name]
+        return cls(
+            block,
+            capacity=count,
+            first=0,
+            count=count,
+            end_position=end_position,
+            stop=stop,
+            partial_size=partial_size,
+            crc_verified=crc_verified,
+        )
+
+    @classmethod
+    def concat(cls, tables: Sequence[BatchTable]) -> BatchTable:
+        """The rows of all ``tables`` in order; end and stop are the last one's. ValueError for no tables."""
+        if not tables:
+            raise ValueError("concat needs at least one table")
+        if len(tables) == 1:
+            return tables[0]
+        last = tables[-1]
+        columns = {name: np.concatenate([getattr(table, name) for table in tables]) for name, _ in COLUMNS}
+        verified = all(table.crc_verified for table in tables)
+        return cls.from_columns(columns, last.end_position, last.stop, last.partial_size, verified)
+
+    def take(self, rows: slice | npt.NDArray[Any]) -> BatchTable:
+        """The rows of a slice (no copy where its step is 1), a boolean mask, or an array of row numbers."""
+        if not isinstance(rows, slice):
+            columns = {name: getattr(self, name)[rows] for name, _ in COLUMNS}
+            return self.from_columns(columns, self.end_position, self.stop, self.partial_size, self.crc_verified)
+        first, end, step = rows.indices(self._count)
+        if step != 1:
+            return self.take(np.arange(first, end, step))
+        return BatchTable(
+            self._block,
+            capacity=self._capacity,
+            first=self._first + first,
+            count=max(0, end - first),
+            end_position=self.end_position,
+            stop=self.stop,
+            partial_size=self.partial_size,
+            crc_verified=self.crc_verified,
+        )
+
+    def row(self, index: int) -> BatchRow:
+        """Row ``index`` (negative: from the end) as plain values."""
+        return BatchRow(*(getattr(self, name)[index].item() for name, _ in COLUMNS))
+
+    def rows(self) -> Iterator[BatchRow]:
+        """All rows as plain values, in order."""
+        return map(BatchRow._make, zip(*(getattr(self, name).tolist() for name, _ in COLUMNS), strict=True))
+
+    @property
+    def codec(self) -> npt.NDArray[np.int16]:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & np.int16(7)
+
+    @property
+    def is_log_append(self) -> npt.NDArray[np.bool_]:
+        """The broker set the timestamp: every record's is ``max_timestamp``."""
+        return (self.attributes & np.int16(0x08)) != 0
+
+    @property
+    def is_transactional(self) -> npt.NDArray[np.bool_]:
+        return ((self.attributes & np.int16(0x10)) != 0) & (self.magic == 2)
+
+    @property
+    def is_control(self) -> npt.NDArray[np.bool_]:
+        return ((self.attributes & np.int16(0x20)) != 0) & (self.magic == 2)
+
+    @property
+    def has_delete_horizon(self) -> npt.NDArray[np.bool_]:
+        return ((self.attributes & np.int16(0x40)) != 0) & (self.magic == 2)
