@@ -1,0 +1,230 @@
+"""A real Kafka 4.1 broker on a directory of ours: format, start, wait until it serves, stop in order, or kill.
+
+One JVM is broker and controller (node 1, static voters), which is how the golden sets were written, so a broker
+starts on a copy of any of them. It listens on free ports of 127.0.0.1. The defaults keep it still: no cleaner, no
+retention, no transaction time-outs, so that what changes in the directory is what loading and stopping change; a test
+that wants life passes properties. The process is ended by its id; leaving the context kills what still runs.
+
+    with Broker(directory, work=tmp_path) as broker:
+        broker.start()
+        broker.create_topic("t", config={"internal.segment.bytes": "16384"})
+        …
+        broker.stop()
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from kafka.java import CLASS_ARCHIVE, QUICK_START, java_command, run_java
+
+CLUSTER_ID = "tidelogTestsClusterIdA"
+NEVER_MS = str(2**31 - 1)
+
+QUIET = {
+    "log.cleaner.enable": "false",
+    "log.initial.task.delay.ms": NEVER_MS,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": NEVER_MS,
+    "transaction.remove.expired.transaction.cleanup.interval.ms": NEVER_MS,
+    "offsets.retention.check.interval.ms": NEVER_MS,
+    "producer.id.expiration.check.interval.ms": NEVER_MS,
+}
+"""Nothing happens to a log but what loading, clients and an orderly stop do."""
+
+SMALL = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    # After a kill the controller lets the broker back only when its old session is over.
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "300",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "background.threads": "2",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+}
+
+
+class BrokerError(Exception):
+    """The broker did not start, stop or answer; the message ends with the last lines of its log."""
+
+
+class Broker:
+    """One broker process at a time on ``directory``; its properties and log lie in ``work``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        work: Path,
+        properties: Mapping[str, str] | None = None,
+        now_ms: int | None = None,
+        heap_mib: int = 384,
+    ) -> None:
+        """``now_ms``: the wall clock the broker shall see at its start (None: the real one)."""
+        self.directory = directory
+        self.work = work
+        self.properties = {**SMALL, **QUIET, **(properties or {})}
+        self.now_ms = now_ms
+        self.heap_mib = heap_mib
+        self.bootstrap = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._admin: AdminClient | None = None
+        work.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    @property
+    def log_text(self) -> str:
+        """The broker's own log of its last run, warnings and above."""
+        path = self.work / "broker.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def format(self) -> None:
+        """Make ``directory`` a new, empty log directory (`kafka-storage format`)."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        run_java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._write_properties())
+
+    def start(self, timeout: float = 90) -> None:
+        """Start and return when every partition has a leader. Raises BrokerError."""
+        if self._process is not None:
+            raise BrokerError("the broker runs already")
+        properties = self._write_properties()
+        shift_ms = 0 if self.now_ms is None else self.now_ms - time.time_ns() // 1_000_000
+        archive = CLASS_ARCHIVE.with_suffix(f".{os.getpid()}")
+        switches = QUICK_START if CLASS_ARCHIVE.exists() else (*QUICK_START, f"-XX:ArchiveClassesAtExit={archive}")
+        command = java_command("Broker", properties, str(shift_ms), heap_mib=self.heap_mib, switches=switches)
+        out = self.work / "broker.out"
+        with out.open("wb") as stdout, (self.work / "broker.log").open("wb") as stderr:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+        deadline = time.monotonic() + timeout
+        while b"ready\n" not in out.read_bytes():
+            self._wait(deadline, "did not start")
+        while not self._all_led():
+            self._wait(deadline, "found no leaders")
+
+    def stop(self, timeout: float = 60) -> None:
+        """An orderly stop: checkpoints, snapshots and the clean-shutdown marker are written. Raises BrokerError."""
+        process, self._admin = self._running(), None
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise BrokerError(f"the broker did not stop within {timeout} s\n{self._tail()}") from None
+        self._process = None
+        if process.returncode != 128 + signal.SIGTERM:
+            raise BrokerError(f"the broker's exit code is {process.returncode}\n{self._tail()}")
+        made = CLASS_ARCHIVE.with_suffix(f".{os.getpid()}")
+        if made.exists():
+            made.rename(CLASS_ARCHIVE)
+
+    def kill(self) -> None:
+        """kill -9; nothing if it does not run."""
+        self._admin = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client for the running broker, one for each of its runs."""
+        self._running()
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
+        return self._admin
+
+    def create_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        """Create a topic and return when its partitions have leaders."""
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        self.admin.create_topics([topic])[name].result(30)
+        deadline = time.monotonic() + 30
+        while not self._all_led(name):
+            self._wait(deadline, f"found no leaders for {name}")
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic have ``total`` partitions."""
+        self.admin.create_partitions([NewPartitions(name, total)])[name].result(30)
+
+    def delete_records(self, name: str, partition: int, before_offset: int) -> None:
+        """Move a partition's log start offset to ``before_offset``."""
+        target = KafkaPartition(name, partition, before_offset)
+        self.admin.delete_records([target])[target].result(30)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise BrokerError("the broker does not run")
+        return self._process
+
+    def _wait(self, deadline: float, what: str) -> None:
+        """Pass a moment; raise when the process has ended or the time is over."""
+        code = self._running().poll()
+        if code is not None or time.monotonic() > deadline:
+            tail = self._tail()
+            self.kill()
+            raise BrokerError(f"the broker {what} (exit code {code})\n{tail}")
+        time.sleep(0.03)
+
+    def _all_led(self, name: str | None = None) -> bool:
+        """Whether every partition (of one topic) has a leader."""
+        topics = self.admin.list_topics(name, timeout=10).topics.values()
+        return all(
+            topic.error is None and topic.partitions and all(p.leader >= 0 for p in topic.partitions.values())
+            for topic in topics
+        )
+
+    def _tail(self) -> str:
+        return "\n".join(self.log_text.splitlines()[-30:])
+
+    def _write_properties(self) -> Path:
+        broker_port, controller_port = _free_ports(2)
+        self.bootstrap = f"127.0.0.1:{broker_port}"
+        lines = {
+            **self.properties,
+            "log.dirs": str(self.directory),
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        }
+        path = self.work / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        return path
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nothing listens on; all held at once, so they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

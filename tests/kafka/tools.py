@@ -1,0 +1,58 @@
+"""Kafka's own tools as functions: the dump, the consumer, and what a broker makes of an unclean directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kafka.broker import Broker
+from kafka.java import run_java
+
+ConsumedRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""offset, timestamp type (0 none, 1 create, 2 log append), timestamp, key, value, headers: a manifest's fields."""
+
+
+def kafka_dump_log(files: Iterable[str | os.PathLike[str]], *switches: str) -> str:
+    """What `kafka-dump-log` prints for ``files``; it writes paths as they are given."""
+    names = ",".join(os.fspath(file) for file in files)
+    return run_java("kafka.tools.DumpLogSegments", *switches, "--files", names, heap_mib=512)
+
+
+def kafka_consume(
+    bootstrap: str, partitions: Iterable[str], *, isolation: str = "read_uncommitted"
+) -> dict[str, list[ConsumedRecord]]:
+    """Every record of each ``topic-partition``, read from its beginning by Apache's Java consumer with CRC checks."""
+    names = list(partitions)
+    records: dict[str, list[ConsumedRecord]] = defaultdict(list, {name: [] for name in names})
+    for line in run_java("Consume", bootstrap, isolation, *names, heap_mib=512).split("\n")[:-1]:
+        name, _, text = line.partition("\t")
+        offset, kind, timestamp, key, value, headers = json.loads(text)
+        records[name].append(
+            (offset, kind, timestamp, _bytes(key), _bytes(value), tuple((k, _bytes(v)) for k, v in headers))
+        )
+    return dict(records)
+
+
+def kafka_recover(
+    directory: Path,
+    *,
+    work: Path,
+    properties: Mapping[str, str] | None = None,
+    now_ms: int | None = None,
+) -> str:
+    """Start a broker on an unclean directory, wait until it serves, stop it in order; its warnings come back.
+
+    This is what Kafka makes of the directory: the reference for ours. ``now_ms`` is the broker's wall clock (a
+    producer that has been silent for a day is forgotten at loading).
+    """
+    with Broker(directory, work=work, properties=properties, now_ms=now_ms) as broker:
+        broker.start()
+        broker.stop()
+        return broker.log_text
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
