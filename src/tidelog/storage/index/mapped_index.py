@@ -1,0 +1,246 @@
+"""The file under an index that is written: preallocated, appended to, mapped for reading, trimmed.
+
+Owns one ``.index`` or ``.timeindex`` file of equal entries: entries first, then zeros up to the preallocated length.
+States: *missing* -> open preallocates it to ``max_index_bytes`` with no entries; *existing* -> its whole length counts
+as entries, as for Kafka (wrong after a kill, which is why a segment is recovered then); *trimmed* -> no zeros left.
+
+Entries are written with ``pwrite`` and read through a mapping: a store into a mapping of a sparse file would end the
+process by SIGBUS when the disk is full, ``pwrite`` raises. The mapping is closed before the file shrinks, so a reader
+in another thread that still holds it gets ValueError (and takes the new one) instead of SIGBUS.
+A crash leaves some of the entries, and zeros; only ``flush`` promises more.
+
+Thread rule: writing calls under the partition's lock; reading calls from any thread.
+Source: Kafka's ``AbstractIndex``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from tidelog.model import ClosedError, IndexCorruptError
+from tidelog.storage.fs import File, FileSystem, MappedBytes
+
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+
+T = TypeVar("T")
+
+
+class MappedIndex:
+    """Base of OffsetIndexWriter and TimeIndexWriter."""
+
+    ENTRY_SIZE: int
+
+    def __init__(self, fs: FileSystem, path: Path, base_offset: int, *, max_index_bytes: int) -> None:
+        """Open ``path``, or create it with ``max_index_bytes`` zeros (rounded down to whole entries)."""
+        self._fs = fs
+        self._path = path
+        self._base_offset = base_offset
+        self._max_index_bytes = max_index_bytes
+        self._file: File | None = None
+        self._closed = False
+        self._dirty = False
+        self.newly_created = not fs.exists(path)
+        if self.newly_created:
+            if max_index_bytes < self.ENTRY_SIZE:
+                raise ValueError(f"max_index_bytes of {max_index_bytes} is less than an entry of {self.ENTRY_SIZE}")
+            length = self._rounded(max_index_bytes)
+            self._writable().allocate(length)
+            self._dirty = True
+        else:
+            length = fs.stat(path).size
+        self._view: tuple[MappedBytes | None, int] = (None, 0)
+        self._length = length
+        self._remap(0 if self.newly_created else length // self.ENTRY_SIZE)
+        self._release_file()
+
+    # --- what it is ---
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def base_offset(self) -> int:
+        return self._base_offset
+
+    @property
+    def entries(self) -> int:
+        """Number of entries."""
+        return self._view[1]
+
+    @property
+    def max_entries(self) -> int:
+        return self._length // self.ENTRY_SIZE
+
+    @property
+    def max_index_bytes(self) -> int:
+        return self._max_index_bytes
+
+    @property
+    def length(self) -> int:
+        """Bytes of the file, preallocated ones included."""
+        return self._length
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the entries."""
+        return self.entries * self.ENTRY_SIZE
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self.max_entries
+
+    def can_append_offset(self, offset: int) -> bool:
+        """Whether ``offset`` lies within 31 bits above the base offset."""
+        return 0 <= offset - self._base_offset <= _MAX_RELATIVE_OFFSET
+
+    def relative_offset(self, offset: int) -> int:
+        """``offset`` as stored; OverflowError where it does not fit (Kafka's IndexOffsetOverflowException)."""
+        if not self.can_append_offset(offset):
+            raise OverflowError(
+                f"offset {offset} does not lie within 31 bits above the base offset {self._base_offset} of {self._path}"
+            )
+        return offset - self._base_offset
+
+    # --- changing the file ---
+
+    def resize(self, size: int) -> bool:
+        """Make the file ``size`` bytes long (rounded down to whole entries), keeping its entries; False if it is so."""
+        self._require_open()
+        size = self._rounded(size)
+        if size == self._length:
+            return False
+        self._reshape(min(self.entries, size // self.ENTRY_SIZE), size)
+        return True
+
+    def trim_to_valid_size(self) -> None:
+        """Cut the zeros off and let go of the file descriptor; the index stays open for reading."""
+        self.resize(self.size_bytes)
+        self._release_file()
+
+    def truncate(self) -> None:
+        """Drop all entries; the length stays."""
+        self._truncate_to_entries(0)
+
+    def reset(self) -> None:
+        """Drop all entries and make the file ``max_index_bytes`` long again, as before a recovery."""
+        self._require_open()
+        self._reshape(0, self._rounded(self._max_index_bytes))
+
+    def flush(self) -> None:
+        """fsync what was written since the last flush."""
+        if self._dirty:
+            if self._file is not None:
+                self._file.sync()
+            else:
+                with self._fs.open(self._path, write=True) as file:
+                    file.sync()
+            self._dirty = False
+
+    def rename_to(self, path: Path) -> None:
+        """Rename the file atomically; the entries stay readable."""
+        self._release_file()
+        self._fs.rename(self._path, path)
+        self._path = path
+
+    def moved_to(self, path: Path) -> None:
+        """Take over the new path of a file whose directory was renamed."""
+        self._release_file()
+        self._path = path
+
+    def delete_if_exists(self) -> None:
+        self.close_handler()
+        self._fs.remove(self._path, missing_ok=True)
+
+    def close(self) -> None:
+        """Trim and close; idempotent."""
+        if not self._closed:
+            self.trim_to_valid_size()
+            self.close_handler()
+
+    def close_handler(self) -> None:
+        """Close without trimming: the file stays as it is; idempotent."""
+        self._closed = True
+        self._unmap()
+        self._release_file()
+
+    # --- for the two kinds of index ---
+
+    def _append_entry(self, entry: bytes) -> None:
+        self._require_open()
+        mapping, entries = self._view
+        if entries >= self.max_entries:
+            raise ValueError(f"append to a full index of {entries} entries: {self._path}")
+        self._writable().pwrite(entry, entries * self.ENTRY_SIZE)
+        self._dirty = True
+        self._view = (mapping, entries + 1)
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        self._require_open()
+        if entries < self.entries:
+            self._reshape(entries, self._length)
+
+    def _read(self, question: Callable[[MappedBytes | bytes, int], T]) -> T:
+        """``question(entries' bytes, number of entries)``, again if the file was resized while it ran."""
+        while True:
+            self._require_open()
+            mapping, entries = view = self._view
+            try:
+                return question(b"" if mapping is None else mapping, entries)
+            except ValueError:  # "mmap closed": the file is being resized
+                if view is self._view:
+                    raise
+
+    def _check_length(self) -> None:
+        if self._length % self.ENTRY_SIZE:
+            raise IndexCorruptError(
+                f"{self._length} bytes are not a multiple of the entry size {self.ENTRY_SIZE}", path=self._path
+            )
+
+    def _rounded(self, size: int) -> int:
+        return size - size % self.ENTRY_SIZE
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the index is closed", path=self._path)
+
+    def _writable(self) -> File:
+        if self._file is None:
+            self._file = self._fs.open(self._path, create=True)
+        return self._file
+
+    def _release_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def _reshape(self, entries: int, length: int) -> None:
+        """Keep the first ``entries``, zeros behind them up to ``length``.
+
+        The file is cut first, so dropped entries read as zeros and the valid prefix of the file can be told.
+        """
+        self._unmap()
+        file = self._writable()
+        file.truncate(entries * self.ENTRY_SIZE)
+        file.truncate(length)
+        self._length = length
+        self._dirty = True
+        self._remap(entries)
+
+    def _remap(self, entries: int) -> None:
+        """Map the file anew; readers switch with the one assignment of ``_view``."""
+        if self._length == 0:  # the operating system refuses an empty mapping
+            self._view = (None, 0)
+        elif self._file is not None:
+            self._view = (self._file.map(self._length), entries)
+        else:
+            with self._fs.open(self._path) as file:
+                self._view = (file.map(self._length), entries)
+
+    def _unmap(self) -> None:
+        """From here to ``_remap`` readers see an empty index: a slower search from the segment's start, never wrong."""
+        mapping, self._view = self._view[0], (None, 0)
+        if mapping is not None:
+            mapping.close()

@@ -1,0 +1,182 @@
+"""``.index``: where in the segment a record offset is found.
+
+Layout: entries of 8 bytes, big-endian: offset relative to the segment's base (int32), position in ``.log`` (int32).
+Both ascend strictly. An entry names the *last* offset of the batch that begins at the position. The index is sparse: an
+entry for every ``index.interval.bytes`` of log. While its segment is active the file is preallocated and ends in zeros.
+
+OffsetIndexReader is pure, over bytes. OffsetIndexWriter owns a file (states, crashes, threads: see ``mapped_index``).
+Called by: segments, views, dump, verify. Source: Kafka's ``OffsetIndex``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidelog.model import IndexCorruptError, InvalidOffsetError
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.index.mapped_index import MappedIndex
+from tidelog.storage.index.search import first_at_or_above, last_at_or_below
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_ENTRY = Struct(">ii")
+_INT32 = Struct(">i")
+_POSITION_AT = 4
+_COLUMNS = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
+
+
+class OffsetPosition(NamedTuple):
+    """A log offset and the position in ``.log`` of the batch that ends with it."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndexReader:
+    """The entries in the bytes of an index; trailing bytes that are no whole entry are left out."""
+
+    ENTRY_SIZE = _ENTRY.size
+
+    def __init__(self, data: Buffer, base_offset: int, *, path: Path | None = None) -> None:
+        self._data = memoryview(data).cast("B")
+        self._base_offset = base_offset
+        self._path = path
+        self._entries = len(self._data) // self.ENTRY_SIZE
+
+    def __len__(self) -> int:
+        return self._entries
+
+    @property
+    def base_offset(self) -> int:
+        return self._base_offset
+
+    def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All entries as two columns of equal length: absolute offsets, positions."""
+        raw = np.frombuffer(self._data, _COLUMNS, self._entries)
+        return raw["relative_offset"].astype(np.int64) + self._base_offset, raw["position"].astype(np.int64)
+
+    def entry(self, number: int) -> OffsetPosition:
+        if not 0 <= number < self._entries:
+            raise IndexError(f"entry {number} of an index of {self._entries}")
+        return _entry(self._data, self._base_offset, number)
+
+    def valid_prefix(self) -> OffsetIndexReader:
+        """The entries up to the first that does not ascend: what a live or killed broker wrote, without the zeros.
+
+        The first batch of a segment is never indexed, so no entry has position 0.
+        """
+        raw = np.frombuffer(self._data, _COLUMNS, self._entries)
+        offsets, positions = raw["relative_offset"].astype(np.int64), raw["position"].astype(np.int64)
+        good = np.ones(self._entries, dtype=bool)
+        if self._entries:
+            good[0] = offsets[0] >= 0 and positions[0] > 0
+            good[1:] = (np.diff(offsets) > 0) & (np.diff(positions) > 0)
+        count = self._entries if good.all() else int(np.argmin(good))
+        return OffsetIndexReader(self._data[: count * self.ENTRY_SIZE], self._base_offset, path=self._path)
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The last entry at or below ``offset``; (base offset, 0) if there is none."""
+        return _lookup(self._data, self._entries, self._base_offset, offset)
+
+    def upper_bound(self, start: OffsetPosition, fetch_bytes: int) -> OffsetPosition | None:
+        """The first entry at or after the end of a read of ``fetch_bytes`` from ``start``, None past the last entry."""
+        return _upper_bound(self._data, self._entries, self._base_offset, start.position + fetch_bytes)
+
+    def sanity_check(self) -> None:
+        """IndexCorruptError if the size is no multiple of the entry size or the last offset lies below the base."""
+        _check(len(self._data), self._data, self._entries, self._base_offset, self._path)
+
+
+class OffsetIndexWriter(MappedIndex):
+    ENTRY_SIZE = _ENTRY.size
+
+    def __init__(self, fs: FileSystem, path: Path, base_offset: int, *, max_index_bytes: int) -> None:
+        super().__init__(fs, path, base_offset, max_index_bytes=max_index_bytes)
+        self._last_offset = self._stored_last_offset()
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last entry; the base offset of an empty index."""
+        return self._last_offset
+
+    def entry(self, number: int) -> OffsetPosition:
+        if not 0 <= number < self.entries:
+            raise IndexError(f"entry {number} of an index of {self.entries}: {self.path}")
+        return self._read(lambda data, entries: _entry(data, self.base_offset, number))
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The last entry at or below ``offset``; (base offset, 0) if there is none."""
+        return self._read(lambda data, entries: _lookup(data, entries, self.base_offset, offset))
+
+    def upper_bound(self, start: OffsetPosition, fetch_bytes: int) -> OffsetPosition | None:
+        """The first entry at or after the end of a read of ``fetch_bytes`` from ``start``, None past the last entry."""
+        end = start.position + fetch_bytes
+        return self._read(lambda data, entries: _upper_bound(data, entries, self.base_offset, end))
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry. InvalidOffsetError unless ``offset`` is above the last; ValueError if the index is full."""
+        if self.is_full:
+            raise ValueError(f"append to a full index of {self.entries} entries: {self.path}")
+        if self.entries and offset <= self._last_offset:
+            raise InvalidOffsetError(
+                f"an entry for offset {offset} cannot follow the last, {self._last_offset}",
+                path=self.path,
+                offset=offset,
+            )
+        self._append_entry(_ENTRY.pack(self.relative_offset(offset), position))
+        self._last_offset = offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above ``offset``."""
+        self._truncate_to_entries(
+            self._read(
+                lambda data, entries: (
+                    last_at_or_below(data, entries, self.ENTRY_SIZE, _INT32, 0, offset - 1 - self.base_offset) + 1
+                )
+            )
+        )
+
+    def sanity_check(self) -> None:
+        """IndexCorruptError if the size is no multiple of the entry size or the last offset lies below the base."""
+        self._read(lambda data, entries: _check(self.length, data, entries, self.base_offset, self.path))
+
+    def _reshape(self, entries: int, length: int) -> None:
+        super()._reshape(entries, length)
+        self._last_offset = self._stored_last_offset()
+
+    def _stored_last_offset(self) -> int:
+        return self.entry(self.entries - 1).offset if self.entries else self.base_offset
+
+
+def _entry(data: Buffer, base_offset: int, number: int) -> OffsetPosition:
+    relative, position = _ENTRY.unpack_from(data, number * _ENTRY.size)
+    return OffsetPosition(base_offset + relative, position)
+
+
+def _lookup(data: Buffer, entries: int, base_offset: int, offset: int) -> OffsetPosition:
+    slot = last_at_or_below(data, entries, _ENTRY.size, _INT32, 0, offset - base_offset)
+    return _entry(data, base_offset, slot) if slot >= 0 else OffsetPosition(base_offset, 0)
+
+
+def _upper_bound(data: Buffer, entries: int, base_offset: int, position: int) -> OffsetPosition | None:
+    slot = first_at_or_above(data, entries, _ENTRY.size, _INT32, _POSITION_AT, position)
+    return _entry(data, base_offset, slot) if slot >= 0 else None
+
+
+def _check(size: int, data: Buffer, entries: int, base_offset: int, path: Path | None) -> None:
+    if size % _ENTRY.size:
+        raise IndexCorruptError(f"{size} bytes are not a multiple of the entry size {_ENTRY.size}", path=path)
+    if entries:
+        last = _entry(data, base_offset, entries - 1)
+        if last.offset < base_offset:
+            raise IndexCorruptError(
+                f"the last offset {last.offset} is below the base offset {base_offset}",
+                path=path,
+                position=(entries - 1) * _ENTRY.size,
+            )

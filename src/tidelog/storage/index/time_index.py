@@ -1,0 +1,202 @@
+"""``.timeindex``: from which offset on a segment has records of a timestamp.
+
+Layout: entries of 12 bytes, big-endian: largest timestamp so far in milliseconds (int64), offset of the batch or record
+that has it, relative to the segment's base (int32). Timestamps ascend strictly, offsets do not descend. No record
+before an entry's offset has a larger timestamp. An entry is written with each offset index entry, if the timestamp
+grew, and one when the segment stops being active; the last slot is kept free for that one. While active the file ends
+in zeros.
+
+TimeIndexReader is pure, over bytes. TimeIndexWriter owns a file (states, crashes, threads: see ``mapped_index``).
+Called by: segments, views, dump, verify. Source: Kafka's ``TimeIndex``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidelog.model import IndexCorruptError, InvalidOffsetError
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.index.mapped_index import MappedIndex
+from tidelog.storage.index.search import last_at_or_below
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_ENTRY = Struct(">qi")
+_TIMESTAMP = Struct(">q")
+_OFFSET = Struct(">i")
+_OFFSET_AT = 8
+_COLUMNS = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
+NO_TIMESTAMP = -1
+
+
+class TimestampOffset(NamedTuple):
+    """A timestamp in milliseconds and the log offset it belongs to."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndexReader:
+    """The entries in the bytes of an index; trailing bytes that are no whole entry are left out."""
+
+    ENTRY_SIZE = _ENTRY.size
+
+    def __init__(self, data: Buffer, base_offset: int, *, path: Path | None = None) -> None:
+        self._data = memoryview(data).cast("B")
+        self._base_offset = base_offset
+        self._path = path
+        self._entries = len(self._data) // self.ENTRY_SIZE
+
+    def __len__(self) -> int:
+        return self._entries
+
+    @property
+    def base_offset(self) -> int:
+        return self._base_offset
+
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """(-1, base offset) of an empty index."""
+        return _last_entry(self._data, self._entries, self._base_offset)
+
+    def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All entries as two columns of equal length: timestamps in milliseconds, absolute offsets."""
+        raw = np.frombuffer(self._data, _COLUMNS, self._entries)
+        return raw["timestamp"].astype(np.int64), raw["relative_offset"].astype(np.int64) + self._base_offset
+
+    def entry(self, number: int) -> TimestampOffset:
+        if not 0 <= number < self._entries:
+            raise IndexError(f"entry {number} of an index of {self._entries}")
+        return _entry(self._data, self._base_offset, number)
+
+    def valid_prefix(self) -> TimeIndexReader:
+        """The entries up to the first that does not ascend: what a live or killed broker wrote, without the zeros.
+
+        A first entry of all zeros (timestamp 0 at the base offset) cannot be told from preallocated zeros unless an
+        entry follows it; leaving it out only makes a search begin earlier.
+        """
+        raw = np.frombuffer(self._data, _COLUMNS, self._entries)
+        timestamps, offsets = raw["timestamp"], raw["relative_offset"]
+        good = np.ones(self._entries, dtype=bool)
+        if self._entries:
+            good[0] = timestamps[0] >= 0 and offsets[0] >= 0
+            good[1:] = (timestamps[1:] > timestamps[:-1]) & (offsets[1:] >= offsets[:-1])
+        count = self._entries if good.all() else int(np.argmin(good))
+        if count == 1 and timestamps[0] == 0 and offsets[0] == 0:
+            count = 0
+        return TimeIndexReader(self._data[: count * self.ENTRY_SIZE], self._base_offset, path=self._path)
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry at or below ``timestamp``; (-1, base offset) if there is none."""
+        return _lookup(self._data, self._entries, self._base_offset, timestamp)
+
+    def sanity_check(self) -> None:
+        """IndexCorruptError if size, last timestamp (below the first) or last offset (below the base) cannot be."""
+        _check(len(self._data), self._data, self._entries, self._base_offset, self._path)
+
+
+class TimeIndexWriter(MappedIndex):
+    ENTRY_SIZE = _ENTRY.size
+
+    def __init__(self, fs: FileSystem, path: Path, base_offset: int, *, max_index_bytes: int) -> None:
+        super().__init__(fs, path, base_offset, max_index_bytes=max_index_bytes)
+        self._last_entry = self._stored_last_entry()
+
+    @property
+    def is_full(self) -> bool:
+        """One slot is kept for the entry that is written when the segment stops being active."""
+        return self.entries >= self.max_entries - 1
+
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """(-1, base offset) of an empty index."""
+        return self._last_entry
+
+    def entry(self, number: int) -> TimestampOffset:
+        if not 0 <= number < self.entries:
+            raise IndexError(f"entry {number} of an index of {self.entries}: {self.path}")
+        return self._read(lambda data, entries: _entry(data, self.base_offset, number))
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry at or below ``timestamp``; (-1, base offset) if there is none."""
+        return self._read(lambda data, entries: _lookup(data, entries, self.base_offset, timestamp))
+
+    def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
+        """Add an entry if ``timestamp`` is larger than the last; an equal one changes nothing.
+
+        InvalidOffsetError if ``offset`` is below the last; ValueError if ``timestamp`` is, or if the index is full
+        (``skip_full_check`` lets the kept slot be used).
+        """
+        if not skip_full_check and self.is_full:
+            raise ValueError(f"append to a full time index of {self.entries} entries: {self.path}")
+        last = self._last_entry
+        if self.entries and offset < last.offset:
+            raise InvalidOffsetError(
+                f"an entry for offset {offset} cannot follow the last, {last.offset}", path=self.path, offset=offset
+            )
+        if self.entries and timestamp < last.timestamp:
+            raise ValueError(
+                f"an entry for timestamp {timestamp} cannot follow the last, {last.timestamp}: {self.path}"
+            )
+        if timestamp > last.timestamp:
+            self._append_entry(_ENTRY.pack(timestamp, self.relative_offset(offset)))
+            self._last_entry = TimestampOffset(timestamp, offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above ``offset``."""
+        self._truncate_to_entries(
+            self._read(
+                lambda data, entries: (
+                    last_at_or_below(data, entries, self.ENTRY_SIZE, _OFFSET, _OFFSET_AT, offset - 1 - self.base_offset)
+                    + 1
+                )
+            )
+        )
+
+    def sanity_check(self) -> None:
+        """IndexCorruptError if size, last timestamp (below the first) or last offset (below the base) cannot be."""
+        self._read(lambda data, entries: _check(self.length, data, entries, self.base_offset, self.path))
+
+    def _reshape(self, entries: int, length: int) -> None:
+        super()._reshape(entries, length)
+        self._last_entry = self._stored_last_entry()
+
+    def _stored_last_entry(self) -> TimestampOffset:
+        return self._read(lambda data, entries: _last_entry(data, entries, self.base_offset))
+
+
+def _entry(data: Buffer, base_offset: int, number: int) -> TimestampOffset:
+    timestamp, relative = _ENTRY.unpack_from(data, number * _ENTRY.size)
+    return TimestampOffset(timestamp, base_offset + relative)
+
+
+def _last_entry(data: Buffer, entries: int, base_offset: int) -> TimestampOffset:
+    return _entry(data, base_offset, entries - 1) if entries else TimestampOffset(NO_TIMESTAMP, base_offset)
+
+
+def _lookup(data: Buffer, entries: int, base_offset: int, timestamp: int) -> TimestampOffset:
+    slot = last_at_or_below(data, entries, _ENTRY.size, _TIMESTAMP, 0, timestamp)
+    return _entry(data, base_offset, slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, base_offset)
+
+
+def _check(size: int, data: Buffer, entries: int, base_offset: int, path: Path | None) -> None:
+    if size % _ENTRY.size:
+        raise IndexCorruptError(f"{size} bytes are not a multiple of the entry size {_ENTRY.size}", path=path)
+    if not entries:
+        return
+    at = (entries - 1) * _ENTRY.size
+    first, last = _entry(data, base_offset, 0), _entry(data, base_offset, entries - 1)
+    if last.timestamp < first.timestamp:
+        raise IndexCorruptError(
+            f"the last timestamp {last.timestamp} is below the first, {first.timestamp}", path=path, position=at
+        )
+    if last.offset < base_offset:
+        raise IndexCorruptError(
+            f"the last offset {last.offset} is below the base offset {base_offset}", path=path, position=at
+        )
