@@ -87,7 +87,8 @@ def sort_names(names: Iterable[str]) -> PartitionListing:
         by_state[file.state].append(file)
     cleaned = by_state[FileState.CLEANED]
     first_cleaned = min((file.offset for file in cleaned), default=None)
-    valid, invalid = [], []
+    valid: list[SegmentFileName] = []
+    invalid: list[SegmentFileName] = []
     for file in by_state[FileState.SWAP]:
         (valid if first_cleaned is None or file.offset < first_cleaned else invalid).append(file)
     swaps, swap_parts = _segments(valid, FileState.SWAP)

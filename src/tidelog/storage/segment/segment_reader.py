@@ -28,11 +28,6 @@ from tidelog.storage.segment.hints import OffsetHints, TimeHints, read_offset_hi
 
 CHUNK_BYTES = 4 * 1024 * 1024
 
-_LENGTH_AT = 8
-"""Bytes before a batch's length field; every magic has the 8-byte offset there."""
-_PREFIX_BYTES = 12
-"""Offset and length: the bytes that the length field does not count."""
-
 
 class Chunk(NamedTuple):
     """``buffer[0]`` is the first byte of a batch; ``table.position`` counts from the start of the file."""
@@ -107,9 +102,9 @@ class SegmentReader:
             table = kernel.scan_batches(buffer, base_position=position, verify_crc=verify_crc)
             last = table.stop not in (Stop.END, Stop.PARTIAL) or position + len(buffer) >= end
             if not len(table) and not last:
-                wanted = max(_bytes_of_first_batch(buffer), 2 * len(buffer))
                 # A batch that reaches past the end is partial, however much is read of it.
-                last = position + _bytes_of_first_batch(buffer) > end
+                last = position + table.partial_size > end
+                wanted = max(table.partial_size, 2 * len(buffer))
                 if not last:
                     continue
             if len(buffer):
@@ -127,7 +122,7 @@ class SegmentReader:
     def read(self, position: int, length: int) -> memoryview:
         """``length`` bytes from ``position`` on, fewer at the end of the file."""
         # Not bytearray: it would be zeroed first, which costs as much as the scan.
-        buffer = memoryview(np.empty(length, np.uint8))
+        buffer = np.empty(length, np.uint8).data
         return buffer[: self._file.pread_into(buffer, position)]
 
     @property
@@ -161,10 +156,3 @@ class SegmentReader:
         first = chunk.table.row(0)
         sound = first.crc_ok and self.base_offset <= first.base_offset <= offset
         return position if sound else 0
-
-
-def _bytes_of_first_batch(buffer: memoryview) -> int:
-    """Size that the length field at the buffer's start promises; enough for that field where it is cut off."""
-    if len(buffer) < _PREFIX_BYTES:
-        return _PREFIX_BYTES
-    return _PREFIX_BYTES + max(0, int.from_bytes(buffer[_LENGTH_AT:_PREFIX_BYTES], "big", signed=True))
