@@ -1,0 +1,58 @@
+"""Compressed payloads of batches: from and to plain bytes, by codec number.
+
+Called by the decoder (the records of a v2 batch; the value of a v0 or v1 wrapper) and by the builder. Pure functions;
+any thread; the libraries work without the GIL. What is read is what Kafka reads; what cannot be read raises
+CorruptRecordError with a sentence. No input makes a call take more than ``max_bytes`` (1 GiB unless told) for plain
+bytes and 256 MiB for the library's own buffers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.model import CorruptRecordError
+from tidelog.record import attributes
+from tidelog.record.codec import gzip, lz4, snappy, zstd
+from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+def decompress(codec: int, data: Buffer, *, magic: int = 2, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
+    """The plain bytes of ``data``.
+
+    ``magic`` is the format of the batch around it: v0 has its own lz4 header checksum, and only v2 has zstd. Raises
+    CorruptRecordError for data that is not of that codec, is cut short, or comes to more than ``max_bytes``, and
+    UnsupportedCompressionError for a codec number that Kafka does not define.
+    """
+    view = memoryview(data).cast("B")
+    match codec:
+        case attributes.NONE:
+            return view
+        case attributes.GZIP:
+            return gzip.decompress(view, max_bytes)
+        case attributes.SNAPPY:
+            return snappy.decompress(view, max_bytes)
+        case attributes.LZ4:
+            return lz4.decompress(view, max_bytes, magic)
+        case attributes.ZSTD if magic >= 2:
+            return zstd.decompress(view, max_bytes)
+    raise CorruptRecordError(f"a message of format v{magic} cannot be compressed with {attributes.codec_name(codec)}")
+
+
+def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
+    """Compress, framed as by Kafka's Java client; ``level``: Kafka's of that codec, ConfigError beyond its range."""
+    view = memoryview(data).cast("B")
+    match codec:
+        case attributes.NONE:
+            return bytes(view)
+        case attributes.GZIP:
+            return gzip.compress(view, level)
+        case attributes.SNAPPY:
+            return snappy.compress(view, level)
+        case attributes.LZ4:
+            return lz4.compress(view, level, magic)
+        case attributes.ZSTD if magic >= 2:
+            return zstd.compress(view, level)
+    raise CorruptRecordError(f"a message of format v{magic} cannot be compressed with {attributes.codec_name(codec)}")

@@ -1,0 +1,145 @@
+"""Messages of the formats v0 and v1, alone or as a compressed set inside one wrapper message.
+
+::
+
+    offset int64 | size int32 | crc uint32 | magic int8 | attributes int8 | timestamp int64 (v1) |
+    key length int32 | key | value length int32 | value
+    (length -1: null; size counts from crc; crc is the CRC-32 of all that follows it)
+
+A message whose attributes name a codec is a wrapper: its value is a compressed sequence of messages of the same magic,
+none of them compressed again. Which offset and timestamp an inner message has:
+
+===========  =============================================================  ==========================================
+magic        offset                                                         timestamp
+===========  =============================================================  ==========================================
+0            as written inside                                              none
+1            wrapper's offset - last inner offset + inner offset            as written inside; the wrapper's where the
+             (wrapper's offset 0: as written inside, as some early          wrapper's attributes say log append time
+             librdkafka producers did)
+===========  =============================================================  ==========================================
+
+A message that is cut off at the end of a set ends it, as old brokers cut sets to a fetch's size. The codec zstd is not
+allowed. Pure; any thread; views into the given bytes, not copies. Source: Kafka's ``LegacyRecord``,
+``AbstractLegacyRecordBatch``; KIP-31, KIP-32.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final, NamedTuple
+
+from tidelog.model import CorruptRecordError, TimestampType
+from tidelog.record import attributes as attribute_bits
+from tidelog.record import compression
+from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
+
+_PREFIX: Final = struct.Struct(">qi")
+_HEADER: Final = struct.Struct(">qiIbb")
+_TIMESTAMP: Final = struct.Struct(">q")
+_LENGTH: Final = struct.Struct(">i")
+_MIN_SIZE: Final = (14, 22)
+"""Least ``size`` field by magic: everything but key and value."""
+
+
+class LegacyMessage(NamedTuple):
+    """One message; ``timestamp`` in milliseconds (-1: none); ``attributes`` are its own, the type is the wrapper's."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    magic: int
+    attributes: int
+    key: memoryview | None
+    value: memoryview | None
+
+
+def read_messages(entry: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[LegacyMessage]:
+    """The messages of one shallow ``entry`` (12-byte prefix to last byte): itself, or what is in it if it is a wrapper.
+
+    The shallow CRC is the caller's to check (the batch table has it); CRCs of inner messages are checked here. Raises
+    CorruptRecordError.
+    """
+    message = _parse(entry, 0, len(entry), check_crc=False)
+    if not attribute_bits.codec_of(message.attributes):
+        return [message]
+    if message.value is None:
+        raise CorruptRecordError("a compressed wrapper message has no value")
+    plain = compression.decompress(
+        attribute_bits.codec_of(message.attributes), message.value, magic=message.magic, max_bytes=max_bytes
+    )
+    return _unwrap(message, _read_set(memoryview(plain), message.magic))
+
+
+def _read_set(plain: memoryview, magic: int) -> list[LegacyMessage]:
+    messages = []
+    position = 0
+    while len(plain) - position >= _PREFIX.size:
+        _, size = _PREFIX.unpack_from(plain, position)
+        if size < _MIN_SIZE[0]:
+            raise CorruptRecordError(f"a message inside a wrapper declares {size} bytes; the least is {_MIN_SIZE[0]}")
+        end = position + _PREFIX.size + size
+        if end > len(plain):
+            break
+        message = _parse(plain, position, end, check_crc=True)
+        if message.magic != magic:
+            raise CorruptRecordError(f"a message of magic {message.magic} inside a wrapper of magic {magic}")
+        if attribute_bits.codec_of(message.attributes):
+            raise CorruptRecordError("a message inside a compressed wrapper is compressed itself")
+        messages.append(message)
+        position = end
+    if not messages:
+        raise CorruptRecordError("a compressed wrapper message holds no messages")
+    return messages
+
+
+def _unwrap(wrapper: LegacyMessage, messages: list[LegacyMessage]) -> list[LegacyMessage]:
+    if wrapper.magic == 0:
+        return messages
+    shift = wrapper.offset - messages[-1].offset if wrapper.offset else 0
+    if shift < 0:
+        raise CorruptRecordError(
+            f"a wrapper has the offset {wrapper.offset}, less than the {messages[-1].offset} of the last message inside"
+        )
+    if wrapper.timestamp_type is TimestampType.LOG_APPEND:
+        return [
+            inner._replace(
+                offset=inner.offset + shift, timestamp=wrapper.timestamp, timestamp_type=TimestampType.LOG_APPEND
+            )
+            for inner in messages
+        ]
+    return [inner._replace(offset=inner.offset + shift, timestamp_type=TimestampType.CREATE) for inner in messages]
+
+
+def _parse(data: memoryview, start: int, end: int, *, check_crc: bool) -> LegacyMessage:
+    """The message in ``data[start:end]``, which is at least a prefix and 14 bytes long where it comes from a set."""
+    if end - start < _PREFIX.size + _MIN_SIZE[0]:
+        raise CorruptRecordError(f"a message has {end - start} bytes; the least is {_PREFIX.size + _MIN_SIZE[0]}")
+    offset, _, crc, magic, attributes = _HEADER.unpack_from(data, start)
+    if magic not in (0, 1):
+        raise CorruptRecordError(f"a message has the magic {magic} where only 0 and 1 can be")
+    if check_crc and zlib.crc32(data[start + 16 : end]) != crc:
+        raise CorruptRecordError(f"the CRC of a message inside a wrapper is wrong, inner offset {offset}")
+    timestamp = -1
+    position = start + _HEADER.size
+    if magic == 1:
+        if end - start < _PREFIX.size + _MIN_SIZE[1]:
+            raise CorruptRecordError(f"a message of magic 1 has {end - start} bytes, too few for its header")
+        (timestamp,) = _TIMESTAMP.unpack_from(data, position)
+        position += _TIMESTAMP.size
+    key, position = _nullable_bytes(data, position, end, "key")
+    value, position = _nullable_bytes(data, position, end, "value")
+    timestamp_type = attribute_bits.timestamp_type_of(attributes, magic)
+    return LegacyMessage(offset, timestamp, timestamp_type, magic, attributes, key, value)
+
+
+def _nullable_bytes(data: memoryview, position: int, end: int, what: str) -> tuple[memoryview | None, int]:
+    if end - position < _LENGTH.size:
+        raise CorruptRecordError(f"a message ends before the length of its {what}")
+    (length,) = _LENGTH.unpack_from(data, position)
+    position += _LENGTH.size
+    if length < 0:
+        return None, position
+    if length > end - position:
+        raise CorruptRecordError(f"a message's {what} declares {length:,} bytes where {end - position:,} are left")
+    return data[position : position + length], position + length
