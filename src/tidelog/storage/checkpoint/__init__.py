@@ -1,0 +1,30 @@
+"""The small text files of a log directory and of a partition directory."""
+
+from tidelog.storage.checkpoint.clean_shutdown import CLEAN_SHUTDOWN_FILE, CleanShutdownFile
+from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text, uuid_to_text
+from tidelog.storage.checkpoint.meta_properties import META_PROPERTIES_FILE, MetaProperties, written_at
+from tidelog.storage.checkpoint.offset_checkpoint import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    OffsetCheckpoint,
+)
+from tidelog.storage.checkpoint.partition_metadata import PARTITION_METADATA_FILE, PartitionMetadata
+
+__all__ = [
+    "CLEANER_CHECKPOINT",
+    "CLEAN_SHUTDOWN_FILE",
+    "HIGH_WATERMARK_CHECKPOINT",
+    "LOG_START_CHECKPOINT",
+    "META_PROPERTIES_FILE",
+    "PARTITION_METADATA_FILE",
+    "RECOVERY_POINT_CHECKPOINT",
+    "CleanShutdownFile",
+    "MetaProperties",
+    "OffsetCheckpoint",
+    "PartitionMetadata",
+    "uuid_from_text",
+    "uuid_to_text",
+    "written_at",
+]

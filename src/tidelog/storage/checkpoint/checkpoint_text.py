@@ -1,0 +1,80 @@
+"""The text of a checkpoint: a version line, a count line, that many entry lines. Pure: bytes in, bytes out.
+
+Reading is strict where Kafka's is (version, count, the form of each line) and also refuses what Kafka would silently
+merge, since a checkpoint that says two things is not to be trusted. A file of no bytes is an empty checkpoint: Kafka
+creates it so. Called by: the offset checkpoints and the leader epoch checkpoint. Source: Kafka's ``CheckpointFile``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from tidelog.model import CheckpointError
+
+VERSION = 0
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+
+T = TypeVar("T")
+
+
+def parse_checkpoint(data: bytes, parse_line: Callable[[str], T | None], *, path: Path | None = None) -> list[T]:
+    """The entries of a checkpoint, in the file's order.
+
+    ``parse_line`` gives the entry of a line, None for a line it cannot read. CheckpointError names file and line.
+    """
+    lines = checkpoint_lines(data, path)
+    if not lines:
+        return []
+    version = parse_integer(lines[0], bits=32)
+    if version is None:
+        raise line_error("a version number was expected", 1, lines[0], path)
+    if version != VERSION:
+        raise line_error(f"version {version} is unknown, {VERSION} was expected", 1, lines[0], path)
+    if len(lines) < 2:
+        return []
+    count = parse_integer(lines[1], bits=32)
+    if count is None or count < 0:
+        raise line_error("the number of entries was expected", 2, lines[1], path)
+    entries = []
+    for number, line in enumerate(lines[2:], 3):
+        entry = parse_line(line)
+        if entry is None:
+            raise line_error("not an entry", number, line, path)
+        entries.append(entry)
+    if len(entries) != count:
+        raise CheckpointError(f"{count} entries were announced in line 2, but there are {len(entries)}", path=path)
+    return entries
+
+
+def format_checkpoint(lines: Iterable[str]) -> bytes:
+    """A whole checkpoint from its entry lines, as Kafka writes it."""
+    entries = list(lines)
+    return "".join(f"{line}\n" for line in (str(VERSION), str(len(entries)), *entries)).encode()
+
+
+def checkpoint_lines(data: bytes, path: Path | None) -> list[str]:
+    """The lines of a small text file without their ends; CheckpointError where it is not UTF-8."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError("not a text file in UTF-8", path=path, position=error.start) from None
+    lines = re.split(r"\r\n|\n|\r", text)
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+def line_error(problem: str, number: int, line: str, path: Path | None) -> CheckpointError:
+    shown = line if len(line) <= 80 else line[:77] + "..."
+    return CheckpointError(f"line {number}: {problem}: {shown!r}", path=path)
+
+
+def parse_integer(text: str, *, bits: int) -> int | None:
+    """A decimal integer of that many bits (with its sign), None for anything else."""
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    value = int(text)
+    return value if -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None

@@ -1,0 +1,100 @@
+"""The text of a Java properties file, as ``java.util.Properties`` loads and stores it. Pure: text in, text out.
+
+Loading knows comments (``#``, ``!``), the separators ``=``, ``:`` and white space, lines continued by a backslash, and
+the escapes, ``\\uXXXX`` among them. Called by: meta.properties. Source: the documentation of ``Properties.load``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\\\"}
+_BLANKS = " \t\f"
+_KEY_END = "=:" + _BLANKS
+
+
+def load_properties(text: str) -> dict[str, str]:
+    """Keys and values, the last one of a key that occurs twice; ValueError for a malformed ``\\u`` escape."""
+    properties = {}
+    for line in _logical_lines(text):
+        end = _key_end(line)
+        rest = line[end:].lstrip(_BLANKS)
+        if rest[:1] in ("=", ":"):
+            rest = rest[1:].lstrip(_BLANKS)
+        properties[_unescape(line[:end])] = _unescape(rest)
+    return properties
+
+
+def store_line(key: str, value: str) -> str:
+    """One ``key=value`` line, escaped, without its end."""
+    return f"{_escape(key, key=True)}={_escape(value, key=False)}"
+
+
+def comments(text: str) -> list[str]:
+    """The comment lines, without the character that makes them one."""
+    return [line.lstrip(_BLANKS)[1:] for line in _LINE_END.split(text) if line.lstrip(_BLANKS)[:1] in ("#", "!")]
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    natural = iter(_LINE_END.split(text))
+    for line in natural:
+        logical = line.lstrip(_BLANKS)
+        if logical[:1] in ("", "#", "!"):
+            continue
+        while _continues(logical):
+            logical = logical[:-1] + next(natural, "").lstrip(_BLANKS)
+        yield logical
+
+
+def _continues(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _key_end(line: str) -> int:
+    position = 0
+    while position < len(line):
+        if line[position] == "\\":
+            position += 2
+        elif line[position] in _KEY_END:
+            return position
+        else:
+            position += 1
+    return len(line)
+
+
+def _unescape(text: str) -> str:
+    out = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character == "\\" and position < len(text):
+            character = text[position]
+            position += 1
+            if character == "u":
+                digits = text[position : position + 4]
+                if re.fullmatch(r"[0-9a-fA-F]{4}", digits) is None:
+                    raise ValueError(f"malformed \\u escape: {digits!r}")
+                character = chr(int(digits, 16))
+                position += 4
+            else:
+                character = _ESCAPES.get(character, character)
+        elif character == "\\":
+            continue
+        out.append(character)
+    return "".join(out)
+
+
+def _escape(text: str, *, key: bool) -> str:
+    out = []
+    for position, character in enumerate(text):
+        if character == " " and (key or position == 0):
+            out.append("\\ ")
+        elif character in "=:#!":
+            out.append("\\" + character)
+        else:
+            out.append(_ESCAPED.get(character, character))
+    return "".join(out)

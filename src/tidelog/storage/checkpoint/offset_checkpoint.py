@@ -1,0 +1,63 @@
+"""An offset per partition, for a whole log directory: recovery points, log starts, high watermarks, cleaner offsets.
+
+Entry line: ``topic partition offset``. Kafka writes the entries in no particular order, we sort them. Replaced
+atomically; a crash leaves the old or the new checkpoint.
+Called by: the log manager, views, recovery. Thread rule: one writer at a time a file. Source: Kafka's
+``OffsetCheckpointFile``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidelog.model import CheckpointError, TopicPartition
+from tidelog.storage.checkpoint.checkpoint_text import format_checkpoint, parse_checkpoint, parse_integer
+from tidelog.storage.fs import FileSystem, read_whole, write_atomically
+
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+
+_WHITESPACE = re.compile(r"\s+", re.ASCII)
+
+
+class OffsetCheckpoint:
+    """Reading and writing; holds nothing."""
+
+    @staticmethod
+    def parse(data: bytes, *, path: Path | None = None) -> dict[TopicPartition, int]:
+        """CheckpointError for anything but a whole, well-formed checkpoint with each partition once."""
+        offsets: dict[TopicPartition, int] = {}
+        for partition, offset in parse_checkpoint(data, _parse_line, path=path):
+            if partition in offsets:
+                raise CheckpointError(f"two entries for {partition}", path=path)
+            offsets[partition] = offset
+        return offsets
+
+    @staticmethod
+    def format(offsets: Mapping[TopicPartition, int]) -> bytes:
+        return format_checkpoint(
+            f"{topic} {number} {offsets[TopicPartition(topic, number)]}" for topic, number in sorted(offsets)
+        )
+
+    @classmethod
+    def read(cls, fs: FileSystem, path: Path) -> dict[TopicPartition, int]:
+        """The offsets; empty where the file is missing. CheckpointError if it cannot be understood."""
+        return cls.parse(read_whole(fs, path), path=path) if fs.exists(path) else {}
+
+    @classmethod
+    def write(cls, fs: FileSystem, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+        write_atomically(fs, path, cls.format(offsets))
+
+
+def _parse_line(line: str) -> tuple[TopicPartition, int] | None:
+    parts = _WHITESPACE.split(line)
+    if len(parts) != 3:
+        return None
+    partition, offset = parse_integer(parts[1], bits=32), parse_integer(parts[2], bits=64)
+    if partition is None or partition < 0 or offset is None or offset < 0:
+        return None
+    return TopicPartition(parts[0], partition), offset

@@ -1,0 +1,66 @@
+"""``partition.metadata``: the topic id of a partition directory, so that a topic deleted and made anew is told apart.
+
+Contents: ``version: 0``, a line end, ``topic_id: `` and the id in base64, without a line end. Replaced atomically.
+Called by: logs, views, inspection. Source: Kafka's ``PartitionMetadataFile`` (KIP-516).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tidelog.model import CheckpointError
+from tidelog.storage.checkpoint.checkpoint_text import checkpoint_lines, line_error, parse_integer
+from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text, uuid_to_text
+from tidelog.storage.fs import FileSystem, read_whole, write_atomically
+
+PARTITION_METADATA_FILE = "partition.metadata"
+_VERSION = 0
+_NO_ID = uuid.UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMetadata:
+    topic_id: uuid.UUID
+
+    @property
+    def topic_id_text(self) -> str:
+        """The id as Kafka shows it."""
+        return uuid_to_text(self.topic_id)
+
+    @classmethod
+    def parse(cls, data: bytes, *, path: Path | None = None) -> Self:
+        """CheckpointError for another version, a malformed line or the id of zeros, which means "none"."""
+        lines = checkpoint_lines(data, path)
+        if len(lines) != 2:
+            raise CheckpointError(f"2 lines were expected, there are {len(lines)}", path=path)
+        version = parse_integer(_value(lines[0], 1, "version", path), bits=32)
+        if version != _VERSION:
+            raise line_error(f"a version other than {_VERSION}", 1, lines[0], path)
+        try:
+            topic_id = uuid_from_text(_value(lines[1], 2, "topic_id", path))
+        except ValueError as error:
+            raise line_error(str(error), 2, lines[1], path) from None
+        if topic_id == _NO_ID:
+            raise line_error("the id of zeros is no topic's", 2, lines[1], path)
+        return cls(topic_id=topic_id)
+
+    def to_bytes(self) -> bytes:
+        return f"version: {_VERSION}\ntopic_id: {self.topic_id_text}".encode()
+
+    @classmethod
+    def read(cls, fs: FileSystem, path: Path) -> Self | None:
+        """None where the file is missing (a topic made before Kafka 2.8)."""
+        return cls.parse(read_whole(fs, path), path=path) if fs.exists(path) else None
+
+    def write(self, fs: FileSystem, path: Path) -> None:
+        write_atomically(fs, path, self.to_bytes())
+
+
+def _value(line: str, number: int, name: str, path: Path | None) -> str:
+    found, colon, value = line.partition(":")
+    if found != name or not colon:
+        raise line_error(f"'{name}: ...' was expected", number, line, path)
+    return value.strip()

@@ -1,0 +1,6 @@
+"""Leader epochs of a partition and their checkpoint."""
+
+from tidelog.storage.epoch.leader_epoch_cache import EpochEndOffset, EpochEntry, LeaderEpochCache
+from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
+
+__all__ = ["LEADER_EPOCH_CHECKPOINT", "EpochEndOffset", "EpochEntry", "LeaderEpochCache", "LeaderEpochCheckpoint"]

@@ -1,0 +1,154 @@
+"""Which leader epoch began at which offset: the epochs of one log, in memory. Pure.
+
+Epochs and start offsets ascend strictly. The entries are one immutable tuple that a change replaces, so readers in
+other threads need no lock; changes are made under the partition's lock. A change tells whether there was one; the
+caller then writes the checkpoint (see ``leader_epoch_file``).
+Called by: logs, recovery, replication. Source: Kafka's ``LeaderEpochFileCache`` (KIP-101, KIP-279).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import NamedTuple
+
+
+class EpochEntry(NamedTuple):
+    """A leader epoch and the first offset written in it."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochEndOffset(NamedTuple):
+    """The largest epoch at or below the one asked for, and the offset at which the next one begins (exclusive end)."""
+
+    epoch: int
+    end_offset: int
+
+
+_EPOCH = attrgetter("epoch")
+_START_OFFSET = attrgetter("start_offset")
+
+
+class LeaderEpochCache:
+    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
+        """Entries are assigned one after the other, so those that contradict a later one go."""
+        self._entries: tuple[EpochEntry, ...] = ()
+        for entry in entries:
+            self.assign(*entry)
+
+    # --- reading ---
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        return self._entries
+
+    @property
+    def latest_entry(self) -> EpochEntry | None:
+        return self._entries[-1] if self._entries else None
+
+    @property
+    def earliest_entry(self) -> EpochEntry | None:
+        return self._entries[0] if self._entries else None
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self._entries[-1].epoch if self._entries else None
+
+    def entry(self, epoch: int) -> EpochEntry | None:
+        entries = self._entries
+        at = bisect_left(entries, epoch, key=_EPOCH)
+        return entries[at] if at < len(entries) and entries[at].epoch == epoch else None
+
+    def previous_entry(self, epoch: int) -> EpochEntry | None:
+        """The last entry below ``epoch``."""
+        entries = self._entries
+        at = bisect_left(entries, epoch, key=_EPOCH)
+        return entries[at - 1] if at else None
+
+    def previous_epoch(self, epoch: int) -> int | None:
+        entry = self.previous_entry(epoch)
+        return None if entry is None else entry.epoch
+
+    def next_epoch(self, epoch: int) -> int | None:
+        entries = self._entries
+        at = bisect_right(entries, epoch, key=_EPOCH)
+        return entries[at].epoch if at < len(entries) else None
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch a record at ``offset`` was written in, None below the first entry."""
+        entries = self._entries
+        at = bisect_right(entries, offset, key=_START_OFFSET)
+        return entries[at - 1].epoch if at else None
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset | None:
+        """Where ``epoch`` ends in this log, None if it is unknown here (or negative: undefined).
+
+        ======================================  ==================================================
+        the epoch asked for                     the answer
+        ======================================  ==================================================
+        the latest                              itself, the log end
+        above the latest                        None
+        below the earliest                      itself, the start of the earliest
+        else                                    the largest known one not above it, the next start
+        ======================================  ==================================================
+        """
+        entries = self._entries
+        if epoch < 0 or not entries or epoch > entries[-1].epoch:
+            return None
+        if epoch == entries[-1].epoch:
+            return EpochEndOffset(epoch, log_end_offset)
+        at = bisect_right(entries, epoch, key=_EPOCH)
+        return EpochEndOffset(entries[at - 1].epoch if at else epoch, entries[at].start_offset)
+
+    def entries_in_range(self, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
+        """The entries of the records in ``[start_offset, end_offset)``, the first one starting no earlier."""
+        part = LeaderEpochCache()
+        part._entries = self._entries
+        if start_offset >= 0:
+            part.truncate_from_start(start_offset)
+        part.truncate_from_end(end_offset)
+        return part._entries
+
+    # --- changing ---
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that ``epoch`` began at ``start_offset``; entries that contradict it go. Whether anything changed."""
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"no leader epoch: epoch {epoch} at offset {start_offset}")
+        entries = self._entries
+        if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
+            return False
+        keep = len(entries)
+        while keep and (entries[keep - 1].epoch >= epoch or entries[keep - 1].start_offset >= start_offset):
+            keep -= 1
+        self._entries = (*entries[:keep], EpochEntry(epoch, start_offset))
+        return True
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Drop the epochs that begin at or above ``end_offset``. Whether anything changed."""
+        entries = self._entries
+        if end_offset < 0:
+            return False
+        self._entries = entries[: bisect_left(entries, end_offset, key=_START_OFFSET)]
+        return len(self._entries) < len(entries)
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Let the log begin at ``start_offset``: the epoch in force there begins there, earlier ones go.
+
+        Whether anything changed.
+        """
+        entries = self._entries
+        at = bisect_right(entries, start_offset, key=_START_OFFSET)
+        if at == 0:
+            return False
+        self._entries = (EpochEntry(entries[at - 1].epoch, start_offset), *entries[at:])
+        return self._entries != entries
+
+    def clear(self) -> bool:
+        """Drop all (a log of message format v0 or v1 has no epochs). Whether anything changed."""
+        had = bool(self._entries)
+        self._entries = ()
+        return had
