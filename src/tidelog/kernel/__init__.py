@@ -4,6 +4,7 @@ Every kernel has a plain twin in ``kernel.reference`` and one suite runs over bo
 """
 
 from tidelog.kernel._crc import crc32, crc32c, crc32c_implementations
+from tidelog.kernel._index_build import select_index_entries
 from tidelog.kernel._scan import scan_batches
 from tidelog.kernel.table import BatchRow, BatchTable, Stop
 
@@ -15,4 +16,5 @@ __all__ = [
     "crc32c",
     "crc32c_implementations",
     "scan_batches",
+    "select_index_entries",
 ]

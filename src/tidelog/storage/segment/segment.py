@@ -1,0 +1,368 @@
+"""One segment of a log as its writer has it: the ``.log`` and its three indexes.
+
+Owns the files of one base offset. State machine: *open* (appended to, read) -> *inactive* (``on_become_inactive``: the
+last time entry written, indexes trimmed) -> *closed* (``close`` trims too) or *deleted*. Indexes are opened when they
+are first needed; a segment that is only read sequentially or recovered never opens them.
+
+Layout: batches one behind the other in ``.log``; offsets lie within 31 bits above the base offset. What a crash leaves:
+a ``.log`` that may end in part of a batch or in zeros, indexes with entries of later batches than the ``.log`` has, or
+preallocated zeros; ``segment_recovery`` makes them whole again. fsync order: the log, then its indexes.
+
+Thread rule: changes under the partition's lock (nothing here locks); ``read``, ``translate_offset`` and look-ups from
+any thread, up to the size they saw. Source: Kafka's ``LogSegment`` (4.1).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidelog.kernel import BatchTable
+from tidelog.model import LogOffsetMetadata, StorageError
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.index import (
+    AbortedTransaction,
+    AbortedTransactions,
+    OffsetIndexWriter,
+    TimeIndexWriter,
+    TimestampOffset,
+    TransactionIndexWriter,
+)
+from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
+from tidelog.storage.segment.index_builder import IndexBuilder
+from tidelog.storage.segment.limits import SegmentLimits
+from tidelog.storage.segment.segment_read import BatchPosition, SegmentRead
+from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+MAX_POSITION = 2**31 - 1
+_LOOK_UP_CHUNK_BYTES = 64 * 1024
+
+
+class LogSegment:
+    """Made by ``open`` (the file exists) or ``create``. Sizes and positions in bytes, timestamps in ms."""
+
+    def __init__(
+        self, fs: FileSystem, directory: Path, base_offset: int, limits: SegmentLimits, *, now_ms: int
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._base_offset = base_offset
+        self._limits = limits
+        self._file = fs.open(segment_file(directory, base_offset, FileKind.LOG), create=True)
+        self._size = self._file.size
+        self._created_ms = now_ms
+        self._roll_timestamp: int | None = None
+        self.roll_jitter_ms = random.randrange(limits.segment_jitter_ms + 1) if limits.segment_jitter_ms else 0
+        self._state = FileState.LIVE
+        self._offset_index_or_none: OffsetIndexWriter | None = None
+        self._time_index_or_none: TimeIndexWriter | None = None
+        self._txn_index = TransactionIndexWriter(fs, self.path_of(FileKind.TXN_INDEX), base_offset)
+        self._builder: IndexBuilder | None = None
+
+    @classmethod
+    def create(
+        cls, fs: FileSystem, directory: Path, base_offset: int, limits: SegmentLimits, *, now_ms: int
+    ) -> LogSegment:
+        """A new, empty segment with preallocated indexes; left-overs of the same name are replaced."""
+        for kind in SEGMENT_KINDS:
+            fs.remove(segment_file(directory, base_offset, kind), missing_ok=True)
+        segment = cls(fs, directory, base_offset, limits, now_ms=now_ms)
+        segment.grow_indexes()
+        return segment
+
+    # --- what it is ---
+
+    @property
+    def base_offset(self) -> int:
+        return self._base_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batches."""
+        return self._size
+
+    @property
+    def path(self) -> Path:
+        """The ``.log``."""
+        return self._file.path
+
+    def path_of(self, kind: FileKind) -> Path:
+        return segment_file(self._directory, self._base_offset, kind, self._state)
+
+    @property
+    def offset_index(self) -> OffsetIndexWriter:
+        if self._offset_index_or_none is None:
+            self._offset_index_or_none = OffsetIndexWriter(
+                self._fs,
+                self.path_of(FileKind.INDEX),
+                self._base_offset,
+                max_index_bytes=self._limits.segment_index_bytes,
+            )
+        return self._offset_index_or_none
+
+    @property
+    def time_index(self) -> TimeIndexWriter:
+        if self._time_index_or_none is None:
+            self._time_index_or_none = TimeIndexWriter(
+                self._fs,
+                self.path_of(FileKind.TIME_INDEX),
+                self._base_offset,
+                max_index_bytes=self._limits.segment_index_bytes,
+            )
+        return self._time_index_or_none
+
+    @property
+    def max_timestamp(self) -> TimestampOffset:
+        """The largest timestamp (-1: none) and the last offset of the first batch that has it."""
+        if self._builder is None:
+            return self.time_index.last_entry
+        return TimestampOffset(self._builder.max_timestamp, self._builder.offset_of_max_timestamp)
+
+    def can_hold(self, offset: int) -> bool:
+        """Whether ``offset`` lies within 31 bits above the base offset."""
+        return 0 <= offset - self._base_offset <= MAX_RELATIVE_OFFSET
+
+    # --- appending ---
+
+    def append(self, data: Buffer, table: BatchTable) -> int:
+        """Write whole batches; ``table`` has their rows. The position they begin at.
+
+        StorageError, with nothing written, if an offset or the size does not fit; if the write itself fails, what it
+        left is cut off again.
+        """
+        start = self._size
+        self._require_fit(table, start)
+        if start == 0:
+            self._roll_timestamp = int(table.max_timestamp[0])
+        try:
+            written = self._file.pwrite(data, start)
+        except StorageError:
+            self._file.truncate(start)
+            raise
+        self._size = start + written
+        entries = self._index_builder().add(table, shift=start - int(table.position[0]))
+        for relative_offset, position in entries.offset_entries.tolist():
+            self.offset_index.append(self._base_offset + relative_offset, position)
+        for timestamp, relative_offset in entries.time_entries.tolist():
+            self.time_index.maybe_append(timestamp, self._base_offset + relative_offset)
+        return start
+
+    def append_aborted(self, transaction: AbortedTransaction) -> None:
+        self._txn_index.append(transaction)
+
+    def room_bytes(self) -> int:
+        """How many bytes may be appended at once before an index could be full."""
+        entries = min(
+            self.offset_index.max_entries - self.offset_index.entries,
+            self.time_index.max_entries - 1 - self.time_index.entries,
+        )
+        return max(0, entries) * max(1, self._limits.index_interval_bytes)
+
+    def should_roll(self, *, append_bytes: int, max_offset: int, max_timestamp_ms: int, now_ms: int) -> bool:
+        """Whether the next append belongs into a new segment: full, too old, an index full, or offsets out of range."""
+        waited_ms = self.time_waited_for_roll(now_ms=now_ms, message_timestamp_ms=max_timestamp_ms)
+        return (
+            self._size > self._limits.segment_bytes - append_bytes
+            or (self._size > 0 and waited_ms > self._limits.segment_ms - self.roll_jitter_ms)
+            or self.offset_index.is_full
+            or self.time_index.is_full
+            or not self.can_hold(max_offset)
+        )
+
+    def time_waited_for_roll(self, *, now_ms: int, message_timestamp_ms: int) -> int:
+        """By the first batch's timestamp against the new batch's; without one, by the clock since the creation."""
+        if self._roll_timestamp is None and self._size:
+            first = next(self.chunks(0, verify_crc=False, chunk_bytes=_LOOK_UP_CHUNK_BYTES), None)
+            if first is not None and len(first.table):
+                self._roll_timestamp = int(first.table.max_timestamp[0])
+        if self._roll_timestamp is not None and self._roll_timestamp >= 0:
+            return message_timestamp_ms - self._roll_timestamp
+        return now_ms - self._created_ms
+
+    def on_become_inactive(self) -> None:
+        """After a roll: the largest timestamp goes into the time index, and both indexes are trimmed."""
+        self._write_final_time_entry()
+        self.offset_index.trim_to_valid_size()
+        self.time_index.trim_to_valid_size()
+
+    def grow_indexes(self) -> None:
+        """Make room for more entries, as the active segment needs after loading."""
+        self.offset_index.resize(self._limits.segment_index_bytes)
+        self.time_index.resize(self._limits.segment_index_bytes)
+
+    # --- reading ---
+
+    def chunks(
+        self, start_position: int, end_position: int | None = None, *, verify_crc: bool, chunk_bytes: int | None = None
+    ) -> Iterator[Chunk]:
+        """As ``SegmentReader.chunks``, through a descriptor of its own."""
+        options = {} if chunk_bytes is None else {"chunk_bytes": chunk_bytes}
+        end = self._size if end_position is None else end_position
+        with SegmentReader(self._fs, self._directory, self._base_offset, state=self._state) as reader:
+            yield from reader.chunks(start_position, end, verify_crc=verify_crc, **options)
+
+    def translate_offset(self, offset: int) -> BatchPosition | None:
+        """The first batch whose last offset is at or above ``offset``; None past the end."""
+        for chunk in self.chunks(
+            self.offset_index.lookup(offset).position, verify_crc=False, chunk_bytes=_LOOK_UP_CHUNK_BYTES
+        ):
+            rows = np.flatnonzero(chunk.table.last_offset >= offset)
+            if len(rows):
+                row = chunk.table.row(int(rows[0]))
+                return BatchPosition(row.base_offset, row.position, row.size)
+        return None
+
+    def read(
+        self, start_offset: int, *, max_bytes: int, max_position: int | None = None, min_one_message: bool = False
+    ) -> SegmentRead | None:
+        """Where the batches from ``start_offset`` on lie, at most ``max_bytes`` of them; None past the end.
+
+        ``max_position`` bounds the read; ``min_one_message`` widens ``max_bytes`` to the first batch. ValueError for a
+        negative ``max_bytes``. The end may cut a batch in two.
+        """
+        if max_bytes < 0:
+            raise ValueError(f"max_bytes is {max_bytes}")
+        found = self.translate_offset(start_offset)
+        if found is None:
+            return None
+        wanted = max(max_bytes, found.size) if min_one_message else max_bytes
+        end = self._size if max_position is None else min(max_position, self._size)
+        return SegmentRead(
+            start=LogOffsetMetadata(start_offset, self._base_offset, found.position),
+            file=self._file,
+            size=max(0, min(end - found.position, wanted)),
+            first_entry_incomplete=wanted < found.size,
+        )
+
+    def read_next_offset(self) -> int:
+        """The offset after the last batch; the base offset of an empty segment. Walks from the last index entry on."""
+        position = self.offset_index.lookup(self.offset_index.last_offset).position
+        end = self._base_offset
+        for chunk in self.chunks(position, verify_crc=False):
+            if len(chunk.table):
+                end = int(chunk.table.last_offset[-1]) + 1
+        return end
+
+    def position_of_timestamp(self, timestamp_ms: int, start_offset: int) -> int:
+        """Where a search for the first record at or after ``timestamp_ms`` and ``start_offset`` begins."""
+        entry = self.time_index.lookup(timestamp_ms)
+        return self.offset_index.lookup(max(entry.offset, start_offset)).position
+
+    def collect_aborted(self, start_offset: int, end_offset: int) -> AbortedTransactions:
+        return self._txn_index.collect(start_offset, end_offset)
+
+    # --- cutting, flushing, ending ---
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut the batches from the one that holds ``offset`` on, with their index entries. The bytes cut."""
+        found = self.translate_offset(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self._txn_index.truncate_to(offset)
+        self.grow_indexes()
+        cut = 0
+        if found is not None:
+            cut = self._size - found.position
+            self._file.truncate(found.position)
+            self._size = found.position
+        if self._size == 0:
+            self._roll_timestamp = None
+        self._builder = None
+        self._resume_builder(self._largest_timestamp())
+        return cut
+
+    def flush(self) -> None:
+        """fsync the log, then its indexes."""
+        self._file.sync()
+        for kind, index in (
+            (FileKind.INDEX, self._offset_index_or_none),
+            (FileKind.TIME_INDEX, self._time_index_or_none),
+        ):
+            if index is not None:
+                index.flush()
+            elif self._fs.exists(self.path_of(kind)):
+                with self._fs.open(self.path_of(kind), write=True) as file:
+                    file.sync()
+        self._txn_index.flush()
+
+    def close(self) -> None:
+        """Write the last time entry, trim the indexes that are open; idempotent."""
+        self._write_final_time_entry()
+        for index in (self._offset_index_or_none, self._time_index_or_none):
+            if index is not None:
+                index.close()
+        self._txn_index.close()
+        self._file.close()
+
+    def close_handlers(self) -> None:
+        """Let go of the files as they are, after a disk failure or a fork; idempotent."""
+        for index in (self._offset_index_or_none, self._time_index_or_none):
+            if index is not None:
+                index.close_handler()
+        self._txn_index.close()
+        self._file.close()
+
+    def delete(self) -> None:
+        """Remove the files, the ``.log`` last: a crash in between leaves a segment, not orphaned indexes."""
+        self.close_handlers()
+        for kind in reversed(SEGMENT_KINDS):
+            self._fs.remove(self.path_of(kind), missing_ok=True)
+
+    def change_state(self, state: FileState) -> None:
+        """Rename the files to another suffix; the indexes first, so that a ``.log`` never waits for its indexes."""
+        for kind in reversed(SEGMENT_KINDS):
+            old = self.path_of(kind)
+            if self._fs.exists(old):
+                self._fs.rename(old, segment_file(self._directory, self._base_offset, kind, state))
+        self._state = state
+
+    # --- inside ---
+
+    def _index_builder(self) -> IndexBuilder:
+        if self._builder is None:
+            self._resume_builder(self.time_index.last_entry)
+        assert self._builder is not None
+        return self._builder
+
+    def _resume_builder(self, largest: TimestampOffset) -> None:
+        self._builder = IndexBuilder(self._base_offset, self._limits.index_interval_bytes)
+        self._builder.resume(
+            last_entry_offset=self.offset_index.last_offset if self.offset_index.entries else None,
+            largest=largest,
+            last_time_entry=self.time_index.last_entry,
+        )
+
+    def _largest_timestamp(self) -> TimestampOffset:
+        """The last time entry, or a larger timestamp of a batch behind it."""
+        best = self.time_index.last_entry
+        for chunk in self.chunks(self.offset_index.lookup(best.offset).position, verify_crc=False):
+            if len(chunk.table):
+                row = int(np.argmax(chunk.table.max_timestamp))
+                if int(chunk.table.max_timestamp[row]) > best.timestamp:
+                    best = TimestampOffset(int(chunk.table.max_timestamp[row]), int(chunk.table.last_offset[row]))
+        return best
+
+    def _write_final_time_entry(self) -> None:
+        if self._builder is not None:
+            for timestamp, relative_offset in self._builder.final_time_entry().tolist():
+                self.time_index.maybe_append(timestamp, self._base_offset + relative_offset, skip_full_check=True)
+
+    def _require_fit(self, table: BatchTable, start: int) -> None:
+        for offset in (int(table.last_offset.min()), int(table.last_offset.max())):
+            if not self.can_hold(offset):
+                raise StorageError(
+                    f"the offset does not lie within 31 bits above the base offset {self._base_offset}",
+                    path=self.path,
+                    position=start,
+                    offset=offset,
+                )
+        if start + int(table.size.sum(dtype=np.int64)) > MAX_POSITION:
+            raise StorageError("a segment holds at most 2 GiB", path=self.path, position=start)
