@@ -5,12 +5,18 @@ Every kernel has a plain twin in ``kernel.reference`` and one suite runs over bo
 
 from tidelog.kernel._crc import crc32, crc32c, crc32c_implementations
 from tidelog.kernel._index_build import select_index_entries
+from tidelog.kernel._decode import ColumnDecoder
 from tidelog.kernel._scan import scan_batches
+from tidelog.kernel.columns import RecordColumns
+from tidelog.kernel.faults import Fault
 from tidelog.kernel.table import BatchRow, BatchTable, Stop
 
 __all__ = [
     "BatchRow",
     "BatchTable",
+    "ColumnDecoder",
+    "Fault",
+    "RecordColumns",
     "Stop",
     "crc32",
     "crc32c",

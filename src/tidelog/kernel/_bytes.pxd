@@ -17,6 +17,7 @@ cdef extern from "bytes.h" nogil:
     int tl_size_varlong(int64_t)
     uint8_t* tl_put_varint(uint8_t*, int32_t)
     uint8_t* tl_put_varlong(uint8_t*, int64_t)
+    int tl_is_utf8(const uint8_t*, const uint8_t*)
 
 # Byte positions of a v2 batch's fields, from its first byte.
 cdef enum:

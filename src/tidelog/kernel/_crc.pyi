@@ -1,4 +1,6 @@
-from collections.abc import Buffer, Callable
+from collections.abc import Callable
+
+from typing_extensions import Buffer
 
 def crc32c(buffer: Buffer, crc: int = 0) -> int: ...
 def crc32(buffer: Buffer, crc: int = 0) -> int: ...

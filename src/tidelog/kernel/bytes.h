@@ -119,4 +119,23 @@ static inline uint8_t *tl_put_varlong(uint8_t *p, int64_t value) {
     return p;
 }
 
+/* Whether the bytes are UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
+static inline int tl_is_utf8(const uint8_t *p, const uint8_t *end) {
+    while (p < end) {
+        uint8_t lead = *p++, low = 0x80, high = 0xbf;
+        int more;
+        if (lead < 0x80) continue;
+        if (lead < 0xc2 || lead > 0xf4) return 0;
+        more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+        if (lead == 0xe0) low = 0xa0;
+        if (lead == 0xed) high = 0x9f;
+        if (lead == 0xf0) low = 0x90;
+        if (lead == 0xf4) high = 0x8f;
+        if (end - p < more) return 0;
+        for (; more; more--, p++, low = 0x80, high = 0xbf)
+            if (*p < low || *p > high) return 0;
+    }
+    return 1;
+}
+
 #endif

@@ -242,16 +242,21 @@ class BatchTable:
     @property
     def is_log_append(self) -> npt.NDArray[np.bool_]:
         """The broker set the timestamp: every record's is ``max_timestamp``."""
-        return (self.attributes & np.int16(0x08)) != 0
+        flags: npt.NDArray[np.bool_] = np.not_equal(self.attributes & np.int16(0x08), 0)
+        return flags
 
     @property
     def is_transactional(self) -> npt.NDArray[np.bool_]:
-        return ((self.attributes & np.int16(0x10)) != 0) & (self.magic == 2)
+        return self._v2_flag(0x10)
 
     @property
     def is_control(self) -> npt.NDArray[np.bool_]:
-        return ((self.attributes & np.int16(0x20)) != 0) & (self.magic == 2)
+        return self._v2_flag(0x20)
 
     @property
     def has_delete_horizon(self) -> npt.NDArray[np.bool_]:
-        return ((self.attributes & np.int16(0x40)) != 0) & (self.magic == 2)
+        return self._v2_flag(0x40)
+
+    def _v2_flag(self, bit: int) -> npt.NDArray[np.bool_]:
+        flags: npt.NDArray[np.bool_] = np.logical_and(self.attributes & np.int16(bit), self.magic == 2)
+        return flags

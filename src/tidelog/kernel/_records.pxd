@@ -1,0 +1,300 @@
+# Walking the records of one v2 batch into columns; no Python objects in here. Used by _decode.pyx.
+#
+# Layout of a record: length varint | attributes i8 | timestamp delta varlong | offset delta varint | key length
+# varint, key | value length varint, value | header count varint | headers: key length varint, key, value length
+# varint, value. A negative key or value length is null.
+#
+# Bounds: `p <= stop <= end` always holds; every length is compared with what is left before it is used.
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from tidelog.kernel._bytes cimport tl_add64, tl_is_utf8, tl_varint, tl_varlong
+from tidelog.kernel._faults cimport (
+    FAULT_BATCH_END, FAULT_HEADER_COUNT, FAULT_HEADER_KEY, FAULT_HEADER_VALUE, FAULT_KEY, FAULT_NONE, FAULT_OFFSET,
+    FAULT_RECORD_END, FAULT_RECORD_LENGTH, FAULT_TIMESTAMP, FAULT_VALUE,
+)
+from tidelog.kernel._memory cimport Block, reserve, reserve_total
+
+cdef enum:
+    MIN_RECORD_BODY = 6
+    NO_MEMORY = 100  # beside the FAULT_* numbers
+
+# One column of byte strings; `offsets` holds one entry more than there are strings once the first one is begun.
+cdef struct Strings:
+    Block offsets
+    Block data
+    Block validity
+    Py_ssize_t nulls
+
+cdef struct Columns:
+    Py_ssize_t rows
+    Py_ssize_t headers
+    Block offset
+    Block timestamp
+    Block timestamp_type
+    Block batch
+    Block sequence
+    Block header_offsets
+    Strings key
+    Strings value
+    Strings header_key
+    Strings header_value
+    bint header_keys_are_utf8
+
+cdef struct Wanted:
+    bint keys
+    bint values
+    bint headers
+    bint sequences
+    int64_t start_offset
+    int64_t end_offset
+
+cdef struct Batch:
+    int64_t base_offset
+    int64_t last_offset
+    int64_t base_timestamp
+    int64_t max_timestamp
+    int32_t record_count
+    int32_t base_sequence
+    int32_t number
+    int8_t timestamp_type
+
+
+# Byte string number `index` of a column whose data block has room; NULL data is a null.
+cdef inline void put_string(Strings* column, Py_ssize_t index, const uint8_t* data, int32_t length) noexcept nogil:
+    cdef uint8_t bit = <uint8_t>(1 << (index & 7))
+    cdef uint8_t* validity = column.validity.data + (index >> 3)
+    if data == NULL:
+        validity[0] &= bit - 1  # also clears what a rolled back batch left above
+        column.nulls += 1
+    else:
+        validity[0] = (validity[0] & (bit - 1)) | bit
+        memcpy(column.data.data + column.data.used, data, length)
+        column.data.used += length
+    (<int32_t*>column.offsets.data)[index + 1] = <int32_t>column.data.used
+
+
+# Room for `count` strings in all and for `extra` bytes of data after those there are.
+cdef inline bint reserve_strings(Strings* column, size_t count, size_t extra) noexcept nogil:
+    cdef bint begun = column.offsets.data != NULL
+    if not reserve_total(&column.offsets, (count + 1) * 4) or not reserve_total(&column.validity, (count >> 3) + 1):
+        return False
+    if not begun:
+        (<int32_t*>column.offsets.data)[0] = 0
+    return reserve(&column.data, extra + 1)  # one more, so that there is an address even for nothing
+
+
+# Room for `count` rows in all and for `extra` bytes of keys and of values.
+cdef inline bint reserve_rows(Columns* columns, const Wanted* wanted, size_t count, size_t extra) noexcept nogil:
+    cdef bint begun = columns.header_offsets.data != NULL
+    if not reserve_total(&columns.offset, count * 8) or not reserve_total(&columns.timestamp, count * 8):
+        return False
+    if not reserve_total(&columns.timestamp_type, count) or not reserve_total(&columns.batch, count * 4):
+        return False
+    if wanted.sequences and not reserve_total(&columns.sequence, count * 4):
+        return False
+    if wanted.keys and not reserve_strings(&columns.key, count, extra):
+        return False
+    if wanted.values and not reserve_strings(&columns.value, count, extra):
+        return False
+    if wanted.headers:
+        if not reserve_total(&columns.header_offsets, (count + 1) * 4):
+            return False
+        if not begun:
+            (<int32_t*>columns.header_offsets.data)[0] = 0
+    return True
+
+
+cdef inline int put_header(
+    Columns* columns, const uint8_t* key, int32_t key_length, const uint8_t* value, int32_t value_length
+) noexcept nogil:
+    cdef Py_ssize_t index = columns.headers
+    if not reserve_strings(&columns.header_key, index + 1, key_length):
+        return NO_MEMORY
+    if not reserve_strings(&columns.header_value, index + 1, value_length if value != NULL else 0):
+        return NO_MEMORY
+    put_string(&columns.header_key, index, key, key_length)
+    put_string(&columns.header_value, index, value, value_length)
+    if not tl_is_utf8(key, key + key_length):
+        columns.header_keys_are_utf8 = False
+    columns.headers = index + 1
+    return FAULT_NONE
+
+
+# The headers of one record, which must end at `stop`; kept only where `keep`.
+cdef inline int walk_headers(Columns* columns, bint keep, const uint8_t* p, const uint8_t* stop) noexcept nogil:
+    cdef int32_t count, key_length, value_length
+    cdef const uint8_t* key
+    cdef const uint8_t* value
+    cdef int32_t index
+    cdef int used = tl_varint(p, stop, &count)
+    if used == 0 or count < 0:
+        return FAULT_HEADER_COUNT
+    p += used
+    if count > (stop - p) // 2:  # a header has two lengths
+        return FAULT_HEADER_COUNT
+    for index in range(count):
+        used = tl_varint(p, stop, &key_length)
+        p += used
+        if used == 0 or key_length < 0 or key_length > stop - p:
+            return FAULT_HEADER_KEY
+        key = p
+        p += key_length
+        used = tl_varint(p, stop, &value_length)
+        p += used
+        if used == 0 or value_length > stop - p:
+            return FAULT_HEADER_VALUE
+        value = NULL
+        if value_length >= 0:
+            value = p
+            p += value_length
+        if keep and put_header(columns, key, key_length, value, value_length):
+            return NO_MEMORY
+    return FAULT_NONE if p == stop else FAULT_RECORD_END
+
+
+# All records of a batch, which must fill [p, end). Room for them has been reserved. `done` counts whole records.
+cdef inline int walk_records(
+    Columns* columns, const Wanted* wanted, const Batch* batch, const uint8_t* p, const uint8_t* end, int32_t* done
+) noexcept nogil:
+    cdef const uint8_t* stop
+    cdef const uint8_t* key
+    cdef const uint8_t* value
+    cdef int32_t index, length, offset_delta, key_length, value_length
+    cdef int64_t timestamp_delta, offset
+    cdef int64_t last_delta = batch.last_offset - batch.base_offset
+    cdef int64_t* offsets = <int64_t*>columns.offset.data
+    cdef int64_t* timestamps = <int64_t*>columns.timestamp.data
+    cdef Py_ssize_t row = columns.rows
+    cdef int used, fault
+    cdef bint keep
+    for index in range(batch.record_count):
+        done[0] = index
+        used = tl_varint(p, end, &length)
+        p += used
+        if used == 0 or length < MIN_RECORD_BODY or length > end - p:
+            return FAULT_RECORD_LENGTH
+        stop = p + length
+        p += 1  # the attributes: unused
+        used = tl_varlong(p, stop, &timestamp_delta)
+        p += used
+        if used == 0:
+            return FAULT_TIMESTAMP
+        used = tl_varint(p, stop, &offset_delta)
+        p += used
+        if used == 0 or offset_delta < 0 or offset_delta > last_delta:
+            return FAULT_OFFSET
+        used = tl_varint(p, stop, &key_length)
+        p += used
+        if used == 0 or key_length > stop - p:
+            return FAULT_KEY
+        key = NULL
+        if key_length >= 0:
+            key = p
+            p += key_length
+        used = tl_varint(p, stop, &value_length)
+        p += used
+        if used == 0 or value_length > stop - p:
+            return FAULT_VALUE
+        value = NULL
+        if value_length >= 0:
+            value = p
+            p += value_length
+        offset = batch.base_offset + offset_delta
+        keep = wanted.start_offset <= offset < wanted.end_offset
+        if stop - p == 1 and p[0] == 0:  # no headers, as most records
+            p = stop
+        else:
+            fault = walk_headers(columns, keep and wanted.headers, p, stop)
+            if fault:
+                return fault
+            p = stop
+        if not keep:
+            continue
+        offsets[row] = offset
+        timestamps[row] = (
+            batch.max_timestamp if batch.timestamp_type == 1 else tl_add64(batch.base_timestamp, timestamp_delta)
+        )
+        if wanted.keys:
+            put_string(&columns.key, row, key, key_length)
+        if wanted.values:
+            put_string(&columns.value, row, value, value_length)
+        if wanted.headers:
+            (<int32_t*>columns.header_offsets.data)[row + 1] = <int32_t>columns.headers
+        if wanted.sequences:
+            (<int32_t*>columns.sequence.data)[row] = sequence_after(batch.base_sequence, offset_delta)
+        row += 1
+    if p != end:
+        return FAULT_BATCH_END
+    columns.rows = row
+    return FAULT_NONE
+
+
+# Sequences wrap from 2^31 - 1 to 0; a negative base means the batch has none.
+cdef inline int32_t sequence_after(int32_t base, int32_t delta) noexcept nogil:
+    if base < 0:
+        return -1
+    return <int32_t>((<int64_t>base + delta) & 0x7fffffff)
+
+
+# What a failed batch must be undone to.
+cdef struct Mark:
+    Py_ssize_t rows
+    Py_ssize_t headers
+    Py_ssize_t key_nulls
+    Py_ssize_t value_nulls
+    Py_ssize_t header_value_nulls
+    size_t key_bytes
+    size_t value_bytes
+    size_t header_key_bytes
+    size_t header_value_bytes
+    bint header_keys_are_utf8
+
+
+cdef inline void mark_columns(const Columns* columns, Mark* mark) noexcept nogil:
+    mark.rows = columns.rows
+    mark.headers = columns.headers
+    mark.key_nulls = columns.key.nulls
+    mark.value_nulls = columns.value.nulls
+    mark.header_value_nulls = columns.header_value.nulls
+    mark.key_bytes = columns.key.data.used
+    mark.value_bytes = columns.value.data.used
+    mark.header_key_bytes = columns.header_key.data.used
+    mark.header_value_bytes = columns.header_value.data.used
+    mark.header_keys_are_utf8 = columns.header_keys_are_utf8
+
+
+cdef inline void roll_back(Columns* columns, const Mark* mark) noexcept nogil:
+    columns.rows = mark.rows
+    columns.headers = mark.headers
+    columns.key.nulls = mark.key_nulls
+    columns.value.nulls = mark.value_nulls
+    columns.header_value.nulls = mark.header_value_nulls
+    columns.key.data.used = mark.key_bytes
+    columns.value.data.used = mark.value_bytes
+    columns.header_key.data.used = mark.header_key_bytes
+    columns.header_value.data.used = mark.header_value_bytes
+    columns.header_keys_are_utf8 = mark.header_keys_are_utf8
+
+
+# Decode the records in [p, end) behind the rows there are; undone whole where something is wrong.
+cdef inline int add_records(
+    Columns* columns, const Wanted* wanted, const Batch* batch, const uint8_t* p, const uint8_t* end, int32_t* done
+) noexcept nogil:
+    cdef Mark mark
+    cdef int fault
+    cdef Py_ssize_t row
+    cdef int32_t* numbers
+    if not reserve_rows(columns, wanted, columns.rows + batch.record_count, end - p):
+        return NO_MEMORY
+    mark_columns(columns, &mark)
+    fault = walk_records(columns, wanted, batch, p, end, done)
+    if fault:
+        roll_back(columns, &mark)
+        return fault
+    numbers = <int32_t*>columns.batch.data
+    for row in range(mark.rows, columns.rows):
+        numbers[row] = batch.number
+        (<int8_t*>columns.timestamp_type.data)[row] = batch.timestamp_type
+    return FAULT_NONE

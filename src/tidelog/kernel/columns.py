@@ -1,0 +1,85 @@
+"""Records as columns: what the decoder gives and the encoder takes, laid out as Arrow lays them out.
+
+Variable-size columns are an int32 array of n + 1 offsets into one run of bytes; validity is a bitmap, least
+significant bit first, or None where nothing is null. So record/ hands the buffers to Arrow without a copy. Columns are
+immutable; a column that was not asked for is None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Int8s = npt.NDArray[np.int8]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Bitmap = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordColumns:
+    """n records. ``batch`` is the number of a record's batch as the caller counted it when adding."""
+
+    offset: Int64s
+    timestamp: Int64s
+    timestamp_type: Int8s
+    """-1 none (v0), 0 create, 1 log append."""
+    batch: Int32s | None = None
+    sequence: Int32s | None = None
+    """The producer's sequence number, -1 where the batch has none."""
+
+    key_offsets: Int32s | None = None
+    key_data: memoryview | None = None
+    key_validity: Bitmap | None = None
+    """None where no key is null (or keys were not asked for)."""
+    key_null_count: int = 0
+
+    value_offsets: Int32s | None = None
+    value_data: memoryview | None = None
+    value_validity: Bitmap | None = None
+    value_null_count: int = 0
+
+    header_offsets: Int32s | None = None
+    """n + 1 entries: record i has the headers from ``header_offsets[i]`` up to ``header_offsets[i + 1]``."""
+    header_key_offsets: Int32s | None = None
+    header_key_data: memoryview | None = None
+    header_keys_are_utf8: bool = True
+    """False where some header key is not UTF-8; Kafka's clients read such bytes as U+FFFD."""
+    header_value_offsets: Int32s | None = None
+    header_value_data: memoryview | None = None
+    header_value_validity: Bitmap | None = None
+    header_value_null_count: int = 0
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @property
+    def key_valid(self) -> Bools | None:
+        """One bool a record, or None where keys were not asked for."""
+        return None if self.key_offsets is None else _unpacked(self.key_validity, len(self))
+
+    @property
+    def value_valid(self) -> Bools | None:
+        return None if self.value_offsets is None else _unpacked(self.value_validity, len(self))
+
+    @property
+    def header_value_valid(self) -> Bools | None:
+        """One bool a header."""
+        if self.header_value_offsets is None:
+            return None
+        return _unpacked(self.header_value_validity, len(self.header_value_offsets) - 1)
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes in all the data columns."""
+        data = (self.key_data, self.value_data, self.header_key_data, self.header_value_data)
+        return sum(len(column) for column in data if column is not None)
+
+
+def _unpacked(bitmap: Bitmap | None, count: int) -> Bools:
+    if bitmap is None:
+        return np.ones(count, np.bool_)
+    return np.unpackbits(bitmap, count=count, bitorder="little").view(np.bool_)
