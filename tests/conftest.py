@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from golden_sets import footprint, unpack
 
 pytest_plugins = ("skip_guard",)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from golden_sets import FORMATS, KRAFT_SETS, SCENARIOS, SETS, footprint, manifest, manifest_entries
 
 

@@ -1,0 +1,24 @@
+"""The repository as the project's own checks see it: its root and the files that belong to it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".c")
+
+
+def project_files(*patterns: str) -> list[Path]:
+    """Tracked files and those about to be (not ignored), as paths relative to the root."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return sorted({Path(name) for name in names if (ROOT / name).is_file()})
+
+
+def source_files() -> list[Path]:
+    return [path for path in project_files("src") if path.suffix in SOURCE_SUFFIXES]
+
+
+def python_files() -> list[Path]:
+    return [path for path in project_files() if path.suffix == ".py"]
