@@ -1,0 +1,61 @@
+"""Comparing log directories: every byte that is the storage layer's own, and nothing that a new leader adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+METADATA = "__cluster_metadata-0"
+CHECKPOINTS = (
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+
+
+def partition_files(directory: Path) -> dict[str, bytes]:
+    """``partition/file`` -> content, but for the metadata log (it goes on) and leader epochs (a start adds one)."""
+    return {
+        f"{partition.name}/{file.name}": file.read_bytes()
+        for partition in sorted(directory.iterdir())
+        if partition.is_dir() and partition.name != METADATA
+        for file in sorted(partition.iterdir())
+        if file.name != "leader-epoch-checkpoint"
+    }
+
+
+def checkpoint_lines(directory: Path) -> dict[str, list[str]]:
+    """Each offset checkpoint's lines in order of text, without the metadata log's; an absent file is left out."""
+    metadata = METADATA.replace("-0", " 0 ")
+    return {
+        name: sorted(line for line in (directory / name).read_text().splitlines() if not line.startswith(metadata))
+        for name in CHECKPOINTS
+        if (directory / name).exists()
+    }
+
+
+def differences(ours: Path, reference: Path) -> list[str]:
+    """What tells two log directories apart, a line each; empty when they are the same."""
+    left, right = partition_files(ours), partition_files(reference)
+    lines = [f"only in {ours.name}: {name}" for name in left.keys() - right.keys()]
+    lines += [f"only in {reference.name}: {name}" for name in right.keys() - left.keys()]
+    lines += [
+        f"{name}: {len(left[name])} bytes, {reference.name} has {len(right[name])}; first difference at "
+        f"{first_difference(left[name], right[name])}"
+        for name in left.keys() & right.keys()
+        if left[name] != right[name]
+    ]
+    ours_lines, reference_lines = checkpoint_lines(ours), checkpoint_lines(reference)
+    lines += [
+        f"{name}: {set(ours_lines.get(name, ())) ^ set(reference_lines.get(name, ()))}"
+        for name in ours_lines.keys() | reference_lines.keys()
+        if ours_lines.get(name) != reference_lines.get(name)
+    ]
+    if (ours / ".kafka_cleanshutdown").exists() != (reference / ".kafka_cleanshutdown").exists():
+        lines.append("only one of the two has a clean-shutdown marker")
+    return sorted(lines)
+
+
+def first_difference(left: bytes, right: bytes) -> int:
+    """The position of the first byte that differs (the length of the shorter, if it begins the longer)."""
+    return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
