@@ -1,0 +1,67 @@
+"""The aborted transactions a read has to leave out, and which batches they hit. Pure, immutable.
+
+A batch is aborted if it is transactional and its base offset lies in ``[first_offset, last_offset]`` of an aborted
+transaction of its producer (KIP-98; a producer's transactions do not overlap).
+Called by: reads with read_committed, counting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidelog.kernel import BatchTable
+from tidelog.storage.index.transaction_index import AbortedTransaction
+from tidelog.storage.log.transaction_scan import CompletedTransactions
+
+
+class AbortedRanges:
+    """``len`` is the number of transactions. The columns are ordered by producer, then by first offset."""
+
+    __slots__ = ("first_offset", "last_offset", "producer_id")
+
+    def __init__(
+        self, producer_id: NDArray[np.int64], first_offset: NDArray[np.int64], last_offset: NDArray[np.int64]
+    ) -> None:
+        order = np.lexsort((first_offset, producer_id))
+        self.producer_id = producer_id[order]
+        self.first_offset = first_offset[order]
+        self.last_offset = last_offset[order]
+
+    @classmethod
+    def of(cls, indexed: Iterable[AbortedTransaction], scanned: CompletedTransactions) -> Self:
+        """Those of the transaction indexes together with those a scan found."""
+        columns = np.array([entry[:3] for entry in indexed], np.int64).reshape(-1, 3).T
+        aborted = scanned.aborted
+        return cls(
+            np.concatenate([columns[0], scanned.producer_id[aborted]]),
+            np.concatenate([columns[1], scanned.first_offset[aborted]]),
+            np.concatenate([columns[2], scanned.last_offset[aborted]]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.producer_id)
+
+    def hits(self, table: BatchTable) -> NDArray[np.bool_]:
+        """Per row of ``table``, whether its records belong to an aborted transaction (control batches do not)."""
+        found = np.zeros(len(table), np.bool_)
+        rows = np.flatnonzero(table.is_transactional & ~table.is_control)
+        if not len(rows) or not len(self):
+            return found
+        # Ranges and batches in one order by (producer, offset): only the last range before a batch can hold it.
+        count = len(self)
+        producer = np.concatenate([self.producer_id, table.producer_id[rows]])
+        offset = np.concatenate([self.first_offset, table.base_offset[rows]])
+        is_batch = np.arange(len(producer)) >= count
+        order = np.lexsort((is_batch, offset, producer))
+        nearest = np.maximum.accumulate(np.where(is_batch[order], -1, np.arange(len(order))))
+        batch_at = np.flatnonzero(is_batch[order] & (nearest >= 0))
+        range_row = order[nearest[batch_at]]
+        batch_row = rows[order[batch_at] - count]
+        found[batch_row] = (self.producer_id[range_row] == table.producer_id[batch_row]) & (
+            table.base_offset[batch_row] <= self.last_offset[range_row]
+        )
+        return found

@@ -1,0 +1,68 @@
+"""Records as columns, in bounded chunks, from the batches of a row stream.
+
+A chunk of columns is finished when it has ``max_rows`` records or ``max_bytes`` of data (a batch is never cut, so the
+last one may pass the bound), and at the end of each buffer: so all records of a chunk are of one batch table, and
+``columns.batch`` counts its rows.
+Called by: the view. Thread rule: as the row stream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelog.kernel import BatchTable, ColumnDecoder, RecordColumns
+from tidelog.model import TidelogError
+from tidelog.record.decode import decode_chunk
+from tidelog.storage.log.row_stream import Rows
+
+MAX_ROWS = 64 * 1024
+MAX_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnChoice:
+    """Which columns are decoded (offset, timestamp and its type always are), and the bounds of a chunk."""
+
+    keys: bool = True
+    values: bool = True
+    headers: bool = True
+    max_rows: int = MAX_ROWS
+    max_bytes: int = MAX_BYTES
+
+
+ALL_COLUMNS = ColumnChoice()
+TIMESTAMPS_ONLY = ColumnChoice(keys=False, values=False, headers=False)
+
+
+class ColumnChunk(NamedTuple):
+    columns: RecordColumns
+    table: BatchTable
+    """The batches that ``columns.batch`` counts; other chunks may share it."""
+    path: Path
+    """The ``.log`` file that the batches came from."""
+
+
+def column_chunks(rows: Iterable[Rows], choice: ColumnChoice, start: int, end: int) -> Iterator[ColumnChunk]:
+    """The records with offsets in ``[start, end)``. CorruptRecordError, with file and position, for a bad record."""
+    decoder = ColumnDecoder(
+        keys=choice.keys,
+        values=choice.values,
+        headers=choice.headers,
+        start_offset=start,
+        end_offset=end,
+        max_rows=choice.max_rows,
+        max_bytes=choice.max_bytes,
+    )
+    for buffer, table, base_position, path in rows:
+        row = 0
+        while row < len(table):
+            try:
+                row = decode_chunk(buffer, table, decoder, base_position=base_position, first=row)
+            except TidelogError as error:
+                error.path = error.path or str(path)
+                raise
+            if decoder.rows:
+                yield ColumnChunk(decoder.finish(), table, path)

@@ -1,0 +1,87 @@
+"""What the small files of a log directory say about its partitions, read once, as one frozen value.
+
+Three conditions, decided by two questions (who holds ``.lock``, is the clean-shutdown marker there):
+
+=========  ==========================================  =====================================================
+condition  how it is known                             what a reader believes
+=========  ==========================================  =====================================================
+HELD       a process holds ``.lock``                   every whole batch; records up to the checkpointed HW
+CLEAN      nobody holds it, the marker is there        every file
+KILLED     nobody holds it, no marker                  segments below the recovery point; past it, what a CRC
+                                                       proves, as recovery would leave it
+=========  ==========================================  =====================================================
+
+An unreadable recovery-point or log-start checkpoint counts as empty, as for Kafka, and leaves a warning. Reading takes
+no lock (``lock_holder`` asks for the holder of a record lock without taking it) and changes nothing.
+Called by: the view, directories, inspection. Source: Kafka's ``LogManager``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidelog.model import CheckpointError, FileMissingError, TopicPartition
+from tidelog.storage.checkpoint import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    CleanShutdownFile,
+    OffsetCheckpoint,
+)
+from tidelog.storage.fs import FileSystem
+
+LOCK_FILE = ".lock"
+
+
+class Condition(enum.StrEnum):
+    """How a log directory was left."""
+
+    HELD = "held"
+    CLEAN = "clean"
+    KILLED = "killed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryState:
+    """Offsets by partition; a partition that a checkpoint does not name is missing from its mapping."""
+
+    path: Path
+    condition: Condition
+    holder: int | None = None
+    """Process id of whoever holds the lock."""
+    recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
+    log_start_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def read_directory_state(fs: FileSystem, path: Path) -> DirectoryState:
+    """Read lock, marker and checkpoints of a log directory; none of them has to be there."""
+    holder = fs.lock_holder(path / LOCK_FILE)
+    if holder is not None:
+        condition = Condition.HELD
+    else:
+        condition = Condition.CLEAN if CleanShutdownFile(fs, path).exists() else Condition.KILLED
+    warnings: list[str] = []
+    return DirectoryState(
+        path=path,
+        condition=condition,
+        holder=holder,
+        recovery_points=_read_checkpoint(fs, path / RECOVERY_POINT_CHECKPOINT, warnings),
+        log_start_offsets=_read_checkpoint(fs, path / LOG_START_CHECKPOINT, warnings),
+        high_watermarks=_read_checkpoint(fs, path / HIGH_WATERMARK_CHECKPOINT, warnings),
+        warnings=tuple(warnings),
+    )
+
+
+def _read_checkpoint(fs: FileSystem, path: Path, warnings: list[str]) -> Mapping[TopicPartition, int]:
+    try:
+        return OffsetCheckpoint.read(fs, path)
+    except FileMissingError:
+        return {}
+    except CheckpointError as error:
+        warnings.append(f"{error}; taken as empty")
+        return {}

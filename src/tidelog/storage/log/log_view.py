@@ -1,0 +1,262 @@
+"""One partition, read by somebody who does not own it: after a clean stop, after a kill, under a running broker.
+
+A view never writes, creates, locks or touches anything. It holds no file open between calls; what it knows is one
+frozen state (segments, log start, log end), found when it is first asked for and again by ``refresh``. Reads go on from
+the state they began with and take a newer one only where a file has gone from under them.
+
+Where a read ends:
+
+===================  ==============================================================================================
+``until``            the end
+===================  ==============================================================================================
+None                 ``high_watermark`` where a process holds the directory, else ``log_end``
+``log_end``          behind the last valid batch
+``high_watermark``   the high watermark as checkpointed, within [log start, log end]
+``checkpoint``       the recovery point as checkpointed (what was surely flushed), within [log start, log end]
+===================  ==============================================================================================
+
+With ``read_committed`` the last stable offset below that end. Called by: the API, inspection, Spark. Thread rule: any
+thread; a fork may go on using it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from tidelog.model import (
+    DirectoryError,
+    FileMissingError,
+    Isolation,
+    LogOffsetMetadata,
+    LogOffsetSnapshot,
+    OffsetOutOfRangeError,
+    TopicPartition,
+)
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.log.column_stream import ALL_COLUMNS, ColumnChoice, ColumnChunk, column_chunks
+from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.row_stream import OnCorrupt, ReadRange, RowStream
+from tidelog.storage.log.splits import Split, plan_splits
+from tidelog.storage.log.time_lookup import TimestampOffset, first_at_or_after, latest_timestamp
+from tidelog.storage.log.view_state import LoadParameters, ViewState, load_view_state
+from tidelog.storage.log.view_transactions import Transactions, read_transactions
+from tidelog.storage.segment.file_names import PartitionDirectoryName
+
+_T = TypeVar("_T")
+_ATTEMPTS = 5
+_METADATA_TOPIC = "__cluster_metadata"
+
+
+class Until(enum.StrEnum):
+    """See the module's table."""
+
+    LOG_END = "log_end"
+    HIGH_WATERMARK = "high_watermark"
+    CHECKPOINT = "checkpoint"
+
+
+class LogView:
+    def __init__(self, fs: FileSystem, directory: Path, *, directory_state: DirectoryState | None = None) -> None:
+        """``directory_state`` is that of the parent, where the caller has read it already. Nothing is read here."""
+        self.fs = ReadOnlyFileSystem(fs)
+        self.directory = directory
+        self.topic_partition = _topic_partition(directory)
+        self._directory_state = directory_state
+        self._state: ViewState | None = None
+        self._transactions: dict[int, Transactions] = {}
+
+    @property
+    def directory_state(self) -> DirectoryState:
+        """What the log directory's small files say."""
+        if self._directory_state is None:
+            self._directory_state = read_directory_state(self.fs, self.directory.parent)
+        return self._directory_state
+
+    @property
+    def condition(self) -> Condition:
+        return self.state.condition
+
+    @property
+    def state(self) -> ViewState:
+        """DirectoryError where the directory is no partition; FileMissingError where it is not there."""
+        if self._state is None:
+            self._state = self._load()
+        return self._state
+
+    def refresh(self) -> ViewState:
+        """Read everything again; what was handed out before stays as it is."""
+        self._directory_state = read_directory_state(self.fs, self.directory.parent)
+        self._state = self._load()
+        self._transactions = {}
+        return self._state
+
+    def _load(self) -> ViewState:
+        directory_state, partition = self.directory_state, self.topic_partition
+        state = load_view_state(
+            self.fs,
+            LoadParameters(
+                directory=self.directory,
+                condition=directory_state.condition,
+                recovery_point=0 if partition is None else directory_state.recovery_points.get(partition, 0),
+                log_start=0 if partition is None else directory_state.log_start_offsets.get(partition, 0),
+            ),
+        )
+        if partition is None and not state.listing.segments:
+            raise DirectoryError(
+                "not a partition directory: no segments, and no TOPIC-PARTITION name", path=self.directory
+            )
+        return state
+
+    @property
+    def log_start(self) -> int:
+        return self.state.log_start
+
+    @property
+    def log_end(self) -> int:
+        return self.state.log_end.message_offset
+
+    def end_offset(self, until: Until | str | None = None) -> int:
+        """The end of a read_uncommitted read; see the module's table. ValueError for an unknown ``until``."""
+        state = self.state
+        if until is None:
+            until = Until.HIGH_WATERMARK if state.condition is Condition.HELD else Until.LOG_END
+        known = self._checkpointed(Until(until))
+        return max(state.log_start, min(self.log_end, self.log_end if known is None else known))
+
+    def _checkpointed(self, until: Until) -> int | None:
+        """None where there is no bound below the log end."""
+        partition = self.topic_partition
+        if until is Until.LOG_END or partition is None:
+            return None
+        if until is Until.CHECKPOINT:
+            return self.directory_state.recovery_points.get(partition, 0)
+        if partition.topic == _METADATA_TOPIC and partition not in self.directory_state.high_watermarks:
+            return None  # the quorum keeps its high watermark in memory only
+        return self.directory_state.high_watermarks.get(partition, 0)
+
+    def last_stable_offset(self, until: Until | str | None = None) -> int:
+        """The end of a read_committed read."""
+        end = self.end_offset(until)
+        return max(self.log_start, self.transactions(end).last_stable_offset(end))
+
+    def limit(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED, until: Until | str | None = None) -> int:
+        """The end of a read. ValueError for an unknown isolation."""
+        isolation = Isolation(isolation)
+        if isolation is Isolation.LOG_END:
+            return self.log_end
+        return self.last_stable_offset(until) if isolation is Isolation.READ_COMMITTED else self.end_offset(until)
+
+    def transactions(self, high_watermark: int) -> Transactions:
+        """Open and aborted transactions, as needed to read below ``high_watermark``."""
+        found = self._transactions.get(high_watermark)
+        if found is None:
+            found = self._retrying(lambda: read_transactions(self, high_watermark))
+            self._transactions[high_watermark] = found
+        return found
+
+    def offsets(self, until: Until | str | None = None) -> LogOffsetSnapshot:
+        """The four offsets with their positions; the high watermark is where ``until`` puts it."""
+        return LogOffsetSnapshot(
+            log_start=self.log_start,
+            last_stable=self.resolve(self.last_stable_offset(until)),
+            high_watermark=self.resolve(self.end_offset(until)),
+            log_end=self.state.log_end,
+        )
+
+    def resolve(self, offset: int) -> LogOffsetMetadata:
+        """The segment and position of the batch with the first record at or after ``offset``."""
+        state = self.state
+        if offset >= state.log_end.message_offset:
+            return state.log_end
+        stream = RowStream(self, ReadRange(start=offset, end=state.log_end.message_offset, control=True))
+        for rows in stream:
+            segment = state.segments.floor(int(rows.table.last_offset[0]))
+            base_offset = -1 if segment is None else segment.base_offset
+            return LogOffsetMetadata(offset, base_offset, int(rows.table.position[0]))
+        return LogOffsetMetadata(offset)
+
+    def range(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        until: Until | str | None = None,
+        control: bool = False,
+    ) -> ReadRange:
+        """What to hand to ``batches``: ``start`` defaults to the log start, ``end`` is cut to the isolation's limit.
+
+        OffsetOutOfRangeError for a start below the log start or above the log end.
+        """
+        first = self.log_start if start is None else start
+        if not self.log_start <= first <= self.log_end:
+            raise OffsetOutOfRangeError(
+                f"the log holds [{self.log_start}, {self.log_end})", path=self.directory, offset=first
+            )
+        limit = self.limit(isolation, until)
+        committed = Isolation(isolation) is Isolation.READ_COMMITTED
+        return ReadRange(
+            start=first,
+            end=limit if end is None else min(end, limit),
+            aborted=self.transactions(self.end_offset(until)).aborted if committed else None,
+            control=control,
+        )
+
+    def batches(
+        self, wanted: ReadRange, *, on_corrupt: OnCorrupt = OnCorrupt.FAIL, verify_crc: bool = True
+    ) -> RowStream:
+        """The batches with records in a range, chunk by chunk."""
+        return RowStream(self, wanted, on_corrupt=on_corrupt, verify_crc=verify_crc)
+
+    def columns(
+        self,
+        wanted: ReadRange,
+        choice: ColumnChoice = ALL_COLUMNS,
+        *,
+        on_corrupt: OnCorrupt = OnCorrupt.FAIL,
+        verify_crc: bool = True,
+    ) -> Iterator[ColumnChunk]:
+        """The records of a range as columns, in bounded chunks."""
+        rows = self.batches(wanted, on_corrupt=on_corrupt, verify_crc=verify_crc)
+        return column_chunks(rows, choice, wanted.start, wanted.end)
+
+    def offset_for_timestamp(
+        self,
+        timestamp_ms: int,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        until: Until | str | None = None,
+    ) -> TimestampOffset | None:
+        """The first record at or after a timestamp; None where there is none below the isolation's limit."""
+        end = self.limit(isolation, until)
+        return self._retrying(lambda: first_at_or_after(self, timestamp_ms, self.log_start, end))
+
+    def latest_timestamp(
+        self, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED, until: Until | str | None = None
+    ) -> TimestampOffset | None:
+        """The first record with the largest timestamp; None where no record has a timestamp."""
+        end = self.limit(isolation, until)
+        return self._retrying(lambda: latest_timestamp(self, self.log_start, end))
+
+    def splits(self, start: int, end: int, target_bytes: int, *, min_timestamp_ms: int | None = None) -> list[Split]:
+        """Pieces of [start, end) of about ``target_bytes`` each; see ``splits``."""
+        return plan_splits(self, start, end, target_bytes, min_timestamp_ms)
+
+    def _retrying(self, read: Callable[[], _T]) -> _T:
+        """Again with a fresh state where a broker took a file away in the middle."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return read()
+            except FileMissingError:
+                self.refresh()
+        return read()
+
+
+def _topic_partition(directory: Path) -> TopicPartition | None:
+    try:
+        return PartitionDirectoryName.parse(directory.name).topic_partition
+    except DirectoryError:
+        return None  # a copy under another name: its checkpoints cannot be told, its records can

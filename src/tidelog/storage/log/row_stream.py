@@ -1,0 +1,259 @@
+"""The batches of an offset range, chunk by chunk, in order, each once, whatever a broker does to the files meanwhile.
+
+A broker may roll, delete, compact or truncate while a read is under way. The stream knows only the next offset it
+owes. When a file has gone, or bytes contradict themselves in a directory that somebody holds, it takes a fresh state
+and goes on from that offset; a contradiction that stays is real. Open files go on being read after they were renamed
+or deleted.
+
+What must hold of the batches of one segment, else they are corrupt: CRC and header fit, offsets ascend, and they stay
+below the next segment's base offset. With ``OnCorrupt.SKIP`` the stream goes on at the next batch for which all of it
+holds, and counts what it left out.
+
+Called by: the view. Thread rule: a stream belongs to one thread; many streams may share a state source.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from tidelog.kernel import BatchTable, Stop
+from tidelog.model import CorruptRecordError, FileMissingError, OffsetOutOfRangeError
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.aborted_ranges import AbortedRanges
+from tidelog.storage.log.directory_state import Condition
+from tidelog.storage.log.view_state import ViewSegment, ViewState, stop_reason
+from tidelog.storage.segment.file_names import FileKind
+from tidelog.storage.segment.resync import next_sound_batch
+from tidelog.storage.segment.segment_reader import CHUNK_BYTES, Chunk, SegmentReader
+
+_RETRIES = 5
+
+
+class OnCorrupt(enum.StrEnum):
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+class Rows(NamedTuple):
+    """Whole batches that a read wants: ``buffer[0]`` lies at ``base_position`` of the file ``path``."""
+
+    buffer: memoryview
+    table: BatchTable
+    base_position: int
+    path: Path
+
+
+@dataclass(slots=True)
+class ScanStats:
+    """What a stream went over so far; the ``skipped`` counts are of batches and bytes that were corrupt."""
+
+    segments: int = 0
+    batches: int = 0
+    bytes: int = 0
+    skipped_ranges: int = 0
+    skipped_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRange:
+    """Offsets ``[start, end)``; batches without wanted records in them are left out."""
+
+    start: int
+    end: int
+    aborted: AbortedRanges | None = None
+    """Whose data batches to leave out (read_committed)."""
+    control: bool = False
+    """Whether control batches are wanted."""
+
+
+class StateSource(Protocol):
+    """Where a stream takes its segments from."""
+
+    @property
+    def fs(self) -> FileSystem: ...
+
+    @property
+    def directory(self) -> Path: ...
+
+    @property
+    def state(self) -> ViewState: ...
+
+    def refresh(self) -> ViewState: ...
+
+
+class _CorruptError(Exception):
+    """Internal: a contradiction at a position of the segment that is being read."""
+
+    def __init__(self, position: int, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+        self.offset = offset
+        self.reason = reason
+
+
+class RowStream:
+    def __init__(
+        self,
+        source: StateSource,
+        wanted: ReadRange,
+        *,
+        on_corrupt: OnCorrupt = OnCorrupt.FAIL,
+        verify_crc: bool = True,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        self.next_offset = wanted.start
+        """The first offset that was not handed out or passed over yet."""
+        self.stats = ScanStats()
+        self._source = source
+        self._wanted = wanted
+        self._on_corrupt = on_corrupt
+        self._verify_crc = verify_crc
+        self._chunk_bytes = chunk_bytes
+        self._retries = 0
+
+    def __iter__(self) -> Iterator[Rows]:
+        """Rows until the range's end. CorruptRecordError, or OffsetOutOfRangeError where a broker cut away the rest."""
+        state = self._source.state
+        segment = state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
+        while segment is not None and self.next_offset < self._wanted.end:
+            try:
+                yield from self._segment(state, segment)
+            except FileMissingError:
+                state, segment = self._fresh(state)
+            except _CorruptError as corrupt:
+                if not self._may_retry(state):
+                    raise CorruptRecordError(
+                        corrupt.reason,
+                        path=segment.files.path(self._source.directory, FileKind.LOG),
+                        position=corrupt.position,
+                        offset=corrupt.offset,
+                    ) from None
+                state, segment = self._fresh(state)
+            else:
+                self._retries = 0
+                segment = state.segments.higher(segment.base_offset)
+        if self.next_offset < self._wanted.end > state.log_end.message_offset:
+            raise OffsetOutOfRangeError(
+                f"the log was truncated to {state.log_end.message_offset} while it was read",
+                path=self._source.directory,
+                offset=self.next_offset,
+            )
+        self.next_offset = max(self.next_offset, self._wanted.end)
+
+    def _may_retry(self, state: ViewState) -> bool:
+        return state.condition is Condition.HELD and self._retries < _RETRIES
+
+    def _fresh(self, before: ViewState) -> tuple[ViewState, ViewSegment | None]:
+        """A new state and its segment for the next offset."""
+        self._retries += 1
+        if self._retries > _RETRIES:
+            raise FileMissingError(
+                f"a segment is missing after {_RETRIES} attempts", path=self._source.directory, offset=self.next_offset
+            )
+        state = self._source.refresh()
+        if not before.log_start <= self.next_offset < state.log_start:
+            return state, state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
+        raise OffsetOutOfRangeError(
+            f"records were deleted while they were read: the log starts at {state.log_start} now",
+            path=self._source.directory,
+            offset=self.next_offset,
+        )
+
+    def _segment(self, state: ViewState, segment: ViewSegment) -> Iterator[Rows]:
+        """The wanted rows of one segment; _CorruptError for what is not to be skipped."""
+        following = state.segments.higher(segment.base_offset)
+        end_offset = following.base_offset if following is not None else state.log_end.message_offset
+        with segment.open(self._source.fs, self._source.directory) as reader:
+            self.stats.segments += 1
+            end = state.end_position(segment)
+            position = reader.position_of(self.next_offset)
+            while True:
+                try:
+                    yield from self._batches(reader, position, end, end_offset)
+                    return
+                except _CorruptError as corrupt:
+                    if self._on_corrupt is OnCorrupt.FAIL or self._may_retry(state):
+                        raise
+                    resumed = next_sound_batch(reader, corrupt.position + 1, end, self.next_offset, end_offset)
+                    self.stats.skipped_ranges += 1
+                    self.stats.skipped_bytes += (reader.size if resumed is None else resumed) - corrupt.position
+                    if resumed is None:
+                        return
+                    position = resumed
+
+    def _batches(self, reader: SegmentReader, position: int, end: int | None, end_offset: int) -> Iterator[Rows]:
+        last_offset = -1
+        stop, stopped_at = Stop.END, position
+        for chunk in reader.chunks(position, end, verify_crc=self._verify_crc, chunk_bytes=self._chunk_bytes):
+            table = chunk.table
+            stop, stopped_at = table.stop, table.end_position
+            sound = sound_rows(table, last_offset, end_offset)
+            if sound:
+                yield from self._wanted_rows(reader.path, chunk, sound)
+                if self.next_offset >= self._wanted.end:
+                    return
+            if sound < len(table):
+                reason = what_is_wrong(table, sound, last_offset, end_offset)
+                raise _CorruptError(int(table.position[sound]), self.next_offset, reason)
+            if sound:
+                last_offset = int(table.last_offset[-1])
+        if stop is not Stop.END or (end is not None and stopped_at < end):
+            raise _CorruptError(
+                stopped_at, self.next_offset, stop_reason(stop if stop is not Stop.END else Stop.PARTIAL)
+            )
+
+    def _wanted_rows(self, path: Path, chunk: Chunk, sound: int) -> Iterator[Rows]:
+        """The rows among the first ``sound`` ones that the range asks for; moves ``next_offset``."""
+        table = chunk.table.take(slice(0, sound))
+        first = int(np.searchsorted(table.last_offset, self.next_offset))
+        end = _rows_below(table, self._wanted.end)
+        self.next_offset = self._wanted.end if end < sound else int(table.last_offset[-1]) + 1
+        table = table.take(slice(first, max(first, end)))
+        self.stats.batches += len(table)
+        self.stats.bytes += int(table.size.sum())
+        unwanted = np.zeros(len(table), np.bool_) if self._wanted.control else table.is_control
+        if self._wanted.aborted is not None:
+            unwanted = unwanted | self._wanted.aborted.hits(table)
+        if unwanted.any():
+            table = table.take(~unwanted)
+        if len(table):
+            yield Rows(chunk.buffer, table, chunk.base_position, path)
+
+
+def sound_rows(table: BatchTable, last_offset: int, end_offset: int) -> int:
+    """How many rows from the first on hold what must hold of a segment; ``last_offset`` is that of the row before."""
+    sound = table.crc_ok & table.header_ok & (table.last_offset < end_offset)
+    if len(table):
+        sound[0] &= table.base_offset[0] > last_offset
+        sound[1:] &= table.base_offset[1:] > table.last_offset[:-1]
+    bad = np.flatnonzero(~sound)
+    return int(bad[0]) if len(bad) else len(table)
+
+
+def what_is_wrong(table: BatchTable, number: int, last_offset: int, end_offset: int) -> str:
+    """A clause for people about the first row that is not sound."""
+    row = table.row(number)
+    before = int(table.last_offset[number - 1]) if number else last_offset
+    if not row.crc_ok:
+        return f"the CRC of a batch does not fit (stored {row.crc:#010x})"
+    if not row.header_ok:
+        return "the header of a batch contradicts itself"
+    if row.base_offset <= before:
+        return f"a batch begins at offset {row.base_offset}, the one before it ended at {before}"
+    return f"a batch ends at offset {row.last_offset}, the segment ends before {end_offset}"
+
+
+def _rows_below(table: BatchTable, end: int) -> int:
+    """How many rows from the first on may hold offsets below ``end``."""
+    count = int(np.searchsorted(table.base_offset, end))
+    if count < len(table) and table.magic[count] < 2 and table.codec[count]:
+        # The offset of a compressed message of v0 or v1 is that of its last record; its first one is not known here.
+        first = int(table.last_offset[count - 1]) + 1 if count else 0
+        count += first < end
+    return count

@@ -1,0 +1,115 @@
+"""Cut an offset range into pieces of about equal bytes, for workers that read side by side. Nothing is scanned.
+
+The cuts are batch boundaries that the ``.index`` files name; one batch header is read at each to learn its offset. A
+segment without index entries is not cut. Segments that cannot hold a wanted record are left out: by offset, and by time
+where the ``.timeindex`` says how far a segment's timestamps reach.
+Called by: Spark's planner, parallel export. Reads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidelog.model import FileMissingError
+from tidelog.storage.log.row_stream import StateSource
+from tidelog.storage.log.view_state import ViewSegment, ViewState
+
+_OFFSET_BYTES = 8
+"""A batch of any format begins with its offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Offsets ``[start, end)`` and about how many bytes of ``.log`` hold them."""
+
+    start: int
+    end: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """A batch boundary: the offset the batch begins with, and the bytes from here to the next cut."""
+
+    offset: int
+    size_bytes: int
+
+
+def plan_splits(
+    source: StateSource, start: int, end: int, target_bytes: int, min_timestamp_ms: int | None = None
+) -> list[Split]:
+    """Splits that together cover every record of ``[start, end)`` at or after the timestamp, in order, each once."""
+    state = source.state
+    splits: list[Split] = []
+    for segment in state.segments.between(start, end):
+        if min_timestamp_ms is not None and _ends_before(source, state, segment, min_timestamp_ms):
+            continue
+        following = state.segments.higher(segment.base_offset)
+        segment_end = end if following is None else min(end, following.base_offset)
+        pending: Split | None = None
+        for cut in _cuts(source, state, segment, target_bytes):
+            if cut.offset >= segment_end:
+                break
+            if pending is not None:
+                _add(splits, pending, cut.offset, start, target_bytes)
+            pending = Split(start=cut.offset, end=segment_end, size_bytes=cut.size_bytes)
+        if pending is not None:
+            _add(splits, pending, segment_end, start, target_bytes)
+    return splits
+
+
+def _add(splits: list[Split], piece: Split, end: int, start: int, target_bytes: int) -> None:
+    """Append a piece, or join it to the split before where that stays within the target and nothing lies between."""
+    piece_start = max(piece.start, start)
+    if end <= piece_start:
+        return
+    before = splits[-1] if splits else None
+    if before is not None and before.end == piece_start and before.size_bytes + piece.size_bytes <= target_bytes:
+        splits[-1] = Split(start=before.start, end=end, size_bytes=before.size_bytes + piece.size_bytes)
+    else:
+        splits.append(Split(start=piece_start, end=end, size_bytes=piece.size_bytes))
+
+
+def _cuts(source: StateSource, state: ViewState, segment: ViewSegment, target_bytes: int) -> Iterator[_Cut]:
+    """The segment's start, then index entries at least ``target_bytes`` apart."""
+    end_position = state.end_position(segment)
+    size = segment.size if end_position is None else end_position
+    if size <= target_bytes:
+        yield _Cut(offset=segment.base_offset, size_bytes=size)
+        return
+    try:
+        reader = segment.open(source.fs, source.directory)
+    except FileMissingError:
+        yield _Cut(offset=segment.base_offset, size_bytes=size)
+        return
+    with reader:
+        offset, position = segment.base_offset, 0
+        pieces = max(1, round(size / target_bytes))
+        hints = reader.offset_hints
+        for number in range(1, pieces):
+            wanted = size * number // pieces
+            row = int(hints.positions.searchsorted(wanted))
+            if row >= len(hints) or hints.positions[row] <= position or hints.positions[row] >= size:
+                continue
+            at = int(hints.positions[row])
+            first = int.from_bytes(reader.read(at, _OFFSET_BYTES), "big", signed=True)
+            if not offset < first <= int(hints.offsets[row]):
+                continue  # a damaged index: leave this cut out
+            yield _Cut(offset=offset, size_bytes=at - position)
+            offset, position = first, at
+        yield _Cut(offset=offset, size_bytes=size - position)
+
+
+def _ends_before(source: StateSource, state: ViewState, segment: ViewSegment, timestamp_ms: int) -> bool:
+    """Whether all records of a segment are older than that; False where only reading them would tell."""
+    if segment.base_offset == state.log_end.segment_base_offset:
+        return False  # the index of the last segment is not finished
+    if state.recovered is not None and segment.base_offset >= state.recovered.start_offset:
+        return False
+    try:
+        with segment.open(source.fs, source.directory) as reader:
+            largest = reader.time_hints.largest
+    except FileMissingError:
+        return False
+    return largest is not None and largest < timestamp_ms

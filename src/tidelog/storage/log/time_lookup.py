@@ -1,0 +1,105 @@
+"""From a timestamp to an offset: the first record at or after it, and the record with the largest one.
+
+The first segment whose largest timestamp reaches the target is searched from where its time index points. Largest
+timestamps come from the ``.timeindex`` of segments that are finished and flushed; of the others the batch headers are
+asked, because their index ends somewhere before their end.
+Where Kafka differs: it looks into one segment only, and so finds nothing where that segment's record lies below the log
+start offset; here the next segments are searched too.
+
+Reads only. Called by: the view. Source: Kafka's ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from tidelog.storage.log.column_stream import TIMESTAMPS_ONLY, column_chunks
+from tidelog.storage.log.row_stream import ReadRange, Rows, RowStream, StateSource
+from tidelog.storage.log.view_state import ViewSegment, ViewState
+from tidelog.storage.segment.segment_reader import SegmentReader
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp (ms) and offset."""
+
+    timestamp: int
+    offset: int
+
+
+def first_at_or_after(source: StateSource, timestamp_ms: int, start: int, end: int) -> TimestampOffset | None:
+    """The first record of ``[start, end)`` whose timestamp is at least that; control records count, as for Kafka."""
+    state = source.state
+    for segment in state.segments.between(start, end):
+        with segment.open(source.fs, source.directory) as reader:
+            if _largest_timestamp(state, segment, reader) < timestamp_ms:
+                continue
+            # Up to that entry's offset all timestamps are at most its own, which is below the target.
+            hinted = reader.time_hints.floor(timestamp_ms - 1)
+        following = state.segments.higher(segment.base_offset)
+        first = max(start, segment.base_offset, 0 if hinted is None else hinted + 1)
+        stop = end if following is None else min(end, following.base_offset)
+        found = _first_in(source, first, stop, timestamp_ms)
+        if found is not None:
+            return found
+    return None
+
+
+def latest_timestamp(source: StateSource, start: int, end: int) -> TimestampOffset | None:
+    """The first record of ``[start, end)`` with the largest timestamp of all; None where no record has one."""
+    state = source.state
+    best: tuple[int, ViewSegment] | None = None
+    for segment in state.segments.between(start, end):
+        with segment.open(source.fs, source.directory) as reader:
+            largest = _largest_timestamp(state, segment, reader)
+        if largest >= 0 and (best is None or largest > best[0]):
+            best = largest, segment
+    if best is None:
+        return None
+    following = state.segments.higher(best[1].base_offset)
+    stop = end if following is None else min(end, following.base_offset)
+    found: TimestampOffset | None = None
+    stream = RowStream(source, ReadRange(start=max(start, best[1].base_offset), end=stop, control=True))
+    for rows in stream:
+        top = int(rows.table.max_timestamp.max())
+        if found is None or top > found.timestamp:
+            found = _first_record(_reaching(rows, top), top, start, stop) or found
+    return found
+
+
+def _largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentReader) -> int:
+    """Of all the segment's batches, -1 where none has a timestamp."""
+    unflushed = state.recovered is not None and segment.base_offset >= state.recovered.start_offset
+    hints = reader.time_hints
+    indexed = None if unflushed else hints.largest
+    if indexed is not None and segment.base_offset != state.log_end.segment_base_offset:
+        return indexed
+    # The last segment's index is right as far as it goes.
+    start = 0 if indexed is None else reader.position_of(int(hints.offsets[-1]))
+    table = reader.table(start, state.end_position(segment), verify_crc=False)
+    read = int(table.max_timestamp.max()) if len(table) else -1
+    return read if indexed is None else max(read, indexed)
+
+
+def _first_in(source: StateSource, start: int, end: int, timestamp_ms: int) -> TimestampOffset | None:
+    for rows in RowStream(source, ReadRange(start=start, end=end, control=True)):
+        found = _first_record(_reaching(rows, timestamp_ms), timestamp_ms, start, end)
+        if found is not None:
+            return found
+    return None
+
+
+def _reaching(rows: Rows, timestamp_ms: int) -> Iterable[Rows]:
+    """One batch after the other of those whose largest timestamp reaches the target."""
+    for row in np.flatnonzero(rows.table.max_timestamp >= timestamp_ms).tolist():
+        yield rows._replace(table=rows.table.take(slice(row, row + 1)))
+
+
+def _first_record(rows: Iterable[Rows], timestamp_ms: int, start: int, end: int) -> TimestampOffset | None:
+    for chunk in column_chunks(rows, TIMESTAMPS_ONLY, start, end):
+        at = np.flatnonzero(chunk.columns.timestamp >= timestamp_ms)
+        if len(at):
+            return TimestampOffset(int(chunk.columns.timestamp[at[0]]), int(chunk.columns.offset[at[0]]))
+    return None

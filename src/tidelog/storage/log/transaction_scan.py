@@ -1,0 +1,153 @@
+"""Which transactions a run of batches leaves open, commits and aborts: whole columns at a time, for readers.
+
+A transaction of a producer in a partition is the stretch from its first transactional batch after its last marker to
+its next marker. A marker that follows no data ends nothing (KIP-890 writes such ones); a control batch without records
+is what compaction left of one. Readers need no more of the producer state than this, so it is derived here from the
+batch table in a few sorts instead of batch by batch.
+
+State: the open transactions, handed on from one run of batches to the next. Pure, no lock.
+Called by: the view (last stable offset, aborted ranges past the last snapshot), counting and reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidelog.kernel import BatchTable
+from tidelog.model import CorruptRecordError
+from tidelog.record.control import ControlType, control_type_id
+
+DATA, COMMIT, ABORT = 0, 1, 2
+
+_RECORDS_AT = 61
+"""Bytes of a v2 batch header."""
+
+
+class TransactionRows(NamedTuple):
+    """The rows of a batch table that matter to transactions, in log order; ``kind`` is DATA, COMMIT or ABORT."""
+
+    producer_id: NDArray[np.int64]
+    base_offset: NDArray[np.int64]
+    last_offset: NDArray[np.int64]
+    kind: NDArray[np.int8]
+
+    @classmethod
+    def empty(cls) -> Self:
+        none = np.empty(0, np.int64)
+        return cls(none, none, none, np.empty(0, np.int8))
+
+    @classmethod
+    def concat(cls, parts: Sequence[TransactionRows]) -> Self:
+        if not parts:
+            return cls.empty()
+        return cls(
+            np.concatenate([part.producer_id for part in parts]),
+            np.concatenate([part.base_offset for part in parts]),
+            np.concatenate([part.last_offset for part in parts]),
+            np.concatenate([part.kind for part in parts]),
+        )
+
+
+def transaction_rows(buffer: memoryview, table: BatchTable, base_position: int) -> TransactionRows:
+    """Pick the transactional batches and the markers; ``buffer[0]`` lies at ``base_position``."""
+    rows = np.flatnonzero(table.is_transactional & (table.producer_id >= 0))
+    if not len(rows):
+        return TransactionRows.empty()
+    kind = np.zeros(len(rows), np.int8)
+    keep = np.ones(len(rows), np.bool_)
+    for at in np.flatnonzero(table.is_control[rows]).tolist():
+        row = int(rows[at])
+        start = int(table.position[row]) - base_position
+        batch = buffer[start : start + int(table.size[row])]
+        type_id = marker_type(batch)
+        keep[at] = type_id in (ControlType.COMMIT, ControlType.ABORT)
+        kind[at] = ABORT if type_id == ControlType.ABORT else COMMIT
+    rows, kind = rows[keep], kind[keep]
+    return TransactionRows(table.producer_id[rows], table.base_offset[rows], table.last_offset[rows], kind)
+
+
+def marker_type(batch: memoryview) -> int | None:
+    """Type number of the first record of a v2 control batch; None where it has none (any more), or no readable one.
+
+    An unreadable marker so leaves its transaction open: a reader then sees less, never something that was aborted.
+    """
+    try:
+        at = _skip_varint(batch, _RECORDS_AT) + 1  # the record's length, its attributes
+        at = _skip_varint(batch, _skip_varint(batch, at))  # timestamp and offset deltas
+        return control_type_id(batch[at + 1 : at + 1 + batch[at] // 2])
+    except (IndexError, CorruptRecordError):
+        return None
+
+
+def _skip_varint(data: memoryview, at: int) -> int:
+    while data[at] & 0x80:
+        at += 1
+    return at + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CompletedTransactions:
+    """Columns in order of their markers; ``last_offset`` is the marker's."""
+
+    producer_id: NDArray[np.int64]
+    first_offset: NDArray[np.int64]
+    last_offset: NDArray[np.int64]
+    aborted: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.producer_id)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TransactionScan:
+    """The outcome of a run of batches."""
+
+    open: Mapping[int, int]
+    """First offset of the open transaction by producer id."""
+    completed: CompletedTransactions
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Lowest offset of a transaction that is open, or whose marker is not below the high watermark."""
+        candidates = list(self.open.values())
+        unreplicated = self.completed.first_offset[self.completed.last_offset >= high_watermark]
+        candidates.extend(unreplicated.tolist())
+        return min(candidates, default=None)
+
+
+def scan_transactions(rows: TransactionRows, already_open: Mapping[int, int]) -> TransactionScan:
+    """Pair the data with its markers. ``already_open`` are the transactions open before the first of ``rows``."""
+    count = len(already_open)
+    # An open transaction joins in as a batch at its first offset before all others.
+    producer = np.concatenate([np.fromiter(already_open.keys(), np.int64, count), rows.producer_id])
+    first = np.concatenate([np.fromiter(already_open.values(), np.int64, count), rows.base_offset])
+    last = np.concatenate([np.full(count, -1, np.int64), rows.last_offset])
+    kind = np.concatenate([np.zeros(count, np.int8), rows.kind])
+    order = np.argsort(producer, kind="stable")
+    producer, first, last, kind = producer[order], first[order], last[order], kind[order]
+
+    same_producer = np.zeros(len(order), np.bool_)
+    same_producer[1:] = producer[1:] == producer[:-1]
+    after_data = np.zeros(len(order), np.bool_)
+    after_data[1:] = same_producer[1:] & (kind[:-1] == DATA)
+    begins = (kind == DATA) & ~after_data
+    begun_at = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    ends = np.flatnonzero((kind != DATA) & after_data)
+    ends = ends[np.argsort(last[ends], kind="stable")]
+
+    last_of_producer = np.ones(len(order), np.bool_)
+    last_of_producer[:-1] = ~same_producer[1:]
+    still_open = np.flatnonzero(last_of_producer & (kind == DATA))
+    return TransactionScan(
+        open=dict(zip(producer[still_open].tolist(), first[begun_at[still_open]].tolist(), strict=True)),
+        completed=CompletedTransactions(
+            producer_id=producer[ends],
+            first_offset=first[begun_at[ends]],
+            last_offset=last[ends],
+            aborted=kind[ends] == ABORT,
+        ),
+    )

@@ -1,0 +1,249 @@
+"""The segments, log start and log end of a partition as a reader may believe them at one moment; frozen.
+
+How the end is found follows the directory's condition (see ``directory_state``):
+
+- CLEAN, HELD: the last segment is walked from its last index entry; the log ends after the last whole batch.
+- KILLED: every segment from the one that holds the recovery point on is walked from its start, with CRCs. The log ends
+  before the first byte that recovery would cut, and the segments after that do not count.
+
+``.swap`` files that replace segments count instead of those, as they will after the next start. A listing taken while
+a broker renames files can miss one, so a held directory is listed until two listings agree, and everything starts over
+when a listed file has gone. Reading changes nothing.
+Called by: the view. Source: Kafka's ``LogLoader``, ``LogSegment.recover``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tidelog.kernel import Stop
+from tidelog.model import FileMissingError, LogOffsetMetadata, StorageError
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.directory_state import Condition
+from tidelog.storage.log.leftovers import swap_end_offset
+from tidelog.storage.log.listing import PartitionListing, SegmentFiles, list_partition
+from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.transaction_scan import TransactionRows, transaction_rows
+from tidelog.storage.segment.file_names import FileKind
+from tidelog.storage.segment.segment_reader import SegmentReader
+
+_ATTEMPTS = 20
+_INT_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewSegment:
+    """A segment's files and the size of its ``.log`` in bytes."""
+
+    files: SegmentFiles
+    size: int
+
+    @property
+    def base_offset(self) -> int:
+        return self.files.base_offset
+
+    def open(self, fs: FileSystem, directory: Path) -> SegmentReader:
+        return SegmentReader(fs, directory, self.base_offset, state=self.files.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidTail:
+    """The first bytes behind the log's end: where they are, how many there are in that file, what is wrong."""
+
+    path: Path
+    position: int
+    length: int
+    reason: str
+    later_segments: int
+    """Segments after this one, which recovery would delete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredTail:
+    """What the walk of a killed log's unflushed segments found out besides the end."""
+
+    start_offset: int
+    """Base offset of the first segment that was walked."""
+    transactions: TransactionRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewState:
+    condition: Condition
+    listing: PartitionListing
+    segments: LogSegments[ViewSegment]
+    log_start: int
+    log_end: LogOffsetMetadata
+    invalid_tail: InvalidTail | None = None
+    recovered: RecoveredTail | None = None
+    """Only where ``condition`` is KILLED."""
+
+    def end_position(self, segment: ViewSegment) -> int | None:
+        """Where reading has to end in ``segment``: the log's end in the last one, None (the file's end) before it."""
+        return self.log_end.position_in_segment if segment.base_offset == self.log_end.segment_base_offset else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadParameters:
+    directory: Path
+    condition: Condition
+    recovery_point: int = 0
+    log_start: int = 0
+    """As checkpointed."""
+
+
+def load_view_state(fs: FileSystem, parameters: LoadParameters) -> ViewState:
+    """FileMissingError where the directory is gone; StorageError where it does not hold still."""
+    for _ in range(_ATTEMPTS):
+        listing = _list_stable(fs, parameters)
+        try:
+            return _load(fs, parameters, listing)
+        except FileMissingError:
+            continue  # renamed, deleted or swapped between listing and opening
+    raise StorageError(f"the directory's files changed {_ATTEMPTS} times while opened", path=parameters.directory)
+
+
+def _list_stable(fs: FileSystem, parameters: LoadParameters) -> PartitionListing:
+    listing = list_partition(fs, parameters.directory)
+    if parameters.condition is not Condition.HELD:
+        return listing
+    for _ in range(_ATTEMPTS):
+        again = list_partition(fs, parameters.directory)
+        if again == listing:
+            break
+        listing = again
+    return listing
+
+
+def _load(fs: FileSystem, parameters: LoadParameters, listing: PartitionListing) -> ViewState:
+    directory = parameters.directory
+    segments = LogSegments(
+        tuple(
+            ViewSegment(files=files, size=fs.stat(files.path(directory, FileKind.LOG)).size)
+            for files in visible_segments(fs, directory, listing)
+        )
+    )
+    log_start = max(parameters.log_start, segments.first.base_offset) if len(segments) else parameters.log_start
+    invalid: InvalidTail | None = None
+    recovered: RecoveredTail | None = None
+    end = LogOffsetMetadata(log_start)
+    if len(segments) and parameters.condition is Condition.KILLED:
+        segments, end, invalid, recovered = _recover(fs, directory, segments, parameters.recovery_point)
+    elif len(segments):
+        end, invalid = _walk_last(fs, directory, segments.last)
+    if end.message_offset < log_start:
+        # What is there lies below the log start: a start of the broker deletes it all and begins anew.
+        segments, end, recovered = LogSegments(), LogOffsetMetadata(log_start), None
+    return ViewState(
+        condition=parameters.condition,
+        listing=listing,
+        segments=segments,
+        log_start=log_start,
+        log_end=end,
+        invalid_tail=invalid,
+        recovered=recovered,
+    )
+
+
+def visible_segments(fs: FileSystem, directory: Path, listing: PartitionListing) -> tuple[SegmentFiles, ...]:
+    """The segments after interrupted swaps are completed: ``.swap`` in place of what lies in the range they cover."""
+    if not listing.swaps:
+        return listing.segments
+    first = listing.swaps[0].base_offset
+    end = swap_end_offset(fs, directory, listing) or first
+    swapped = {files.base_offset for files in listing.swaps}
+    kept = [
+        files for files in listing.segments if not first <= files.base_offset < end and files.base_offset not in swapped
+    ]
+    return tuple(sorted([*kept, *listing.swaps], key=lambda files: files.base_offset))
+
+
+def _walk_last(fs: FileSystem, directory: Path, segment: ViewSegment) -> tuple[LogOffsetMetadata, InvalidTail | None]:
+    """The end by the structure of the batches behind the last index entry; CRCs are the reads' business."""
+    with segment.open(fs, directory) as reader:
+        hints = reader.offset_hints
+        start = reader.position_of(int(hints.offsets[-1])) if len(hints) else 0
+        walk = _walk(reader, start)
+    return LogOffsetMetadata(walk.next_offset, segment.base_offset, walk.position), walk.invalid_tail(reader.path, 0)
+
+
+def _recover(
+    fs: FileSystem, directory: Path, segments: LogSegments[ViewSegment], recovery_point: int
+) -> tuple[LogSegments[ViewSegment], LogOffsetMetadata, InvalidTail | None, RecoveredTail]:
+    """Walk the unflushed segments with CRCs up to the first bytes that recovery would cut."""
+    unflushed = segments.between(recovery_point)
+    rows: list[TransactionRows] = []
+    number = 0
+    for number, segment in enumerate(unflushed):  # noqa: B007 - where it broke off counts
+        with segment.open(fs, directory) as reader:
+            walk = _walk(reader, 0, recovering=rows)
+        if walk.position < walk.size:
+            break
+    invalid = walk.invalid_tail(reader.path, len(unflushed) - number - 1)
+    kept = tuple(kept for kept in segments if kept.base_offset <= segment.base_offset)
+    end = LogOffsetMetadata(walk.next_offset, segment.base_offset, walk.position)
+    recovered = RecoveredTail(start_offset=unflushed[0].base_offset, transactions=TransactionRows.concat(rows))
+    return LogSegments(kept), end, invalid, recovered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """Where a walk of a segment came to, and of how many bytes."""
+
+    next_offset: int
+    position: int
+    size: int
+    reason: str
+
+    def invalid_tail(self, path: Path, later_segments: int) -> InvalidTail | None:
+        if self.position == self.size:
+            return None
+        length = self.size - self.position
+        return InvalidTail(
+            path=path, position=self.position, length=length, reason=self.reason, later_segments=later_segments
+        )
+
+
+def _walk(reader: SegmentReader, start: int, recovering: list[TransactionRows] | None = None) -> _Walk:
+    """Walk from a batch boundary as far as the batches make sense.
+
+    ``recovering`` asks for what recovery asks (the CRC, instead of a header that makes sense), and takes the batches
+    that matter to transactions.
+    """
+    size = reader.size
+    next_offset, position, reason = reader.base_offset, start, stop_reason(Stop.END)
+    for chunk in reader.chunks(start, size, verify_crc=recovering is not None):
+        table = chunk.table
+        relative = table.last_offset - reader.base_offset
+        good = table.crc_ok if recovering is not None else table.header_ok
+        bad = np.flatnonzero(~(good & (relative >= 0) & (relative <= _INT_MAX)))
+        kept = table.take(slice(0, int(bad[0]))) if len(bad) else table
+        if len(kept):
+            last = kept.row(-1)
+            next_offset, position = last.last_offset + 1, last.position + last.size
+            if recovering is not None:
+                recovering.append(transaction_rows(chunk.buffer, kept, chunk.base_position))
+        if len(bad):
+            fault = table.row(int(bad[0]))
+            reason = "a batch's offset lies outside its segment" if fault.header_ok else "a batch's header is damaged"
+            return _Walk(
+                next_offset=next_offset,
+                position=position,
+                size=size,
+                reason=reason if fault.crc_ok else "a batch's CRC does not fit",
+            )
+        reason = stop_reason(table.stop)
+    return _Walk(next_offset=next_offset, position=position, size=size, reason=reason)
+
+
+def stop_reason(stop: Stop) -> str:
+    """A clause for people: why no batch can be read at a position."""
+    return {
+        Stop.END: "nothing follows",
+        Stop.PARTIAL: "a batch is cut off",
+        Stop.BAD_SIZE: "a batch's length field is below the smallest batch",
+        Stop.BAD_MAGIC: "a batch has an unknown format version (magic)",
+    }[stop]

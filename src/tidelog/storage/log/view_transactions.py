@@ -1,0 +1,119 @@
+"""Open and aborted transactions of a partition that is only read: from snapshots and indexes where they can be
+believed, from the batches where not.
+
+The newest producer snapshot at or below a bound says which transactions were open there; the batches behind it say the
+rest. The bound is the high watermark (a transaction whose marker lies above it still holds the last stable offset
+back), in a killed directory at most the start of the unflushed segments: what lies past it may be of another life.
+Aborted transactions whose marker lies below the snapshot stand in the ``.txnindex`` files, the others come out of the
+same walk. A snapshot that cannot be read gives way to the next older one; a ``.txnindex`` that cannot, to a walk from
+the snapshot below its segment. A cleanly closed log without any snapshot has no producers (as for Kafka).
+
+Reads only. Called by: the view. Source: Kafka's ``ProducerStateManager``, ``UnifiedLog.rebuildProducerState``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidelog.model import FileMissingError, IndexCorruptError, SnapshotCorruptError
+from tidelog.storage.fs import read_whole
+from tidelog.storage.index.transaction_index import AbortedTransaction, TransactionIndexReader
+from tidelog.storage.log.aborted_ranges import AbortedRanges
+from tidelog.storage.log.directory_state import Condition
+from tidelog.storage.log.row_stream import OnCorrupt, ReadRange, RowStream, StateSource
+from tidelog.storage.log.transaction_scan import (
+    TransactionRows,
+    TransactionScan,
+    scan_transactions,
+    transaction_rows,
+)
+from tidelog.storage.log.view_state import ViewSegment, ViewState
+from tidelog.storage.producer.snapshot import parse_snapshot
+from tidelog.storage.segment.file_names import FileKind, segment_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transactions:
+    """As of one state of the log, up to its log end."""
+
+    scan: TransactionScan
+    aborted: AbortedRanges
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        unstable = self.scan.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+
+def read_transactions(source: StateSource, high_watermark: int) -> Transactions:
+    """CorruptRecordError where batches that have to be walked are damaged."""
+    state = source.state
+    bound = high_watermark if state.recovered is None else min(high_watermark, state.recovered.start_offset)
+    start, open_ = _newest_snapshot(source, state, bound)
+    if start is None:
+        nothing_to_know = state.condition is Condition.CLEAN and not state.listing.snapshots
+        start = state.log_end.message_offset if nothing_to_know else _first_offset(state)
+    indexed: list[AbortedTransaction] = []
+    for segment in state.segments:
+        if segment.base_offset >= start:
+            break
+        try:
+            indexed += [entry for entry in _read_index(source, segment) if entry.last_offset < start]
+        except IndexCorruptError:
+            # This index and those after it are left aside; the walk starts far enough back to make up for them.
+            start, open_ = _snapshot_or_first(source, state, segment.base_offset)
+            indexed = [entry for entry in indexed if entry.last_offset < start]
+            break
+    scan = scan_transactions(_rows_from(source, state, start), open_)
+    return Transactions(scan=scan, aborted=AbortedRanges.of(indexed, scan.completed))
+
+
+def _newest_snapshot(source: StateSource, state: ViewState, bound: int) -> tuple[int | None, Mapping[int, int]]:
+    """Offset of the newest readable snapshot at or below ``bound``, and the transactions open there."""
+    for offset in reversed(state.listing.snapshots):
+        if offset > bound:
+            continue
+        path = segment_file(source.directory, offset, FileKind.SNAPSHOT)
+        try:
+            entries = parse_snapshot(read_whole(source.fs, path), path=path)
+        except (SnapshotCorruptError, FileMissingError):
+            continue
+        return offset, {
+            entry.producer_id: entry.transaction_first_offset
+            for entry in entries
+            if entry.transaction_first_offset is not None
+        }
+    return None, {}
+
+
+def _snapshot_or_first(source: StateSource, state: ViewState, bound: int) -> tuple[int, Mapping[int, int]]:
+    start, open_ = _newest_snapshot(source, state, bound)
+    return (_first_offset(state) if start is None else start), open_
+
+
+def _first_offset(state: ViewState) -> int:
+    return state.segments.first.base_offset if len(state.segments) else state.log_start
+
+
+def _read_index(source: StateSource, segment: ViewSegment) -> list[AbortedTransaction]:
+    path = segment.files.path(source.directory, FileKind.TXN_INDEX)
+    try:
+        data = read_whole(source.fs, path)
+    except FileMissingError:
+        return []
+    reader = TransactionIndexReader(data, segment.base_offset, path=path)
+    reader.sanity_check()
+    return list(reader)
+
+
+def _rows_from(source: StateSource, state: ViewState, start: int) -> TransactionRows:
+    """The transactional batches and markers from ``start`` to the log end; a killed log's tail was walked already."""
+    end = state.log_end.message_offset
+    recovered = state.recovered
+    if recovered is not None:
+        end = min(end, recovered.start_offset)
+    stream = RowStream(source, ReadRange(start=start, end=end, control=True), on_corrupt=OnCorrupt.SKIP)
+    parts = [transaction_rows(rows.buffer, rows.table, rows.base_position) for rows in stream]
+    if recovered is not None:
+        parts.append(recovered.transactions)
+    return TransactionRows.concat(parts)
