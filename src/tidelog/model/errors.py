@@ -100,6 +100,30 @@ class UnsupportedCompressionError(TidelogError):
     code = 76
 
 
+class OutOfOrderSequenceError(TidelogError):
+    """A producer's batch does not follow its last one (OUT_OF_ORDER_SEQUENCE_NUMBER)."""
+
+    code = 45
+
+
+class InvalidProducerEpochError(TidelogError):
+    """A batch of a producer that a newer one with its id has fenced off (INVALID_PRODUCER_EPOCH)."""
+
+    code = 47
+
+
+class InvalidTransactionStateError(TidelogError):
+    """A batch or marker that the producer's transaction does not allow (INVALID_TXN_STATE)."""
+
+    code = 48
+
+
+class TransactionCoordinatorFencedError(TidelogError):
+    """A marker of a transaction coordinator that a newer one has replaced (TRANSACTION_COORDINATOR_FENCED)."""
+
+    code = 52
+
+
 class UnknownTopicOrPartitionError(TidelogError):
     """No directory holds that partition (UNKNOWN_TOPIC_OR_PARTITION)."""
 
