@@ -1,0 +1,133 @@
+"""Batches of any format and codec into columns: the compiled decoder, fed with what it cannot open itself.
+
+``ColumnDecoder.add_batches`` takes runs of uncompressed v2 batches; at a compressed or legacy row it stops, and that
+row is decompressed or unwrapped here and handed over. No Python runs per record, but for messages of v0 and v1.
+
+Called by readers with a chunk of a segment and its batch table. Pure: no I/O; a decoder belongs to one thread, several
+threads with a decoder each use several cores (codecs and decoder work without the GIL).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tidelog.kernel import BatchRow, BatchTable, ColumnDecoder, RecordColumns
+from tidelog.model import CorruptRecordError, UnsupportedCompressionError
+from tidelog.record import attributes as attribute_bits
+from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
+from tidelog.record.compression import decompress
+from tidelog.record.legacy import read_messages
+from tidelog.record.rows import iter_records
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["decode_chunk", "decode_columns", "iter_records"]
+
+_V2_HEADER_BYTES: Final = 61
+
+
+def decode_chunk(
+    buffer: Buffer,
+    table: BatchTable,
+    decoder: ColumnDecoder,
+    *,
+    base_position: int = 0,
+    first: int = 0,
+    last: int | None = None,
+    batch: int = 0,
+    keep: npt.NDArray[np.bool_] | None = None,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> int:
+    """Add the rows [first, last) of ``table`` to ``decoder``; ``buffer`` begins at ``base_position`` of the positions.
+
+    Returns ``last``, or the row to go on from once the caller has called ``decoder.finish()``: the decoder is full, or
+    the row's records do not fit below 2 GiB a column beside those it holds. Records get the batch number ``batch`` +
+    row; rows where ``keep`` is False are passed over. ``max_bytes`` bounds one batch decompressed.
+
+    Raises CorruptRecordError (with position and offset) for a batch that fails its CRC or contradicts itself, and
+    UnsupportedCompressionError: rows before it are added, ``decoder.stopped_at`` is its row. OverflowError where one
+    batch alone passes a column's limit.
+    """
+    view = memoryview(buffer).cast("B")
+    end = len(table) if last is None else last
+    row = first
+    while True:
+        row = decoder.add_batches(view, table, row, end, base_position=base_position, batch=batch, keep=keep)
+        if row >= end or decoder.full:
+            return row
+        if not _add_row(view, table.row(row), decoder, base_position, batch + row, max_bytes):
+            return row
+        row += 1
+
+
+def decode_columns(
+    buffer: Buffer,
+    table: BatchTable,
+    decoder: ColumnDecoder,
+    *,
+    base_position: int = 0,
+    keep: npt.NDArray[np.bool_] | None = None,
+) -> Iterator[RecordColumns]:
+    """All rows of ``table`` as columns, in as many parts as the decoder's limits ask for; no part is empty."""
+    row = 0
+    while row < len(table):
+        row = decode_chunk(buffer, table, decoder, base_position=base_position, first=row, keep=keep)
+        if decoder.rows:
+            yield decoder.finish()
+
+
+def _add_row(
+    view: memoryview, row: BatchRow, decoder: ColumnDecoder, base_position: int, batch: int, max_bytes: int
+) -> bool:
+    """Add one compressed or legacy row; False where it does not fit beside the records that the decoder holds."""
+    start = row.position - base_position
+    entry = view[start : start + row.size]
+    try:
+        if row.magic < 2:
+            return _add_legacy(entry, decoder, batch, max_bytes)
+        if row.record_count == 0:  # the cleaner's empty batches keep a codec in some releases, but no payload
+            return True
+        codec = attribute_bits.codec_of(row.attributes)
+        payload = decompress(codec, entry[_V2_HEADER_BYTES:], max_bytes=max_bytes)
+    except (CorruptRecordError, UnsupportedCompressionError) as error:
+        raise type(error)(error.message, position=row.position, offset=row.base_offset) from None
+    try:
+        decoder.add_payload(
+            payload,
+            base_offset=row.base_offset,
+            base_timestamp=row.base_timestamp,
+            max_timestamp=row.max_timestamp,
+            attributes=row.attributes,
+            record_count=row.record_count,
+            batch=batch,
+            base_sequence=row.base_sequence,
+            last_offset=row.last_offset,
+            position=row.position,
+        )
+    except OverflowError:
+        if not decoder.rows:
+            raise
+        return False
+    return True
+
+
+def _add_legacy(entry: memoryview, decoder: ColumnDecoder, batch: int, max_bytes: int) -> bool:
+    messages = read_messages(entry, max_bytes=max_bytes)
+    size = sum(len(part) + 8 for message in messages for part in (message.key, message.value) if part is not None)
+    if decoder.rows and not decoder.fits(size):
+        return False
+    for message in messages:
+        decoder.add_record(
+            offset=message.offset,
+            timestamp=message.timestamp,
+            timestamp_type=message.timestamp_type,
+            key=message.key,
+            value=message.value,
+            batch=batch,
+        )
+    return True
