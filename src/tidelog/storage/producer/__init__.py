@@ -1,0 +1,28 @@
+"""Producer ids, sequences and transactions of one log, and their snapshot."""
+
+from tidelog.storage.producer.append_info import CompletedTransaction, ProducerAppendInfo
+from tidelog.storage.producer.append_origin import AppendOrigin
+from tidelog.storage.producer.entry import CachedBatch, ProducerBatch, ProducerEntry
+from tidelog.storage.producer.marker import MarkerRecord, read_marker
+from tidelog.storage.producer.snapshot import SNAPSHOT_VERSION, format_snapshot, parse_snapshot
+from tidelog.storage.producer.state import PRODUCER_ID_EXPIRATION_MS, EndedTransaction, ProducerState
+from tidelog.storage.producer.transactions import OpenTransaction, Transactions
+
+__all__ = [
+    "PRODUCER_ID_EXPIRATION_MS",
+    "SNAPSHOT_VERSION",
+    "AppendOrigin",
+    "CachedBatch",
+    "CompletedTransaction",
+    "EndedTransaction",
+    "MarkerRecord",
+    "OpenTransaction",
+    "ProducerAppendInfo",
+    "ProducerBatch",
+    "ProducerEntry",
+    "ProducerState",
+    "Transactions",
+    "format_snapshot",
+    "parse_snapshot",
+    "read_marker",
+]

@@ -1,0 +1,79 @@
+"""The end-of-transaction marker in a control batch. Pure: bytes in, value out.
+
+A transaction coordinator writes it as the first (and only) record of a control batch of the producer.
+Called by: the producer state's replay. Source: Kafka's ``EndTransactionMarker``, KIP-98.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.model import CorruptRecordError
+from tidelog.record.attributes import codec_of
+from tidelog.record.compression import decompress
+from tidelog.record.control import EndTransactionMarker
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_HEADER_BYTES = 61
+_ATTRIBUTES = (Struct(">h"), 21)
+_BASE_TIMESTAMP = (Struct(">q"), 27)
+_MAX_TIMESTAMP = (Struct(">q"), 35)
+_RECORD_COUNT = (Struct(">i"), 57)
+_LOG_APPEND_TIME = 0x08
+
+
+class MarkerRecord(NamedTuple):
+    marker: EndTransactionMarker
+    timestamp: int
+
+
+def read_marker(batch: Buffer) -> MarkerRecord | None:
+    """The marker of a whole v2 control batch, None where compaction left no record in it.
+
+    CorruptRecordError where the first record is not a marker.
+    """
+    view = memoryview(batch).cast("B")
+    if len(view) < _HEADER_BYTES:
+        raise CorruptRecordError(f"a control batch of {len(view)} bytes")
+    attributes, base_timestamp, max_timestamp, count = (
+        field.unpack_from(view, at)[0] for field, at in (_ATTRIBUTES, _BASE_TIMESTAMP, _MAX_TIMESTAMP, _RECORD_COUNT)
+    )
+    if count <= 0:
+        return None
+    codec = codec_of(attributes)
+    cursor = _Cursor(memoryview(decompress(codec, view[_HEADER_BYTES:])) if codec else view[_HEADER_BYTES:])
+    cursor.varint()  # the record's length
+    cursor.take(1)  # its attributes
+    timestamp = base_timestamp + cursor.varint()
+    cursor.varint()  # its offset delta
+    marker = EndTransactionMarker.parse(cursor.bytes_or_none(), cursor.bytes_or_none())
+    return MarkerRecord(marker, max_timestamp if attributes & _LOG_APPEND_TIME else timestamp)
+
+
+class _Cursor:
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, count: int) -> memoryview:
+        if count < 0 or self._at + count > len(self._data):
+            raise CorruptRecordError("a control record is cut short")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def varint(self) -> int:
+        """A zig-zag varint of up to ten bytes."""
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+        raise CorruptRecordError("a control record has a varint of more than ten bytes")
+
+    def bytes_or_none(self) -> memoryview | None:
+        length = self.varint()
+        return None if length < 0 else self.take(length)

@@ -1,0 +1,81 @@
+"""The transactions of one log that still hold back its last stable offset. Pure; changed under the partition's lock.
+
+States of a transaction: *ongoing* (data, no marker) -> *unreplicated* (its marker lies at or above the high watermark)
+-> gone. Called by: the producer state. Source: Kafka's ``ProducerStateManager`` (KIP-98).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelog.model import InvalidTransactionStateError, LogOffsetMetadata
+from tidelog.storage.producer.append_info import CompletedTransaction
+
+
+@dataclass(slots=True)
+class OpenTransaction:
+    producer_id: int
+    first_offset: LogOffsetMetadata
+    last_offset: int | None = None
+    """Its marker's offset."""
+
+
+class Transactions:
+    """Both maps go by first offset."""
+
+    def __init__(self) -> None:
+        self._ongoing: dict[int, OpenTransaction] = {}
+        self._unreplicated: dict[int, OpenTransaction] = {}
+
+    @property
+    def ongoing(self) -> list[OpenTransaction]:
+        """By first offset, ascending."""
+        return [self._ongoing[offset] for offset in sorted(self._ongoing)]
+
+    @property
+    def has_unreplicated(self) -> bool:
+        return bool(self._unreplicated)
+
+    def begin(self, producer_id: int, first_offset: LogOffsetMetadata) -> None:
+        self._ongoing[first_offset.message_offset] = OpenTransaction(producer_id, first_offset)
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        """InvalidTransactionStateError if it was not begun."""
+        transaction = self._ongoing.pop(completed.first_offset, None)
+        if transaction is None:
+            raise InvalidTransactionStateError(
+                f"the transaction of producer {completed.producer_id} that a marker at {completed.last_offset} ends"
+                f" was not begun",
+                offset=completed.first_offset,
+            )
+        transaction.last_offset = completed.last_offset
+        self._unreplicated[completed.first_offset] = transaction
+
+    def last_stable_offset(self, completed: CompletedTransaction) -> int:
+        """The last stable offset once this transaction is over: the first offset of the next open one of another."""
+        others = [at for at, open_ in self._ongoing.items() if open_.producer_id != completed.producer_id]
+        return min(others, default=completed.last_offset + 1)
+
+    def first_unstable_offset(self) -> LogOffsetMetadata | None:
+        """Where the first transaction begins that is open, or whose marker is not replicated yet."""
+        firsts = [min(transactions) for transactions in (self._ongoing, self._unreplicated) if transactions]
+        if not firsts:
+            return None
+        first = min(firsts)
+        return (self._unreplicated.get(first) or self._ongoing[first]).first_offset
+
+    def first_undecided_offset(self) -> int | None:
+        """Where the first transaction without a marker begins."""
+        return min(self._ongoing, default=None)
+
+    def drop_unreplicated(self, offset: int) -> None:
+        """Forget the ended transactions whose marker lies below ``offset`` (the high watermark, or the log start)."""
+        self._unreplicated = {
+            first: transaction
+            for first, transaction in self._unreplicated.items()
+            if transaction.last_offset is None or transaction.last_offset >= offset
+        }
+
+    def clear(self) -> None:
+        self._ongoing.clear()
+        self._unreplicated.clear()
