@@ -43,7 +43,8 @@ _MIN_SIZE: Final = (14, 22)
 
 
 class LegacyMessage(NamedTuple):
-    """One message; ``timestamp`` in milliseconds (-1: none); ``attributes`` are its own, the type is the wrapper's."""
+    """One message; ``timestamp`` in milliseconds (-1: none); ``attributes`` and ``crc`` (as stored) are its own, the type
+    is the wrapper's."""
 
     offset: int
     timestamp: int
@@ -52,6 +53,7 @@ class LegacyMessage(NamedTuple):
     attributes: int
     key: memoryview | None
     value: memoryview | None
+    crc: int
 
 
 def read_messages(entry: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[LegacyMessage]:
@@ -130,7 +132,7 @@ def _parse(data: memoryview, start: int, end: int, *, check_crc: bool) -> Legacy
     key, position = _nullable_bytes(data, position, end, "key")
     value, position = _nullable_bytes(data, position, end, "value")
     timestamp_type = attribute_bits.timestamp_type_of(attributes, magic)
-    return LegacyMessage(offset, timestamp, timestamp_type, magic, attributes, key, value)
+    return LegacyMessage(offset, timestamp, timestamp_type, magic, attributes, key, value, crc)
 
 
 def _nullable_bytes(data: memoryview, position: int, end: int, what: str) -> tuple[memoryview | None, int]:

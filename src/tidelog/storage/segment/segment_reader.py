@@ -22,7 +22,7 @@ import numpy as np
 
 from tidelog import kernel
 from tidelog.kernel import BatchTable, Stop
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import File, FileSystem
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
 from tidelog.storage.segment.hints import OffsetHints, TimeHints, read_offset_hints, read_time_hints
 
@@ -90,29 +90,7 @@ class SegmentReader:
         PARTIAL (it cuts a batch), or what is wrong with the bytes at ``table.end_position``; that last chunk may have
         no rows. Batches whose CRC fails are rows with ``crc_ok`` False; nothing here raises for bad bytes.
         """
-        position = start_position
-        size = self.size
-        end = size if end_position is None else min(end_position, size)
-        wanted = chunk_bytes
-        while position < end:
-            asked = min(wanted, end - position)
-            buffer = self.read(position, asked)
-            if len(buffer) < asked:
-                end = position + len(buffer)  # its owner truncated the file
-            table = kernel.scan_batches(buffer, base_position=position, verify_crc=verify_crc)
-            last = table.stop not in (Stop.END, Stop.PARTIAL) or position + len(buffer) >= end
-            if not len(table) and not last:
-                # A batch that reaches past the end is partial, however much is read of it.
-                last = position + table.partial_size > end
-                wanted = max(table.partial_size, 2 * len(buffer))
-                if not last:
-                    continue
-            if len(buffer):
-                yield Chunk(buffer, table)
-            if last:
-                return
-            position = table.end_position
-            wanted = chunk_bytes
+        return file_chunks(self._file, start_position, end_position, verify_crc=verify_crc, chunk_bytes=chunk_bytes)
 
     def table(self, start_position: int = 0, end_position: int | None = None, *, verify_crc: bool = True) -> BatchTable:
         """The batch table of a whole range; ``stop`` and ``end_position`` as of the last chunk."""
@@ -121,9 +99,7 @@ class SegmentReader:
 
     def read(self, position: int, length: int) -> memoryview:
         """``length`` bytes from ``position`` on, fewer at the end of the file."""
-        # Not bytearray: it would be zeroed first, which costs as much as the scan.
-        buffer = np.empty(length, np.uint8).data
-        return buffer[: self._file.pread_into(buffer, position)]
+        return _read(self._file, position, length)
 
     @property
     def offset_hints(self) -> OffsetHints:
@@ -156,3 +132,43 @@ class SegmentReader:
         first = chunk.table.row(0)
         sound = first.crc_ok and self.base_offset <= first.base_offset <= offset
         return position if sound else 0
+
+
+def file_chunks(
+    file: File,
+    start_position: int = 0,
+    end_position: int | None = None,
+    *,
+    verify_crc: bool = True,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[Chunk]:
+    """Chunks of any open file of batches, whatever its name; see ``SegmentReader.chunks``."""
+    position = start_position
+    size = file.size
+    end = size if end_position is None else min(end_position, size)
+    wanted = chunk_bytes
+    while position < end:
+        asked = min(wanted, end - position)
+        buffer = _read(file, position, asked)
+        if len(buffer) < asked:
+            end = position + len(buffer)  # its owner truncated the file
+        table = kernel.scan_batches(buffer, base_position=position, verify_crc=verify_crc)
+        last = table.stop not in (Stop.END, Stop.PARTIAL) or position + len(buffer) >= end
+        if not len(table) and not last:
+            # A batch that reaches past the end is partial, however much is read of it.
+            last = position + table.partial_size > end
+            wanted = max(table.partial_size, 2 * len(buffer))
+            if not last:
+                continue
+        if len(buffer):
+            yield Chunk(buffer, table)
+        if last:
+            return
+        position = table.end_position
+        wanted = chunk_bytes
+
+
+def _read(file: File, position: int, length: int) -> memoryview:
+    # Not bytearray: it would be zeroed first, which costs as much as the scan.
+    buffer = np.empty(length, np.uint8).data
+    return buffer[: file.pread_into(buffer, position)]

@@ -1,0 +1,32 @@
+"""Tables of ``__transaction_state``: the transaction coordinator's one record type.
+
+Facts of Kafka's message definitions (module transaction-coordinator). Notation: the schema module.
+"""
+
+from __future__ import annotations
+
+from tidelog.record.internal.frames import pair_up
+from tidelog.record.internal.schema import parse_messages
+
+MESSAGES = parse_messages(
+    """
+TransactionLogKey 0 versions 0-0 flexible none
+    transactionalId string
+TransactionLogValue 0 versions 0-1 flexible 1+
+    producerId int64
+    previousProducerId int64 1+ tag 0 = -1
+    nextProducerId int64 1+ tag 1 = -1
+    producerEpoch int16
+    nextProducerEpoch int16 1+ tag 3 = -1
+    transactionTimeoutMs int32
+    transactionStatus int8
+    transactionPartitions []PartitionsSchema?
+        topic string
+        partitionIds []int32
+    transactionLastUpdateTimestampMs int64
+    transactionStartTimestampMs int64
+    clientTransactionVersion int16 1+ tag 2
+"""
+)
+
+TRANSACTION_TYPES = pair_up(MESSAGES)
