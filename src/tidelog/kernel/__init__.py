@@ -4,23 +4,33 @@ Every kernel has a plain twin in ``kernel.reference`` and one suite runs over bo
 """
 
 from tidelog.kernel._crc import crc32, crc32c, crc32c_implementations
-from tidelog.kernel._index_build import select_index_entries
 from tidelog.kernel._decode import ColumnDecoder
+from tidelog.kernel._encode import ColumnEncoder, encode_batch, encode_payload
+from tidelog.kernel._encode_records import encode_records
+from tidelog.kernel._index_build import select_index_entries
 from tidelog.kernel._scan import scan_batches
+from tidelog.kernel._seal import seal_batch
 from tidelog.kernel.columns import RecordColumns
 from tidelog.kernel.faults import Fault
+from tidelog.kernel.payload import Payload
 from tidelog.kernel.table import BatchRow, BatchTable, Stop
 
 __all__ = [
     "BatchRow",
     "BatchTable",
     "ColumnDecoder",
+    "ColumnEncoder",
     "Fault",
+    "Payload",
     "RecordColumns",
     "Stop",
     "crc32",
     "crc32c",
     "crc32c_implementations",
+    "encode_batch",
+    "encode_payload",
+    "encode_records",
     "scan_batches",
+    "seal_batch",
     "select_index_entries",
 ]

@@ -1,0 +1,8 @@
+from collections.abc import Iterable
+from typing import Any
+
+from tidelog.kernel.payload import Payload
+
+def encode_records(
+    records: Iterable[tuple[Any, ...]], *, base_offset: int | None = None, base_timestamp: int | None = None
+) -> Payload: ...
