@@ -10,7 +10,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites venv kernels spark40 test lint format bench demo soak lock clean
+.PHONY: help prerequisites venv kernels spark40 test lint format map bench demo soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -71,6 +71,9 @@ lint: venv ## ruff, mypy and the rooms
 format: venv ## put the code in order as lint wants it
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
+
+map: venv ## write the file map of ARCHITECTURE.md again
+	@$(BIN)/python scripts/file_map.py
 
 bench: venv spark40 kafka-jars spark-kafka-jars ## measure against Kafka, side by side
 	@$(BIN)/python -m benchmarks

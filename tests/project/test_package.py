@@ -1,0 +1,119 @@
+"""What is published works on its own: sdist and wheel are built, installed into bare environments, and used there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from golden_sets import SCENARIOS, footprint, manifest
+from project.tree import ROOT, project_files
+from tidelog.version import __version__
+
+READ_A_LOG = """
+import json, sys
+import tidelog
+import tidelog.kernel
+
+assert "site-packages" in tidelog.__file__, tidelog.__file__
+with tidelog.open_directory(sys.argv[1], read_only=True) as directory:
+    records = directory.log("plain", 0).records()
+    offsets = [record.offset for record in records]
+print(json.dumps([len(offsets), offsets[0], offsets[-1], tidelog.__version__]))
+"""
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TIDELOG"))}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The sdist of the files that belong to the project, and the wheel built from that sdist alone."""
+    source = tmp_path_factory.mktemp("source")
+    for path in project_files():
+        if path.parts[0] != "tests":
+            (source / path).parent.mkdir(parents=True, exist_ok=True)
+            (source / path).write_bytes((ROOT / path).read_bytes())
+    target = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source)
+    return {"sdist": next(target.glob("*.tar.gz")), "wheel": next(target.glob("*.whl"))}
+
+
+@pytest.fixture(scope="module")
+def bare(built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new environment with the wheel and what it depends on, nothing else; its python."""
+    environment = tmp_path_factory.mktemp("bare") / "venv"
+    run(sys.executable, "-m", "venv", environment)
+    python = environment / "bin" / "python"
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        *constrained(ROOT / "requirements" / "dev.txt", environment),
+        built["wheel"],
+    )
+    return python
+
+
+def constrained(lock: Path, directory: Path) -> tuple[str | Path, ...]:
+    """The versions of the lock file as constraints (without hashes: a wheel of our own has none there)."""
+    versions = [line.removesuffix(" \\") for line in lock.read_text().splitlines() if line[:1].isalnum()]
+    constraints = directory / "constraints.txt"
+    constraints.write_text("\n".join(versions) + "\n")
+    return "--constraint", constraints
+
+
+def test_the_wheel_has_types_kernels_and_licence_and_nothing_else(built: dict[str, Path]) -> None:
+    with zipfile.ZipFile(built["wheel"]) as archive:
+        names = archive.namelist()
+    assert built["wheel"].name.startswith(f"tidelog-{__version__}-")
+    assert "tidelog/py.typed" in names
+    assert "pyspark_tidelog/__init__.py" in names
+    kernels = {path.stem for path in project_files("src/tidelog/kernel/*.pyx")}
+    assert kernels == {Path(name).name.partition(".")[0] for name in names if name.endswith(".so")}
+    assert {Path(name).name for name in names if "licenses/" in name} == {"LICENSE", "NOTICE"}
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"tidelog", "pyspark_tidelog"}
+
+
+def test_the_sdist_has_what_the_build_needs(built: dict[str, Path]) -> None:
+    top = f"tidelog-{__version__}/"
+    with tarfile.open(built["sdist"]) as archive:
+        names = {name.removeprefix(top) for name in archive.getnames()}
+    wanted = {str(path) for path in project_files("src")} | {"setup.py", "pyproject.toml", "LICENSE", "NOTICE"}
+    assert wanted <= names
+
+
+def test_the_installed_package_reads_a_directory(bare: Path, golden: Callable[..., Path], tmp_path: Path) -> None:
+    directory = golden(SCENARIOS)
+    before = footprint(directory)
+    entry = manifest(SCENARIOS)["plain-0"]["read_uncommitted"]
+    count, first, last, version = json.loads(run(bare, "-I", "-c", READ_A_LOG, directory, cwd=tmp_path))
+    assert (count, first, last) == (entry["count"], entry["first"], entry["last"])
+    assert version == __version__
+    assert footprint(directory) == before
+
+
+def test_the_installed_command_runs(bare: Path, golden: Callable[..., Path], tmp_path: Path) -> None:
+    command = bare.parent / "tidelog"
+    assert "Usage: tidelog" in run(command, "--help", cwd=tmp_path)
+    assert __version__ in run(command, "--version", cwd=tmp_path)
+    rows = json.loads(run(command, "count", golden(SCENARIOS), "--json", cwd=tmp_path))
+    assert rows
+
+
+def test_importing_needs_neither_numpy_nor_arrow(bare: Path, tmp_path: Path) -> None:
+    script = "import sys, tidelog; print(sorted({'numpy', 'pyarrow', 'click', 'rich'} & set(sys.modules)))"
+    assert run(bare, "-I", "-c", script, cwd=tmp_path).strip() == "[]"
