@@ -1,6 +1,7 @@
 """Values without behaviour: names, offsets, records and the error tree. Imports nothing of tidelog."""
 
 from tidelog.model.errors import (
+    CancelledError,
     CheckpointError,
     ClosedError,
     ConfigError,
@@ -32,6 +33,7 @@ from tidelog.model.record import Header, Isolation, Record, TimestampType
 from tidelog.model.topic_partition import TopicPartition
 
 __all__ = [
+    "CancelledError",
     "CheckpointError",
     "ClosedError",
     "ConfigError",

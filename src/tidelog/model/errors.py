@@ -172,6 +172,10 @@ class ClosedError(TidelogError):
     """A call on a closed log."""
 
 
+class CancelledError(TidelogError):
+    """A long run was cancelled by whoever started it; what it left can be gone on from."""
+
+
 class ForkError(TidelogError):
     """A log opened for writing in one process was used in its forked child."""
 

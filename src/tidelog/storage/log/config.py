@@ -9,7 +9,7 @@ rather than the broker's (1 MiB), as Kafka's own ``internal.segment.bytes`` does
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Self
 
 from tidelog.model import ConfigError
@@ -96,15 +96,24 @@ class LogConfig:
             raise ConfigError(f"cleanup.policy is {sorted(self.cleanup_policy)}, allowed is {', '.join(_POLICIES)}")
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> Self:
-        """Kafka's keys and texts; ConfigError for an unknown key or a text that is not of its type."""
-        known = {property_name(field.name): field.name for field in fields(cls)} | _INTERNAL_KEYS
+    def from_properties(cls, properties: Mapping[str, str], *, ignore_unknown: bool = False) -> Self:
+        """Kafka's keys and texts over the defaults; see ``with_properties``."""
+        return cls().with_properties(properties, ignore_unknown=ignore_unknown)
+
+    def with_properties(self, properties: Mapping[str, str], *, ignore_unknown: bool = False) -> Self:
+        """Kafka's keys and texts over these settings.
+
+        ConfigError for an unknown key (unless those are ignored) or a text that is not of its type.
+        """
+        known = {property_name(field.name): field.name for field in fields(self)} | _INTERNAL_KEYS
         values: dict[str, object] = {}
         for key, text in properties.items():
             if key not in known:
+                if ignore_unknown:
+                    continue
                 raise ConfigError(f"'{key}' is not a topic setting that tidelog knows")
             values[known[key]] = _parsed(key, known[key], text)
-        return cls(**values)  # type: ignore[arg-type]
+        return replace(self, **values)  # type: ignore[arg-type]
 
     @property
     def segment_limits(self) -> SegmentLimits:

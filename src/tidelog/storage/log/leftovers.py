@@ -1,0 +1,93 @@
+"""What a crash left in a partition directory, and how it is settled before the segments are loaded.
+
+Decided first (pure), done after. The table, by what ``listing`` found:
+
+==========================  =====================================================================================
+``.deleted`` ``.cleaned``   removed, and so are invalid ``.swap`` files and ``.tmp`` files
+valid ``.log.swap``         the files of every live offset in [smallest swap, end of the largest swap) are removed:
+                            the swaps replace them
+valid ``.swap`` of any      renamed to its final name
+kind
+index without ``.log``      removed, once the swaps are in place
+==========================  =====================================================================================
+
+Order: removals, then renames. A crash in between changes nothing in the table, so doing it again ends the same.
+Called by: the loader and the recovery's planner. Source: Kafka's ``LogLoader`` (KAFKA-6264 for the invalid swaps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.listing import PartitionListing
+from tidelog.storage.segment.file_names import FileKind, FileState, SegmentFileName
+from tidelog.storage.segment.segment_reader import SegmentReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """Names in the directory, in the order in which they are to be dealt with."""
+
+    removals: tuple[str, ...] = ()
+    renames: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.removals or self.renames)
+
+
+def decide_leftovers(listing: PartitionListing, swap_end_offset: int | None) -> Leftovers:
+    """``swap_end_offset``: the largest offset that follows a ``.log.swap``'s last batch; None where there is none."""
+    removals = [str(file) for file in (*listing.deleted, *listing.invalid_swaps, *listing.cleaned)]
+    removals += listing.temporary
+    swaps = [
+        SegmentFileName(segment.base_offset, kind, FileState.SWAP)
+        for segment in listing.swaps
+        for kind in sorted(segment.kinds)
+    ]
+    if listing.swaps and swap_end_offset is not None:
+        start = min(segment.base_offset for segment in listing.swaps)
+        removals += [str(file) for file in _live_files(listing) if start <= file.offset < swap_end_offset]
+    renames = [(str(file), str(file._replace(state=FileState.LIVE))) for file in (*swaps, *listing.swap_parts)]
+    settled = {target for _, target in renames if target.endswith(FileKind.LOG.value)}
+    removals += [str(file) for file in listing.orphans if str(file._replace(kind=FileKind.LOG)) not in settled]
+    return Leftovers(removals=tuple(dict.fromkeys(removals)), renames=tuple(renames))
+
+
+def swap_end_offset(fs: FileSystem, directory: Path, listing: PartitionListing) -> int | None:
+    """Read where the swapped-in segments end."""
+    ends = []
+    for segment in listing.swaps:
+        with SegmentReader(fs, directory, segment.base_offset, state=FileState.SWAP) as reader:
+            ends.append(read_end_offset(reader))
+    return max(ends, default=None)
+
+
+def read_end_offset(reader: SegmentReader) -> int:
+    """The offset after the last batch of a segment that is trusted; its base offset if it has none."""
+    end = reader.base_offset
+    for chunk in reader.chunks(reader.position_of(2**63 - 1), verify_crc=False):
+        if len(chunk.table):
+            end = int(chunk.table.last_offset[-1]) + 1
+    return end
+
+
+def settle_leftovers(fs: FileSystem, directory: Path, leftovers: Leftovers) -> None:
+    """Remove and rename; the directory is synced where a swap was completed."""
+    for name in leftovers.removals:
+        fs.remove(directory / name, missing_ok=True)
+    for source, target in leftovers.renames:
+        fs.rename(directory / source, directory / target)
+    if leftovers.renames:
+        fs.sync_dir(directory)
+
+
+def _live_files(listing: PartitionListing) -> Iterable[SegmentFileName]:
+    for segment in listing.segments:
+        for kind in sorted(segment.kinds):
+            yield SegmentFileName(segment.base_offset, kind)
+    for offset in listing.snapshots:
+        yield SegmentFileName(offset, FileKind.SNAPSHOT)
+    yield from listing.orphans

@@ -1,0 +1,288 @@
+"""Load one partition directory as its writer: settle what a crash left, recover, and hand back what the log is.
+
+Steps (a crash after any of them leaves a directory that loads again, to the same result):
+
+1. Left-overs are settled (``leftovers``): rubbish removed, finished swaps completed, orphaned indexes removed.
+2. Segments that were flushed but lost an index are recovered; a missing ``.timeindex`` alone is made, empty.
+3. After a kill, the segments from the recovery point on are recovered in order. The first one that had to be cut ends
+   the log: the segments behind it are removed, with their snapshots.
+4. A log that ends below its log start is removed whole; a log without segments gets an empty one at the log start.
+5. Leader epochs are cut at both ends, stray snapshots removed, and the producer state is rebuilt from the newest
+   usable snapshot and the batches behind it.
+
+The recovery point never moves forward here: nothing was synced. Deleted segments are removed at once (nobody reads
+yet), where a broker renames them to ``.deleted`` and waits.
+
+Called by: PartitionLog, the recovery of a log directory. Thread rule: one caller, with the directory to itself.
+Source: Kafka's ``LogLoader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidelog.kernel import BatchTable
+from tidelog.model import CheckpointError
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.index_check import corrupt_indexes
+from tidelog.storage.log.leftovers import decide_leftovers, read_end_offset, settle_leftovers, swap_end_offset
+from tidelog.storage.log.listing import PartitionListing, list_partition
+from tidelog.storage.log.load_plan import LoadPlan, RecoveryReason, SegmentToRecover, decide_recovery
+from tidelog.storage.log.producer_state import LogProducerState
+from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.snapshot_files import SnapshotFiles
+from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
+from tidelog.storage.segment.segment_reader import SegmentReader
+from tidelog.storage.segment.segment_recovery import RecoveredSegment, recover_segment
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+ALL_INDEXES = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """``log_start_offset`` and ``recovery_point`` as checkpointed, 0 where they are not."""
+
+    fs: FileSystem
+    directory: Path
+    config: LogConfig
+    now_ms: int
+    clean_shutdown: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    on_segment: Callable[[RecoveredSegment], None] | None = None
+    """Told after each recovered segment; what it raises ends the loading, which can be repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentOnDisk:
+    base_offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedLog:
+    """What loading found and made."""
+
+    base_offsets: tuple[int, ...]
+    log_start_offset: int
+    recovery_point: int
+    end_offset: int
+    epochs: LeaderEpochCache
+    producers: LogProducerState
+    recovered: tuple[RecoveredSegment, ...] = ()
+    deleted: tuple[int, ...] = ()
+    """Base offsets of the segments that were removed."""
+    removed_files: tuple[str, ...] = ()
+    """Names of the left-overs that were removed."""
+    warnings: list[str] = field(default_factory=list)
+
+
+def load_log(request: LoadRequest) -> LoadedLog:
+    """Load the directory. StorageError where a file cannot be read, or an offset fits into no index."""
+    return _Loader(request).load()
+
+
+def plan_recovery(
+    fs: FileSystem,
+    directory: Path,
+    listing: PartitionListing,
+    request: LoadRequest,
+    *,
+    unchecked: frozenset[int] = frozenset(),
+) -> LoadPlan:
+    """The segments that loading will recover, left-overs settled; opens indexes, changes nothing.
+
+    The indexes of the segments ``unchecked`` are not looked at (their files have another name yet).
+    """
+    by_names = decide_recovery(
+        listing, clean_shutdown=request.clean_shutdown, recovery_point=request.recovery_point, corrupt={}
+    )
+    unflushed = {part.base_offset for part in by_names.recover if part.reason is RecoveryReason.UNFLUSHED}
+    checked = [segment for segment in listing.segments if segment.base_offset not in unchecked]
+    flushed = [segment for segment in checked if segment.base_offset not in unflushed]
+    rest = [segment for segment in checked if segment.base_offset in unflushed]
+    corrupt = corrupt_indexes(fs, directory, flushed, ALL_INDEXES)
+    corrupt |= corrupt_indexes(fs, directory, rest, frozenset({FileKind.TXN_INDEX}))
+    return decide_recovery(
+        listing, clean_shutdown=request.clean_shutdown, recovery_point=request.recovery_point, corrupt=corrupt
+    )
+
+
+class _Loader:
+    def __init__(self, request: LoadRequest) -> None:
+        self._request = request
+        self._fs = request.fs
+        self._directory = request.directory
+        self._ends: dict[int, int] = {}
+        self._recovered: list[RecoveredSegment] = []
+        self._deleted: list[int] = []
+        self._warnings: list[str] = []
+        self._stored_epochs = self._read_epochs()
+        self._epochs = LeaderEpochCache(self._stored_epochs.entries)
+        self._segments: LogSegments[SegmentOnDisk] = LogSegments()
+        self._snapshots = SnapshotFiles(self._fs, self._directory, ())
+
+    def load(self) -> LoadedLog:
+        removed = self._settle_leftovers()
+        listing = list_partition(self._fs, self._directory)
+        self._snapshots = SnapshotFiles(self._fs, self._directory, listing.snapshots)
+        plan = plan_recovery(self._fs, self._directory, listing, self._request)
+        self._recover_damaged(listing, plan)
+        self._recover_unflushed([part for part in plan.recover if part.reason is RecoveryReason.UNFLUSHED])
+        end_offset = self._end_offset()
+        if end_offset is not None and end_offset < self._request.log_start_offset:
+            self._delete_all(end_offset)
+            end_offset = None
+        if not len(self._segments):
+            self._create_segment(self._request.log_start_offset)
+        if end_offset is None:
+            end_offset = self._segments.last.base_offset
+        log_start_offset = max(self._request.log_start_offset, self._segments.first.base_offset)
+        self._cut_epochs(end_offset)
+        self._snapshots.remove_strays(self._segments.base_offsets)
+        producers = self._new_producers()
+        producers.rebuild(
+            self._segments, log_start_offset, end_offset, after_clean_shutdown=self._request.clean_shutdown
+        )
+        clean = self._request.clean_shutdown
+        return LoadedLog(
+            base_offsets=tuple(self._segments.base_offsets),
+            log_start_offset=log_start_offset,
+            recovery_point=end_offset if clean else min(self._request.recovery_point, end_offset),
+            end_offset=end_offset,
+            epochs=self._epochs,
+            producers=producers,
+            recovered=tuple(self._recovered),
+            deleted=tuple(self._deleted),
+            removed_files=removed,
+            warnings=self._warnings,
+        )
+
+    # --- the steps ---
+
+    def _settle_leftovers(self) -> tuple[str, ...]:
+        listing = list_partition(self._fs, self._directory)
+        leftovers = decide_leftovers(listing, swap_end_offset(self._fs, self._directory, listing))
+        settle_leftovers(self._fs, self._directory, leftovers)
+        return leftovers.removals
+
+    def _recover_damaged(self, listing: PartitionListing, plan: LoadPlan) -> None:
+        """Take the segments in, in order, recovering the flushed ones that lost an index on the way."""
+        damaged = {part.base_offset for part in plan.recover if part.reason is not RecoveryReason.UNFLUSHED}
+        for segment in listing.segments:
+            if segment.base_offset in damaged:
+                self._recover(segment.base_offset)
+            self._segments.add(SegmentOnDisk(segment.base_offset))
+        for base_offset in plan.new_time_indexes:
+            with self._fs.open(segment_file(self._directory, base_offset, FileKind.TIME_INDEX), create=True):
+                pass
+
+    def _recover_unflushed(self, parts: Iterable[SegmentToRecover]) -> None:
+        for part in parts:
+            recovered = self._recover(part.base_offset)
+            # A segment whose index was lost was cut in Kafka's first pass, which does not end the log.
+            if recovered.emptied or (recovered.cut_bytes and not part.index_lost):
+                self._delete([segment.base_offset for segment in self._segments.between(part.base_offset)[1:]])
+                return
+
+    def _recover(self, base_offset: int) -> RecoveredSegment:
+        producers = self._new_producers()
+        producers.rebuild(self._segments, self._request.log_start_offset, base_offset, after_clean_shutdown=False)
+
+        def on_batches(buffer: Buffer, table: BatchTable) -> Iterable[AbortedTransaction]:
+            self._assign_epochs(table)
+            return producers.apply(buffer, table)
+
+        recovered = recover_segment(
+            self._fs,
+            self._directory,
+            base_offset,
+            index_interval_bytes=self._request.config.index_interval_bytes,
+            on_batches=on_batches,
+        )
+        if not recovered.emptied:
+            producers.take_snapshot()
+        self._ends[base_offset] = recovered.end_offset
+        self._recovered.append(recovered)
+        if self._request.on_segment is not None:
+            self._request.on_segment(recovered)
+        return recovered
+
+    def _end_offset(self) -> int | None:
+        if not len(self._segments):
+            return None
+        base_offset = self._segments.last.base_offset
+        if base_offset not in self._ends:
+            with SegmentReader(self._fs, self._directory, base_offset) as reader:
+                self._ends[base_offset] = read_end_offset(reader)
+        return self._ends[base_offset]
+
+    def _delete_all(self, end_offset: int) -> None:
+        self._warnings.append(
+            f"the log ends at offset {end_offset}, below its log start {self._request.log_start_offset}:"
+            " all its segments are deleted"
+        )
+        self._delete(self._segments.base_offsets)
+        self._snapshots.remove_all()
+        self._epochs.clear()
+
+    def _delete(self, base_offsets: Iterable[int]) -> None:
+        """The ``.log`` goes last, so a crash leaves a segment, not orphaned indexes; the last segment goes first."""
+        for base_offset in sorted(base_offsets, reverse=True):
+            for kind in reversed(SEGMENT_KINDS):
+                self._fs.remove(segment_file(self._directory, base_offset, kind), missing_ok=True)
+            self._segments.remove(base_offset)
+            self._snapshots.remove(base_offset)
+            self._deleted.append(base_offset)
+
+    def _create_segment(self, base_offset: int) -> None:
+        for kind in (FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX):
+            with self._fs.open(segment_file(self._directory, base_offset, kind), create=True):
+                pass
+        self._segments.add(SegmentOnDisk(base_offset))
+
+    # --- leader epochs ---
+
+    def _read_epochs(self) -> LeaderEpochCache:
+        try:
+            return LeaderEpochCache(LeaderEpochCheckpoint.read(self._fs, self._directory / LEADER_EPOCH_CHECKPOINT))
+        except CheckpointError as error:
+            self._warnings.append(f"{error}; the leader epochs are taken from the batches that are recovered")
+            return LeaderEpochCache()
+
+    def _assign_epochs(self, table: BatchTable) -> None:
+        """Each epoch above the latest one began at the first batch that carries it (-1: a format without epochs)."""
+        latest = self._epochs.latest_epoch
+        known = -1 if latest is None else latest
+        epochs = table.leader_epoch
+        if int(epochs.max()) <= known:
+            return
+        largest_before = np.maximum.accumulate(np.concatenate((np.array([known], epochs.dtype), epochs[:-1])))
+        for row in np.flatnonzero(epochs > largest_before).tolist():
+            self._epochs.assign(int(epochs[row]), int(table.base_offset[row]))
+
+    def _cut_epochs(self, end_offset: int) -> None:
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(self._request.log_start_offset)
+        path = self._directory / LEADER_EPOCH_CHECKPOINT
+        if self._epochs.entries != self._stored_epochs.entries or not self._fs.exists(path):
+            LeaderEpochCheckpoint.write(self._fs, path, self._epochs.entries)
+
+    def _new_producers(self) -> LogProducerState:
+        return LogProducerState(
+            self._fs,
+            self._directory,
+            self._snapshots,
+            expiration_ms=self._request.config.producer_id_expiration_ms,
+            now_ms=self._request.now_ms,
+        )

@@ -1,0 +1,136 @@
+"""The producer state of one log together with its snapshot files: when it is read from disk, and when written.
+
+Owns a ``ProducerState`` (in memory, ``storage/producer``) and the ``SnapshotFiles`` it is loaded from and saved to. A
+snapshot is written only where the state has moved past the last one, so none is overwritten. One that cannot be read is
+removed and an older one taken; without any, the state begins empty at the log start. Producers that were idle too long
+are dropped when a snapshot is loaded, never while batches are scanned.
+
+A crash loses the memory; the snapshots that are left are valid for the offset in their name, or fail their CRC.
+Called by: the loader, PartitionLog. Thread rule: under the partition's lock.
+Source: Kafka's ``ProducerStateManager`` and ``UnifiedLog.rebuildProducerState``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidelog.kernel import BatchTable
+from tidelog.model import SnapshotCorruptError
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.log.segments import LogSegments, S
+from tidelog.storage.log.snapshot_files import SnapshotFiles
+from tidelog.storage.producer import EndedTransaction, ProducerState
+from tidelog.storage.segment.segment_reader import SegmentReader
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class LogProducerState:
+    """``state`` is open to its owner; what touches files goes through here."""
+
+    def __init__(
+        self, fs: FileSystem, directory: Path, snapshots: SnapshotFiles, *, expiration_ms: int, now_ms: int
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._now_ms = now_ms
+        self.snapshots = snapshots
+        self.state = ProducerState(expiration_ms=expiration_ms)
+
+    def apply(self, buffer: Buffer, table: BatchTable) -> list[AbortedTransaction]:
+        """Take in the next batches of the log (``buffer[0]`` is the first's first byte); the transactions aborted."""
+        ended = self.state.replay(buffer, table, base_position=int(table.position[0]))
+        return [aborted_entry(end) for end in ended if end.transaction.aborted]
+
+    def take_snapshot(self) -> int | None:
+        """Write a snapshot at the state's end if it moved since the last; its offset, or None. Not synced."""
+        if not self.state.needs_snapshot:
+            return None
+        offset = self.state.map_end_offset
+        self.snapshots.write(offset, self.state.snapshot())
+        self.state.snapshot_taken()
+        return offset
+
+    def rebuild(
+        self,
+        segments: LogSegments[S],
+        log_start_offset: int,
+        end_offset: int,
+        *,
+        after_clean_shutdown: bool,
+    ) -> None:
+        """Bring a fresh state up to ``end_offset``: from the newest usable snapshot, then from the batches behind it.
+
+        Snapshots are left at the base offsets of the last two segments and at the end, where a truncation soon after
+        will look for them. After an orderly stop without any snapshot (a log of old brokers) nothing is read.
+        """
+        wanted = _snapshot_offsets(segments, end_offset)
+        if after_clean_shutdown and self.snapshots.latest is None:
+            for offset in wanted:
+                self.state.map_end_offset = offset
+                self.take_snapshot()
+            return
+        nothing_before = self.state.is_empty and self.state.map_end_offset >= end_offset
+        self._truncate_and_reload(log_start_offset, end_offset)
+        if end_offset > self.state.map_end_offset and not nothing_before:
+            for segment in segments.between(self.state.map_end_offset, end_offset):
+                start = max(segment.base_offset, self.state.map_end_offset, log_start_offset)
+                self.state.map_end_offset = start
+                if segment.base_offset in wanted:
+                    self.take_snapshot()
+                with self.state.loading():
+                    self._replay_segment(segment.base_offset, start, end_offset)
+                self.state.map_end_offset = start
+        self.state.map_end_offset = end_offset
+        self.take_snapshot()
+
+    def _truncate_and_reload(self, log_start_offset: int, end_offset: int) -> None:
+        self.snapshots.remove_outside(log_start_offset, end_offset)
+        if end_offset == self.state.map_end_offset:
+            self.state.on_log_start_offset_incremented(log_start_offset, self.snapshots.latest)
+            return
+        self.state.clear()
+        while (offset := self.snapshots.latest) is not None:
+            try:
+                path = self.snapshots.path(offset)
+                self.state.load_snapshot(self.snapshots.read(offset), offset, now_ms=self._now_ms, path=path)
+                return
+            except SnapshotCorruptError:
+                self.snapshots.remove(offset)
+        self.state.start_at(log_start_offset, last_snapshot_offset=log_start_offset)
+
+    def _replay_segment(self, base_offset: int, start_offset: int, end_offset: int) -> None:
+        with SegmentReader(self._fs, self._directory, base_offset) as reader:
+            for buffer, table in reader.chunks(reader.position_of(start_offset), verify_crc=False):
+                if not len(table):
+                    continue
+                first = int(table.position[0])
+                inside = (table.last_offset >= start_offset) & (table.last_offset < end_offset)
+                rows = inside & (table.producer_id >= 0)
+                if rows.any():
+                    taken = table if rows.all() else table.take(np.flatnonzero(rows))
+                    self.state.replay(buffer, taken, base_position=first)
+                if int(table.last_offset[-1]) >= end_offset:
+                    return
+
+
+def aborted_entry(end: EndedTransaction) -> AbortedTransaction:
+    """The transaction index's entry of an aborted transaction."""
+    transaction = end.transaction
+    return AbortedTransaction(
+        transaction.producer_id, transaction.first_offset, transaction.last_offset, end.last_stable_offset
+    )
+
+
+def _snapshot_offsets(segments: LogSegments[S], end_offset: int) -> list[int]:
+    wanted = []
+    if len(segments):
+        last = segments.last.base_offset
+        before = segments.lower(last)
+        wanted = [last] if before is None else [before.base_offset, last]
+    return [*wanted, end_offset]

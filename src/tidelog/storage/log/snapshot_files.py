@@ -1,0 +1,81 @@
+"""The producer snapshots of one partition directory: which offsets have one, which of them may stay.
+
+Owns the ``.snapshot`` files' names; their contents are ``storage/producer``'s. A snapshot at offset N is the state that
+the batches below N make. A crash may leave part of a snapshot: its CRC fails, and the loader goes on to an older one.
+
+Called by: LogProducerState. Thread rule: under the partition's lock. Source: Kafka's ``ProducerStateManager``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable
+from pathlib import Path
+
+from tidelog.storage.fs import FileSystem, read_whole
+from tidelog.storage.segment.file_names import FileKind, segment_file
+
+
+class SnapshotFiles:
+    """``offsets`` ascend."""
+
+    def __init__(self, fs: FileSystem, directory: Path, offsets: Iterable[int]) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._unsynced: set[int] = set()
+        self.offsets = sorted(offsets)
+
+    @property
+    def latest(self) -> int | None:
+        return self.offsets[-1] if self.offsets else None
+
+    def path(self, offset: int) -> Path:
+        return segment_file(self._directory, offset, FileKind.SNAPSHOT)
+
+    def read(self, offset: int) -> bytes:
+        return read_whole(self._fs, self.path(offset))
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Not synced; see ``sync``."""
+        with self._fs.open(self.path(offset), create=True) as file:
+            file.truncate(0)
+            file.pwrite(data, 0)
+        self._unsynced.add(offset)
+        if offset not in self.offsets:
+            insort(self.offsets, offset)
+
+    def remove(self, offset: int) -> None:
+        self._fs.remove(self.path(offset), missing_ok=True)
+        self._unsynced.discard(offset)
+        if offset in self.offsets:
+            self.offsets.remove(offset)
+
+    def remove_outside(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Keep those in (log start, log end]."""
+        for offset in list(self.offsets):
+            if offset > log_end_offset or offset <= log_start_offset:
+                self.remove(offset)
+
+    def remove_all(self) -> None:
+        for offset in list(self.offsets):
+            self.remove(offset)
+
+    def remove_strays(self, base_offsets: Iterable[int]) -> None:
+        """Keep those at a segment's base offset, and the one of an orderly stop above them all."""
+        for offset in strays(self.offsets, base_offsets):
+            self.remove(offset)
+
+    def sync(self) -> None:
+        for offset in sorted(self._unsynced):
+            with self._fs.open(self.path(offset), write=True) as file:
+                file.sync()
+        self._unsynced.clear()
+
+
+def strays(snapshots: Iterable[int], base_offsets: Iterable[int]) -> list[int]:
+    """The snapshots that belong to no segment, but for the last one if it lies above every base offset."""
+    bases = sorted(base_offsets)
+    found = [offset for offset in sorted(snapshots) if not bases or bases[bisect_right(bases, offset) - 1] != offset]
+    if found and (not bases or found[-1] > bases[-1]):
+        found.pop()
+    return found

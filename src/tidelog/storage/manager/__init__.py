@@ -1,0 +1,1 @@
+"""Many logs: what concerns a whole log directory."""

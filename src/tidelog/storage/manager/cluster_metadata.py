@@ -1,0 +1,144 @@
+"""What a broker's copy of the cluster metadata says about topics: their settings and the replicas of their partitions.
+
+Recovery needs it because ``index.interval.bytes`` decides the bytes of an index, and a topic's settings stand nowhere
+else on the disk. Sources, in one log directory: the newest KRaft snapshot (``…-….checkpoint``) of
+``__cluster_metadata-0``, then the whole batches of its segments, up to the first that is damaged.
+
+Records read, the rest passed over: TopicRecord, RemoveTopicRecord, PartitionRecord, PartitionChangeRecord (replicas),
+ConfigRecord of topics and brokers. Reading changes nothing. Source: Kafka's metadata records (KIP-631).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidelog import kernel
+from tidelog.model import CorruptRecordError, TopicPartition
+from tidelog.record.decode import decode_columns, iter_records
+from tidelog.record.internal.frames import decode_framed
+from tidelog.record.internal.metadata_tables import METADATA_TYPES
+from tidelog.storage.fs import FileSystem, read_whole
+from tidelog.storage.log.listing import list_partition
+from tidelog.storage.segment.segment_reader import SegmentReader
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_DIRECTORY = "__cluster_metadata-0"
+
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+
+_BROKER_SYNONYMS = {
+    "log.segment.bytes": "segment.bytes",
+    "log.index.interval.bytes": "index.interval.bytes",
+    "log.index.size.max.bytes": "segment.index.bytes",
+    "log.preallocate": "preallocate",
+}
+"""Broker settings that are defaults of topic settings which matter to the files."""
+
+
+@dataclass(slots=True)
+class ClusterMetadata:
+    """``topic_settings`` in Kafka's keys and texts; ``replicas`` are broker ids."""
+
+    topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    broker_settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By broker id as text, "" for the cluster-wide defaults."""
+    replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def settings_of(self, topic: str, node_id: int | None = None) -> dict[str, str]:
+        """A topic's settings over the broker's over the cluster's, in a topic's keys."""
+        settings: dict[str, str] = {}
+        for resource in ("", str(node_id)):
+            for key, value in self.broker_settings.get(resource, {}).items():
+                if key in _BROKER_SYNONYMS:
+                    settings[_BROKER_SYNONYMS[key]] = value
+        return settings | self.topic_settings.get(topic, {})
+
+    def is_only_replica(self, partition: TopicPartition) -> bool:
+        return len(self.replicas.get(partition, ())) == 1
+
+    def apply(self, name: str, fields: Mapping[str, Any]) -> None:
+        """One metadata record."""
+        match name:
+            case "TopicRecord":
+                self._names[fields["topicId"]] = fields["name"]
+            case "PartitionRecord":
+                self._set_replicas(fields["topicId"], fields["partitionId"], fields["replicas"])
+            case "PartitionChangeRecord" if fields.get("replicas") is not None:
+                self._set_replicas(fields["topicId"], fields["partitionId"], fields["replicas"])
+            case "RemoveTopicRecord":
+                topic = self._names.pop(fields["topicId"], None)
+                self.replicas = {key: value for key, value in self.replicas.items() if key.topic != topic}
+                if topic is not None:
+                    self.topic_settings.pop(topic, None)
+            case "ConfigRecord":
+                self._set_config(fields)
+
+    def _set_replicas(self, topic_id: str, partition: int, replicas: list[int]) -> None:
+        topic = self._names.get(topic_id)
+        if topic is not None:
+            self.replicas[TopicPartition(topic, partition)] = tuple(replicas)
+
+    def _set_config(self, fields: Mapping[str, Any]) -> None:
+        resources = {_TOPIC_RESOURCE: self.topic_settings, _BROKER_RESOURCE: self.broker_settings}.get(
+            fields["resourceType"]
+        )
+        if resources is None:
+            return
+        settings = resources.setdefault(fields["resourceName"], {})
+        if fields["value"] is None:
+            settings.pop(fields["name"], None)
+        else:
+            settings[fields["name"]] = fields["value"]
+
+
+def read_cluster_metadata(fs: FileSystem, log_directory: Path) -> ClusterMetadata:
+    """Empty where the directory holds no metadata log. Damage ends the reading, it is never an error."""
+    metadata = ClusterMetadata()
+    directory = log_directory / METADATA_DIRECTORY
+    if not fs.exists(directory):
+        return metadata
+    next_offset = 0
+    snapshots = sorted(name for name in fs.list_names(directory) if _SNAPSHOT.fullmatch(name))
+    if snapshots:
+        next_offset = int(snapshots[-1].split("-")[0])
+        data = memoryview(read_whole(fs, directory / snapshots[-1]))
+        for value in _record_values(data, kernel.scan_batches(data), 0):
+            _apply(metadata, value)
+    for segment in list_partition(fs, directory).segments:
+        with SegmentReader(fs, directory, segment.base_offset) as reader:
+            for chunk in reader.chunks():
+                for value in _record_values(chunk.buffer, chunk.table, next_offset):
+                    _apply(metadata, value)
+                if not chunk.table.crc_ok.all():
+                    return metadata
+    return metadata
+
+
+def _record_values(buffer: memoryview, table: kernel.BatchTable, start_offset: int) -> Iterator[bytes]:
+    """Values of the data records at or above ``start_offset``, up to the first damaged batch."""
+    if not table.crc_ok.all():
+        table = table.take(slice(0, int(np.argmin(table.crc_ok))))
+    base_position = int(table.position[0]) if len(table) else 0
+    rows = table.take(~table.is_control & (table.last_offset >= start_offset))
+    decoder = kernel.ColumnDecoder(keys=False, headers=False, start_offset=start_offset)
+    for columns in decode_columns(buffer, rows, decoder, base_position=base_position):
+        for record in iter_records(columns):
+            if record.value is not None:
+                yield record.value
+
+
+def _apply(metadata: ClusterMetadata, value: bytes) -> None:
+    try:
+        record = decode_framed(METADATA_TYPES, value)
+    except CorruptRecordError:
+        return
+    if record.name is not None and record.fields is not None:
+        metadata.apply(record.name, record.fields)

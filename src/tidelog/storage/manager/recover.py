@@ -1,0 +1,257 @@
+"""Recover a log directory: do what a broker does between a start after a kill and an orderly stop.
+
+Steps:
+
+1. The directory's ``.lock`` is taken; a live broker's lock refuses all of it (LockedError).
+2. The clean-shutdown marker is removed: from here to the end a crash counts as a kill.
+3. Every partition is loaded (left-overs settled, segments recovered, producer state rebuilt, epochs cut), closed as an
+   orderly stop closes it, and synced; partitions run in parallel.
+4. Checkpoints: recovery points (each log's end), log starts (where they lie inside the first segment), high watermarks
+   (clamped to the log; the log's end where the cluster metadata knows of one replica only). The cleaner's is untouched.
+5. The clean-shutdown marker is written, with broker epoch -1: after a kill no one may claim that nothing was lost.
+
+What a crash or a cancelled run leaves: partitions that are done are whole and synced, the others as the kill left them,
+or in part recovered. Steps 4 and 5 wait for all of step 3, so the next run does it all again and ends the same.
+``__cluster_metadata`` is recovered like the others and left out of the checkpoints, as brokers do.
+
+Called by: the command line, Python users. Thread rule: one run at a time a directory (the lock sees to it).
+Source: Kafka's ``LogManager``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tidelog.model import CancelledError, CheckpointError, TidelogError, TopicPartition
+from tidelog.storage.checkpoint import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    CleanShutdownFile,
+    OffsetCheckpoint,
+)
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.directory_state import LOCK_FILE
+from tidelog.storage.log.load_plan import first_unflushed_base
+from tidelog.storage.log.loader import LoadedLog, load_log
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.recover_plan import (
+    PartitionPlan,
+    RecoverOptions,
+    RecoverPlan,
+    load_request,
+    plan_directory,
+)
+from tidelog.storage.segment.segment_recovery import RecoveredSegment, sync_segment
+
+UNKNOWN_BROKER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverProgress:
+    """After each recovered segment and each finished partition. Bytes are of ``.log`` files read."""
+
+    partition: str
+    bytes_done: int
+    bytes_total: int
+    partitions_done: int
+    partitions_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredPartition:
+    """What was done to one partition; sizes in bytes."""
+
+    name: str
+    topic_partition: TopicPartition
+    log_start_offset: int
+    end_offset: int
+    segments: int
+    recovered_segments: int
+    batches: int
+    cut_bytes: int
+    deleted_segments: int
+    removed_files: int
+    log_starts_inside_segment: bool
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverResult:
+    """Without failures the directory counts as stopped in order; with any, nothing was checkpointed."""
+
+    plan: RecoverPlan
+    partitions: tuple[RecoveredPartition, ...]
+    failures: tuple[tuple[str, TidelogError], ...]
+    """Directory names and why they could not be recovered."""
+
+    @property
+    def cut_bytes(self) -> int:
+        return sum(partition.cut_bytes for partition in self.partitions)
+
+
+ProgressListener = Callable[[RecoverProgress], None]
+
+
+def recover_directory(
+    fs: FileSystem,
+    path: Path,
+    options: RecoverOptions,
+    *,
+    on_progress: ProgressListener | None = None,
+    cancelled: threading.Event | None = None,
+) -> RecoverResult:
+    """Recover the log directory ``path``.
+
+    ``on_progress`` is called from several threads, one at a time. Setting ``cancelled`` ends the run after the segments
+    under way, with CancelledError. LockedError if somebody holds the directory. A partition that cannot be recovered is
+    a failure in the result; the others are recovered all the same.
+    """
+    lock = fs.lock(path / LOCK_FILE)
+    try:
+        plan = plan_directory(fs, path, options)
+        CleanShutdownFile(fs, path).remove()
+        for name in plan.temporary:
+            fs.remove(path / name, missing_ok=True)
+        run = _Run(fs, path, options, plan, on_progress, cancelled or threading.Event())
+        partitions, failures = run.load_all()
+        if not failures:
+            _write_checkpoints(fs, path, plan, partitions)
+            CleanShutdownFile(fs, path).write(UNKNOWN_BROKER_EPOCH)
+        return RecoverResult(plan=plan, partitions=partitions, failures=failures)
+    finally:
+        lock.release()
+
+
+class _Run:
+    """Loads the partitions in parallel and adds up the progress."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: Path,
+        options: RecoverOptions,
+        plan: RecoverPlan,
+        on_progress: ProgressListener | None,
+        cancelled: threading.Event,
+    ) -> None:
+        self._fs = fs
+        self._path = path
+        self._options = options
+        self._plan = plan
+        self._on_progress = on_progress
+        self._cancelled = cancelled
+        self._lock = threading.Lock()
+        self._bytes_done = 0
+        self._partitions_done = 0
+
+    def load_all(self) -> tuple[tuple[RecoveredPartition, ...], tuple[tuple[str, TidelogError], ...]]:
+        """The largest first, so that one large partition does not run alone at the end."""
+        done: list[RecoveredPartition] = []
+        failures: list[tuple[str, TidelogError]] = []
+        order = sorted(self._plan.partitions, key=lambda partition: -partition.read_bytes)
+        with ThreadPoolExecutor(self._options.threads, thread_name_prefix="recover") as pool:
+            futures = {pool.submit(self._load_one, partition): partition for partition in order}
+            try:
+                for future in as_completed(futures):
+                    try:
+                        done.append(future.result())
+                    except CancelledError:
+                        raise
+                    except TidelogError as error:
+                        failures.append((futures[future].name, error))
+            except BaseException:
+                self._cancelled.set()
+                raise
+        return tuple(sorted(done, key=lambda part: part.name)), tuple(sorted(failures, key=lambda part: part[0]))
+
+    def _load_one(self, partition: PartitionPlan) -> RecoveredPartition:
+        self._check_cancelled()
+
+        def on_segment(segment: RecoveredSegment) -> None:
+            self._tell(partition.name, segment.size + segment.cut_bytes, partitions=0)
+            self._check_cancelled()
+
+        request = load_request(self._fs, self._path, partition, self._options)
+        log = load_log(replace(request, on_segment=on_segment))
+        self._sync(partition, log)
+        self._tell(partition.name, 0, partitions=1)
+        return RecoveredPartition(
+            name=partition.name,
+            topic_partition=partition.topic_partition,
+            log_start_offset=log.log_start_offset,
+            end_offset=log.end_offset,
+            segments=len(log.base_offsets),
+            recovered_segments=len(log.recovered),
+            batches=sum(segment.batches for segment in log.recovered),
+            cut_bytes=sum(segment.cut_bytes for segment in log.recovered),
+            deleted_segments=len(log.deleted),
+            removed_files=len(log.removed_files),
+            log_starts_inside_segment=log.log_start_offset > log.base_offsets[0],
+            warnings=tuple(log.warnings),
+        )
+
+    def _sync(self, partition: PartitionPlan, log: LoadedLog) -> None:
+        """Everything from the recovery point on, and what was rebuilt below it: data, indexes, snapshots, names."""
+        directory = self._path / partition.name
+        unflushed = first_unflushed_base(log.base_offsets, log.recovery_point)
+        rebuilt = {segment.base_offset for segment in log.recovered}
+        for base_offset in log.base_offsets:
+            if base_offset in rebuilt or unflushed is None or base_offset >= unflushed:
+                sync_segment(self._fs, directory, base_offset)
+        log.producers.snapshots.sync()
+        self._fs.sync_dir(directory)
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise CancelledError("the recovery was cancelled; it can be started again", path=self._path)
+
+    def _tell(self, name: str, read_bytes: int, *, partitions: int) -> None:
+        with self._lock:
+            self._bytes_done += read_bytes
+            self._partitions_done += partitions
+            if self._on_progress is not None:
+                self._on_progress(
+                    RecoverProgress(
+                        partition=name,
+                        bytes_done=self._bytes_done,
+                        bytes_total=self._plan.read_bytes,
+                        partitions_done=self._partitions_done,
+                        partitions_total=len(self._plan.partitions),
+                    )
+                )
+
+
+def _write_checkpoints(
+    fs: FileSystem, path: Path, plan: RecoverPlan, partitions: tuple[RecoveredPartition, ...]
+) -> None:
+    logs = {part.topic_partition: part for part in partitions if part.topic_partition.topic != METADATA_TOPIC}
+    recovery_points = {key: log.end_offset for key, log in logs.items()}
+    log_starts = {key: log.log_start_offset for key, log in logs.items() if log.log_starts_inside_segment}
+    OffsetCheckpoint.write(fs, path / RECOVERY_POINT_CHECKPOINT, recovery_points)
+    OffsetCheckpoint.write(fs, path / LOG_START_CHECKPOINT, log_starts)
+    watermarks = _high_watermarks(fs, path, plan, logs)
+    if watermarks is not None:
+        OffsetCheckpoint.write(fs, path / HIGH_WATERMARK_CHECKPOINT, watermarks)
+
+
+def _high_watermarks(
+    fs: FileSystem, path: Path, plan: RecoverPlan, logs: dict[TopicPartition, RecoveredPartition]
+) -> dict[TopicPartition, int] | None:
+    """None where there is nothing to say: no checkpoint was there, or it cannot be read (a broker then says so)."""
+    checkpoint = path / HIGH_WATERMARK_CHECKPOINT
+    try:
+        stored = OffsetCheckpoint.read(fs, checkpoint)
+    except CheckpointError:
+        return None
+    watermarks = {}
+    for key, log in logs.items():
+        if plan.metadata.is_only_replica(key):
+            watermarks[key] = log.end_offset
+        elif key in stored:
+            watermarks[key] = min(max(stored[key], log.log_start_offset), log.end_offset)
+    return watermarks if watermarks or fs.exists(checkpoint) else None

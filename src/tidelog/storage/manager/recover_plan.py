@@ -1,0 +1,244 @@
+"""What recovering a log directory would do: a description made by reading only, for people and for tests.
+
+A plan says per partition which left-overs go, which swaps are completed, which segments are recovered and why, which
+indexes are trimmed, and how much has to be read and written. It is a forecast: where a batch is damaged is only known
+once the bytes are read, and a directory that lives on changes under it; applying decides everything anew.
+
+Called by: ``recover`` (apply) and the command line. Source of what is done: Kafka's ``LogManager`` and ``LogLoader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tidelog.model import CheckpointError, DirectoryError, TopicPartition
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.leftovers import Leftovers, decide_leftovers, swap_end_offset
+from tidelog.storage.log.listing import TEMPORARY_SUFFIX, PartitionListing, list_partition, sort_names
+from tidelog.storage.log.load_plan import SegmentToRecover
+from tidelog.storage.log.loader import LoadRequest, plan_recovery
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+from tidelog.storage.segment.file_names import DirectoryState as DirectoryPurpose
+from tidelog.storage.segment.file_names import FileKind, PartitionDirectoryName, SegmentFileName
+
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+"""A directory of tiered storage beside the partitions; not a log."""
+
+_ENTRY_BYTES = {FileKind.INDEX: 8, FileKind.TIME_INDEX: 12}
+_NEVER_EXPIRE_MS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverOptions:
+    """``topic_settings`` (Kafka's keys) win over what the cluster metadata says, which wins over ``config``."""
+
+    now_ms: int
+    """The clock by which idle producers expire."""
+    config: LogConfig = field(default_factory=LogConfig)
+    topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    use_cluster_metadata: bool = True
+    threads: int | None = None
+    """None: a few more than there are processors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPlan:
+    """Sizes in bytes."""
+
+    name: str
+    """Of the directory: a ``-future`` one has another than its partition."""
+    topic_partition: TopicPartition
+    config: LogConfig
+    recovery_point: int
+    log_start_offset: int
+    clean_shutdown: bool
+    leftovers: Leftovers
+    leftover_bytes: int
+    recover: tuple[SegmentToRecover, ...]
+    trims: tuple[str, ...]
+    """Index files that will shrink to their entries."""
+    read_bytes: int
+    write_bytes: int
+    """At most: of rebuilt indexes."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing has to be done to the segments."""
+        return not self.leftovers and not self.recover
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverPlan:
+    """A whole log directory; partitions in the order of their names."""
+
+    path: Path
+    condition: Condition
+    holder: int | None
+    """Process id that holds ``.lock``: nothing can be applied while it runs."""
+    partitions: tuple[PartitionPlan, ...]
+    untouched: tuple[str, ...]
+    """Directories that are left as they are: ``-delete`` and ``-stray`` ones, and what is no log."""
+    temporary: tuple[str, ...]
+    """Unfinished checkpoints beside the partitions, to be removed."""
+    warnings: tuple[str, ...]
+    metadata: ClusterMetadata
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(partition.read_bytes for partition in self.partitions)
+
+    @property
+    def write_bytes(self) -> int:
+        return sum(partition.write_bytes for partition in self.partitions)
+
+    @property
+    def free_bytes_needed(self) -> int:
+        """What the file system must have free: rebuilt indexes replace at most what is removed before them."""
+        return self.write_bytes
+
+    @property
+    def segments(self) -> int:
+        return sum(len(partition.recover) for partition in self.partitions)
+
+
+def plan_directory(fs: FileSystem, path: Path, options: RecoverOptions) -> RecoverPlan:
+    """Look at a log directory. DirectoryError where it cannot be listed or is none; nothing is changed or locked."""
+    fs = ReadOnlyFileSystem(fs)
+    state = read_directory_state(fs, path)
+    metadata = read_cluster_metadata(fs, path) if options.use_cluster_metadata else ClusterMetadata()
+    planner = _Planner(fs, path, options, state, metadata, _node_id(fs, path))
+    partitions, untouched, temporary, warnings = [], [], [], list(state.warnings)
+    for name in fs.list_names(path):
+        if not fs.stat(path / name).is_dir:
+            if name.endswith(TEMPORARY_SUFFIX):
+                temporary.append(name)
+            continue
+        try:
+            purpose = PartitionDirectoryName.parse(name)
+        except DirectoryError as error:
+            untouched.append(name)
+            if name != REMOTE_INDEX_CACHE:
+                warnings.append(f"{error.message}; a broker refuses to start on a directory with such a name in it")
+            continue
+        if purpose.state in (DirectoryPurpose.DELETE, DirectoryPurpose.STRAY):
+            untouched.append(name)
+        else:
+            partitions.append(planner.plan_partition(name, purpose.topic_partition))
+    return RecoverPlan(
+        path=path,
+        condition=state.condition,
+        holder=state.holder,
+        partitions=tuple(partitions),
+        untouched=tuple(untouched),
+        temporary=tuple(temporary),
+        warnings=tuple(warnings),
+        metadata=metadata,
+    )
+
+
+def load_request(fs: FileSystem, path: Path, plan: PartitionPlan, options: RecoverOptions) -> LoadRequest:
+    """What the loader is asked for a planned partition."""
+    return LoadRequest(
+        fs=fs,
+        directory=path / plan.name,
+        config=plan.config,
+        now_ms=options.now_ms,
+        clean_shutdown=plan.clean_shutdown,
+        recovery_point=plan.recovery_point,
+        log_start_offset=plan.log_start_offset,
+    )
+
+
+class _Planner:
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: Path,
+        options: RecoverOptions,
+        state: DirectoryState,
+        metadata: ClusterMetadata,
+        node_id: int | None,
+    ) -> None:
+        self._fs = fs
+        self._path = path
+        self._options = options
+        self._state = state
+        self._metadata = metadata
+        self._node_id = node_id
+
+    def plan_partition(self, name: str, topic_partition: TopicPartition) -> PartitionPlan:
+        fs, directory = self._fs, self._path / name
+        listing = list_partition(fs, directory)
+        leftovers = decide_leftovers(listing, swap_end_offset(fs, directory, listing))
+        # Brokers keep no checkpoints of the metadata log: it is recovered whole at every start.
+        is_metadata = topic_partition.topic == METADATA_TOPIC
+        clean = self._state.condition is Condition.CLEAN and not is_metadata
+        draft = PartitionPlan(
+            name=name,
+            topic_partition=topic_partition,
+            config=self._config(topic_partition.topic),
+            recovery_point=0 if is_metadata else self._state.recovery_points.get(topic_partition, 0),
+            log_start_offset=0 if is_metadata else self._state.log_start_offsets.get(topic_partition, 0),
+            clean_shutdown=clean,
+            leftovers=leftovers,
+            leftover_bytes=sum(fs.stat(directory / file).size for file in leftovers.removals),
+            recover=(),
+            trims=(),
+            read_bytes=0,
+            write_bytes=0,
+        )
+        return self._with_segments(draft, directory, listing)
+
+    def _with_segments(self, draft: PartitionPlan, directory: Path, listing: PartitionListing) -> PartitionPlan:
+        """Fill in what the segments need, as they will be once the left-overs are settled."""
+        sources = _settled_names(listing, draft.leftovers)
+        settled = sort_names(sources)
+        swapped = frozenset(segment.base_offset for segment in listing.swaps)
+        request = load_request(self._fs, self._path, draft, self._options)
+        load_plan = plan_recovery(self._fs, directory, settled, request, unchecked=swapped)
+        sizes = {name: self._fs.stat(directory / source).size for name, source in sources.items()}
+        read_bytes = write_bytes = 0
+        trims = []
+        for part in load_plan.recover:
+            log_bytes = sizes[str(SegmentFileName(part.base_offset, FileKind.LOG))]
+            most_entries = log_bytes // max(1, draft.config.index_interval_bytes) + 1
+            read_bytes += log_bytes
+            for kind, entry_bytes in _ENTRY_BYTES.items():
+                write_bytes += most_entries * entry_bytes
+                name = str(SegmentFileName(part.base_offset, kind))
+                if sizes.get(name, 0) > most_entries * entry_bytes:
+                    trims.append(name)
+        return replace(
+            draft, recover=load_plan.recover, trims=tuple(trims), read_bytes=read_bytes, write_bytes=write_bytes
+        )
+
+    def _config(self, topic: str) -> LogConfig:
+        if topic == METADATA_TOPIC:
+            return LogConfig(producer_id_expiration_ms=_NEVER_EXPIRE_MS)
+        settings = self._metadata.settings_of(topic, self._node_id)
+        config = self._options.config.with_properties(settings, ignore_unknown=True)
+        return config.with_properties(self._options.topic_settings.get(topic, {}))
+
+
+def _settled_names(listing: PartitionListing, leftovers: Leftovers) -> dict[str, str]:
+    """The names once the left-overs are settled, each with the name that the file has now."""
+    removed = set(leftovers.removals)
+    live = [
+        str(SegmentFileName(segment.base_offset, kind)) for segment in listing.segments for kind in segment.kinds
+    ] + [str(SegmentFileName(offset, FileKind.SNAPSHOT)) for offset in listing.snapshots]
+    return {name: name for name in live if name not in removed} | {
+        target: source for source, target in leftovers.renames
+    }
+
+
+def _node_id(fs: FileSystem, path: Path) -> int | None:
+    try:
+        properties = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
+    except CheckpointError:
+        return None
+    return None if properties is None else properties.node_id
