@@ -75,8 +75,8 @@ format: venv ## put the code in order as lint wants it
 map: venv ## write the file map of ARCHITECTURE.md again
 	@$(BIN)/python scripts/file_map.py
 
-bench: venv spark40 kafka-jars spark-kafka-jars ## measure against Kafka, side by side
-	@$(BIN)/python -m benchmarks
+bench: venv spark40 kafka-jars spark-kafka-jars ## measure beside Kafka (ROWS=scan,decode: some rows)
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) $(if $(SCALE),--scale $(SCALE))
 
 demo: venv ## the main job: a killed broker's directory, recovered, checked and queried
 	@$(BIN)/python -m examples.demo

@@ -1,0 +1,61 @@
+"""``python -m benchmarks``: measure the rows that are asked for, write their results, print the table.
+
+``make bench`` runs all of them, ``make bench ROWS=scan,decode`` some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.bench import Bench
+from benchmarks.measure import Outcome, measure
+
+ROWS = ("scan", "decode", "recover", "dump", "verify", "spark", "startup")
+"""Each is a module of this package: ``cases`` for the driver, ``run`` (and ``prepare``) for our worker."""
+
+
+def main() -> None:
+    options = _options()
+    with Bench(scale=options.scale) as bench:
+        for row in options.rows:
+            cases = importlib.import_module(f"benchmarks.{row}").cases(bench)
+            outcomes = []
+            for case in cases:
+                started = time.monotonic()
+                outcomes.append(measure(case, options.runs))
+                _say(row, outcomes[-1], time.monotonic() - started)
+            report.write_row(row, report.row_result(row, outcomes), options.results)
+    if options.results == report.RESULTS:
+        print(report.write_table(ROWS))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure tidelog beside its peers.")
+    parser.add_argument("--rows", type=_rows, default=ROWS, help=f"some of {','.join(ROWS)}; default: all")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each side (default 5)")
+    parser.add_argument("--scale", type=float, default=1.0, help="how much data, 1 is the published amount")
+    parser.add_argument(
+        "--results", type=Path, default=report.RESULTS, help="where to write ROW.json; elsewhere: no table is written"
+    )
+    return parser.parse_args()
+
+
+def _rows(text: str) -> tuple[str, ...]:
+    rows = tuple(text.split(","))
+    if unknown := set(rows) - set(ROWS):
+        raise argparse.ArgumentTypeError(f"unknown rows: {', '.join(sorted(unknown))}")
+    return rows
+
+
+def _say(row: str, outcome: Outcome, seconds: float) -> None:
+    ratio = "" if outcome.ratio is None else f", {outcome.ratio:.2f}x {outcome.case.peer_name}"
+    print(f"{row}: {outcome.case.name}: {outcome.ours.median * 1e3:,.1f} ms{ratio} [{seconds:.0f} s]", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

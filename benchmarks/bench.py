@@ -1,0 +1,61 @@
+"""What a row's cases are made with: the data, Kafka's warm JVM, and workers of our own that end with the run."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafka.java import java_command
+
+from benchmarks.datasets import Data
+from benchmarks.worker import Worker, our_worker
+
+
+class Bench:
+    """Starts what is asked for once; leaving the context ends all of it."""
+
+    def __init__(self, *, scale: float = 1.0) -> None:
+        self._stack = ExitStack()
+        self._scale = scale
+        self._java: Worker | None = None
+        self._data: Data | None = None
+        self._ours: dict[int | None, Worker] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def java(self) -> Worker:
+        """Kafka's side: one JVM with its usual compilers and collector."""
+        if self._java is None:
+            command = java_command("Peer", heap_mib=1024, switches=())
+            self._java = self._stack.enter_context(Worker(command))
+        return self._java
+
+    def ours(self, *, cpus: int | None = None) -> Worker:
+        """Our side, bound to so many cores."""
+        if cpus not in self._ours:
+            self._ours[cpus] = self._stack.enter_context(our_worker(cpus=cpus))
+        return self._ours[cpus]
+
+    @property
+    def data(self) -> Data:
+        if self._data is None:
+            self._data = Data(self.java, scale=self._scale)
+        return self._data
+
+    def enter(self, worker: Worker) -> Worker:
+        """Keep another worker until the end."""
+        return self._stack.enter_context(worker)
+
+    def directory(self) -> Path:
+        """A directory for what a row writes; it goes with the run."""
+        return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-bench-")))

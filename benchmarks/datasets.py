@@ -1,0 +1,66 @@
+"""The data that is measured on: written once by Kafka's own log classes, the same on every machine (a fixed seed).
+
+Each data set is a log directory with the partitions bench-0, bench-1, …; it lies in the git-ignored .cache/benchmarks.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from benchmarks.worker import ROOT, Worker
+
+CACHE = ROOT / ".cache" / "benchmarks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """Records with keys of 8 bytes; sizes in bytes, records in each partition."""
+
+    name: str
+    records: int
+    value_bytes: int
+    records_per_batch: int
+    partitions: int = 1
+    segment_bytes: int = 64 * 1024 * 1024
+    codec: str = "none"
+
+
+HUNDRED = DataSet(name="100-bytes-100-a-batch", records=1_800_000, value_bytes=100, records_per_batch=100)
+THOUSAND = DataSet(name="1-kb-100-a-batch", records=250_000, value_bytes=1000, records_per_batch=100)
+SINGLE = DataSet(name="100-bytes-1-a-batch", records=700_000, value_bytes=100, records_per_batch=1)
+MANY = replace(HUNDRED, name="four-partitions", records=500_000, partitions=4)
+SPARK = DataSet(name="250-bytes", records=1_200_000, value_bytes=250, records_per_batch=100)
+DUMPED = DataSet(name="dumped", records=400_000, value_bytes=100, records_per_batch=100)
+
+
+class Data:
+    """Hands out data sets, making those that are not there; ``scale`` makes them smaller or larger."""
+
+    def __init__(self, java: Worker, *, scale: float = 1.0) -> None:
+        self._java = java
+        self._scale = scale
+
+    def directory(self, data_set: DataSet) -> Path:
+        """The log directory of ``data_set``."""
+        records = max(round(data_set.records * self._scale), 10 * data_set.records_per_batch)
+        scaled = replace(data_set, records=records)
+        description = json.dumps(asdict(scaled), indent=2) + "\n"
+        directory = CACHE / f"{data_set.name}-{scaled.records}"
+        stamp = directory.with_suffix(".json")
+        if not stamp.exists() or stamp.read_text() != description:
+            shutil.rmtree(directory, ignore_errors=True)
+            for number in range(scaled.partitions):
+                self._java.do(
+                    "generate",
+                    directory / f"bench-{number}",
+                    scaled.records,
+                    scaled.value_bytes,
+                    scaled.records_per_batch,
+                    scaled.segment_bytes,
+                    scaled.codec,
+                )
+            stamp.write_text(description)
+        return directory

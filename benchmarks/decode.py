@@ -1,0 +1,25 @@
+"""Row decode: every record of a partition, its CRC checked.
+
+Kafka's side iterates the records of each batch and copies keys and values out, as its consumer does; ours makes Arrow
+record batches with keys, values, headers and timestamps. One core each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.bench import Bench
+from benchmarks.datasets import HUNDRED, THOUSAND
+from benchmarks.measure import Case
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    worker = bench.ours(cpus=1)
+    for data_set, name in ((HUNDRED, "100 B records to Arrow"), (THOUSAND, "1 KB records to Arrow")):
+        partition = bench.data.directory(data_set) / "bench-0"
+        yield Case(
+            name=name,
+            peer=lambda partition=partition: bench.java.do("decode", partition),
+            ours=lambda partition=partition: worker.do("decode", partition),
+            target=2.0,
+        )

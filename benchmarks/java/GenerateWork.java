@@ -1,0 +1,55 @@
+import java.io.File;
+import java.nio.ByteBuffer;
+import java.util.Map;
+import java.util.SplittableRandom;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.record.CompressionType;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.MemoryRecordsBuilder;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+
+/**
+ * The data, the same on every machine: {@code generate partitionDirectory records valueBytes recordsPerBatch
+ * segmentBytes codec}. Keys are 8 bytes, values letters that compress about by half, timestamps a millisecond apart.
+ */
+final class GenerateWork implements Peer.Work {
+    private static final long FIRST_TIMESTAMP_MS = 1_700_000_000_000L;
+
+    @Override
+    public Peer.Done run(String[] arguments) throws Exception {
+        File directory = new File(arguments[0]);
+        long records = Long.parseLong(arguments[1]);
+        int valueBytes = Integer.parseInt(arguments[2]);
+        int perBatch = Integer.parseInt(arguments[3]);
+        Map<String, String> config = Map.of("internal.segment.bytes", arguments[4], "max.message.bytes", "16777216");
+        CompressionType codec = CompressionType.forName(arguments[5]);
+        SplittableRandom random = new SplittableRandom(20_010_101);
+        ByteBuffer buffer = ByteBuffer.allocate(perBatch * (valueBytes + 64) + 256);
+        byte[] value = new byte[valueBytes];
+        directory.mkdirs();
+        try (UnifiedLog log = Logs.open(directory, config, true)) {
+            for (long first = 0; first < records; first += perBatch) {
+                buffer.clear();
+                int count = (int) Math.min(perBatch, records - first);
+                log.appendAsLeader(batch(buffer, codec, first, count, value, random), 0);
+            }
+            log.flush(true);
+        }
+        return new Peer.Done(Logs.bytes(directory), records);
+    }
+
+    private static MemoryRecords batch(
+            ByteBuffer buffer, CompressionType codec, long first, int count, byte[] value, SplittableRandom random) {
+        Compression compression = Compression.of(codec).build();
+        MemoryRecordsBuilder builder = MemoryRecords.builder(buffer, compression, TimestampType.CREATE_TIME, 0);
+        for (int i = 0; i < count; i++) {
+            for (int at = 0; at < value.length; at++) {
+                value[at] = (byte) ('a' + (random.nextInt() & 15));
+            }
+            byte[] key = ByteBuffer.allocate(8).putLong(random.nextLong()).array();
+            builder.append(FIRST_TIMESTAMP_MS + first + i, key, value);
+        }
+        return builder.build();
+    }
+}

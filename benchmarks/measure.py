@@ -1,0 +1,92 @@
+"""What is measured, and how: the two sides take turns, so that whatever else the machine does meets both alike."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.worker import Done
+
+PEER_WARM_UPS = 3
+"""A JVM compiles what it has run often."""
+OUR_WARM_UPS = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One line of the table. ``peer`` and ``ours`` do the same piece of work once."""
+
+    name: str
+    ours: Callable[[], Done]
+    peer: Callable[[], Done] | None = None
+    peer_name: str = "Kafka 4.1.0"
+    target: float | None = None
+    """How many times the peer's speed tidelog must reach."""
+    limit_ms: float | None = None
+    """The time that our median may not pass."""
+    runs: int | None = None
+    """None: as many as asked for."""
+    warm: bool = True
+    check: Callable[[], None] | None = None
+    """Raises where the two sides' results differ; called after the first run of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Seconds of each run, in order."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came out of a case; ``bytes`` and ``records`` are those of one run."""
+
+    case: Case
+    bytes: int
+    records: int
+    ours: Times
+    peer: Times | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times the peer's speed."""
+        return None if self.peer is None else self.peer.median / self.ours.median
+
+
+class MismatchError(Exception):
+    """The two sides did not do the same work."""
+
+
+def measure(case: Case, runs: int) -> Outcome:
+    """Warm up, then let the sides take turns ``runs`` times."""
+    if case.warm:
+        _same(case, [case.peer() for _ in range(PEER_WARM_UPS)] if case.peer else [])
+        _same(case, [case.ours() for _ in range(OUR_WARM_UPS)])
+    ours: list[Done] = []
+    theirs: list[Done] = []
+    for number in range(case.runs or runs):
+        if case.peer is not None:
+            theirs.append(case.peer())
+        ours.append(case.ours())
+        if number == 0 and case.check is not None:
+            case.check()
+    _same(case, ours + theirs)
+    return Outcome(
+        case=case,
+        bytes=ours[0].bytes,
+        records=ours[0].records,
+        ours=Times(seconds=tuple(done.seconds for done in ours)),
+        peer=Times(seconds=tuple(done.seconds for done in theirs)) if theirs else None,
+    )
+
+
+def _same(case: Case, runs: Sequence[Done]) -> None:
+    amounts = {(done.bytes, done.records) for done in runs}
+    if len(amounts) > 1:
+        raise MismatchError(f"{case.name}: the runs did not do the same work, (bytes, records) = {sorted(amounts)}")

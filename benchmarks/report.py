@@ -1,0 +1,132 @@
+"""Results as files: ``results/ROW.json`` with every single time, and the table in README.md made from all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Outcome, Times
+from benchmarks.worker import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results"
+README = ROOT / "benchmarks" / "README.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+HEADER = "| row | work | amount | peer | peer: median (min–max) | tidelog: median (min–max) | ratio | target |"
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures depend on, and nothing that tells one machine from another like it."""
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r'version "([^"]+)"', java)
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "java": found[1] if found else "?",
+        "pyarrow": version("pyarrow"),
+    }
+
+
+def row_result(row: str, outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    """The content of a row's file."""
+    return {"row": row, "machine": machine(), "cases": [_case_result(outcome) for outcome in outcomes]}
+
+
+def _case_result(outcome: Outcome) -> dict[str, Any]:
+    case = outcome.case
+    return {
+        "name": case.name,
+        "bytes": outcome.bytes,
+        "records": outcome.records,
+        "peer": None if outcome.peer is None else {"name": case.peer_name, "seconds": _rounded(outcome.peer)},
+        "tidelog": {"seconds": _rounded(outcome.ours)},
+        "ratio": None if outcome.ratio is None else round(outcome.ratio, 2),
+        "target": case.target,
+        "limit_ms": case.limit_ms,
+    }
+
+
+def _rounded(times: Times) -> list[float]:
+    return [round(seconds, 6) for seconds in times.seconds]
+
+
+def write_row(row: str, result: dict[str, Any], directory: Path = RESULTS) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{row}.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
+def table(results: Iterable[dict[str, Any]]) -> str:
+    """The rows as a Markdown table under a line that says on what they were measured."""
+    results = list(results)
+    machines = sorted({_machine_line(result["machine"]) for result in results})
+    lines = [f"Measured on {'; '.join(machines)}.", "", HEADER, "|---|---|---|---|---|---|---|---|"]
+    lines += [_table_line(result["row"], case) for result in results for case in result["cases"]]
+    return "\n".join(lines)
+
+
+def _machine_line(facts: dict[str, Any]) -> str:
+    return (
+        f"{facts['cores']} cores ({facts['architecture']}), Python {facts['python']}, pyarrow {facts['pyarrow']}, "
+        f"Java {facts['java']}"
+    )
+
+
+def _table_line(row: str, case: dict[str, Any]) -> str:
+    peer, ours = case["peer"], case["tidelog"]
+    cells = [
+        row,
+        case["name"],
+        f"{case['bytes'] / 1e6:,.0f} MB, {case['records']:,} records" if case["bytes"] else "",
+        peer["name"] if peer else "",
+        _speed(peer["seconds"], case) if peer else "",
+        _speed(ours["seconds"], case),
+        f"{case['ratio']:.2f}×" if case["ratio"] and case["bytes"] else "",
+        _target(case),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _speed(seconds: list[float], case: dict[str, Any]) -> str:
+    """Work done in a second where the amount is known, else milliseconds."""
+    if not case["bytes"]:
+        low, middle, high = (value * 1e3 for value in _low_middle_high(seconds))
+        return f"{middle:.0f} ms ({low:.0f}–{high:.0f})"
+    low, middle, high = _low_middle_high([case["bytes"] / 1e6 / value for value in seconds])
+    return f"{middle:,.0f} MB/s ({low:,.0f}–{high:,.0f})"
+
+
+def _low_middle_high(values: list[float]) -> tuple[float, float, float]:
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    middle = ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+    return ordered[0], middle, ordered[-1]
+
+
+def _target(case: dict[str, Any]) -> str:
+    if case["limit_ms"]:
+        _, middle, _ = _low_middle_high(case["tidelog"]["seconds"])
+        return f"≤ {case['limit_ms']:.0f} ms {_met(middle * 1e3 <= case['limit_ms'])}"
+    if case["target"]:
+        return f"≥ {case['target']:g}× {_met(case['ratio'] >= case['target'])}"
+    return ""
+
+
+def _met(met: bool) -> str:
+    return "✓" if met else "✗"
+
+
+def write_table(order: Iterable[str], readme: Path = README, directory: Path = RESULTS) -> str:
+    """Put the table of every row that has a result between the markers of the README; the table comes back."""
+    files = [directory / f"{row}.json" for row in order]
+    text = table(json.loads(file.read_text()) for file in files if file.exists())
+    before, rest = readme.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    return text

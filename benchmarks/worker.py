@@ -1,0 +1,110 @@
+"""A process that does one piece of work for each line, and the driver's handle on it.
+
+The line is the work's name and its arguments, separated by tabs; the answer is "nanoseconds TAB bytes TAB records", or
+"error TAB text". Kafka's side (java/Peer.java), Spark's (spark_session.py) and ours (this module as a program) all speak
+it, so that the driver can let them take turns while each stays warm, and times only the work itself.
+
+As a program: ``python -m benchmarks.worker [CPUS]``; the work NAME is the module benchmarks.NAME, which has ``run`` and,
+for what is not to be timed, ``prepare``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """One run of a piece of work: how long, and how much."""
+
+    seconds: float
+    bytes: int
+    records: int
+
+
+class WorkError(Exception):
+    """A piece of work failed; the text is the worker's."""
+
+
+class Worker:
+    """A worker process; leaving the context ends it."""
+
+    def __init__(self, command: list[str], *, environment: dict[str, str] | None = None) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            encoding="utf-8",
+            env=None if environment is None else {**os.environ, **environment},
+        )
+
+    def do(self, *words: str | Path | int) -> Done:
+        """Have one piece of work done. Raises WorkError."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().rstrip("\n").split("\t")
+        if len(answer) != 3:
+            raise WorkError(f"{words[0]}: {' '.join(answer) or 'the worker ended'}")
+        nanoseconds, size, records = map(int, answer)
+        return Done(seconds=nanoseconds / 1e9, bytes=size, records=records)
+
+    def close(self) -> None:
+        """Let it end, kill it if it does not."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def our_worker(*, cpus: int | None = None) -> Worker:
+    """tidelog's side; ``cpus`` binds it to so many cores."""
+    return Worker([sys.executable, "-m", "benchmarks.worker", *([] if cpus is None else [str(cpus)])])
+
+
+def serve(lines: TextIO, answers: TextIO) -> None:
+    """Do the work of each line."""
+    for line in lines:
+        name, *arguments = line.rstrip("\n").split("\t")
+        work = importlib.import_module(f"benchmarks.{name}")
+        if hasattr(work, "prepare"):
+            work.prepare(*arguments)
+        start = time.perf_counter_ns()
+        try:
+            size, records = work.run(*arguments)
+        except Exception as error:
+            answers.write(f"error\t{type(error).__name__}: {error}\n")
+            raise
+        else:
+            answers.write(f"{time.perf_counter_ns() - start}\t{size}\t{records}\n")
+        finally:
+            answers.flush()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
+    serve(sys.stdin, sys.stdout)
