@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["decode_chunk", "decode_columns", "iter_records"]
 
 _V2_HEADER_BYTES: Final = 61
+_BLOCK_ROWS: Final = 64
+"""Rows of the table taken out as Python values at once."""
 
 
 def decode_chunk(
@@ -56,11 +58,16 @@ def decode_chunk(
     view = memoryview(buffer).cast("B")
     end = len(table) if last is None else last
     row = first
+    block: list[BatchRow] = []
+    block_start = first
     while True:
         row = decoder.add_batches(view, table, row, end, base_position=base_position, batch=batch, keep=keep)
         if row >= end or decoder.full:
             return row
-        if not _add_row(view, table.row(row), decoder, base_position, batch + row, max_bytes):
+        if row - block_start >= len(block):
+            block_start = row
+            block = list(table.take(slice(row, min(end, row + _BLOCK_ROWS))).rows())
+        if not _add_row(view, block[row - block_start], decoder, base_position, batch + row, max_bytes):
             return row
         row += 1
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise, repeat
-from typing import Any, Final
+from itertools import chain, pairwise, repeat
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,30 +20,32 @@ from tidelog.record.internal.text import java_text
 
 Bytes = bytes | bytearray | memoryview
 HeaderLike = tuple[str, Bytes | None]
+Bools = npt.NDArray[np.bool_]
 
 _NO_HEADERS: Final[tuple[Header, ...]] = ()
 _TYPES: Final = {int(member): member for member in TimestampType}
+_BLOCK_ROWS: Final = 2_048
+"""Records made into Python objects at once."""
 _MAX_DATA_BYTES: Final = 2**31 - 1
 
 _new_record: Final = partial(tuple.__new__, Record)
 _new_header: Final = partial(tuple.__new__, Header)
 
 
+class _Valid(NamedTuple):
+    """Which strings are not null, unpacked once; None for a column that was not decoded."""
+
+    keys: Bools | None
+    values: Bools | None
+    header_values: Bools | None
+
+
 def iter_records(columns: RecordColumns) -> Iterator[Record]:
     """The records in order; a column that was not decoded comes as None (headers: as none)."""
     size = len(columns)
-    keys = _byte_strings(columns.key_offsets, columns.key_data, columns.key_valid, size)
-    values = _byte_strings(columns.value_offsets, columns.value_data, columns.value_valid, size)
-    fields = (
-        columns.offset.tolist(),
-        columns.timestamp.tolist(),
-        _timestamp_types(columns.timestamp_type),
-        keys,
-        values,
-        _header_tuples(columns),
-    )
-    records: Iterator[Record] = map(_new_record, zip(*fields, strict=False))
-    return records
+    valid = _Valid(columns.key_valid, columns.value_valid, columns.header_value_valid)
+    starts = range(0, size, _BLOCK_ROWS)
+    return chain.from_iterable(_block(columns, valid, start, min(size, start + _BLOCK_ROWS)) for start in starts)
 
 
 def columns_from_records(records: Iterable[Record]) -> RecordColumns:
@@ -92,41 +94,65 @@ def columns_from_lists(
     return RecordColumns(**parts)
 
 
+def _block(columns: RecordColumns, valid: _Valid, start: int, end: int) -> Iterator[Record]:
+    rows = slice(start, end)
+    fields = (
+        columns.offset[rows].tolist(),
+        columns.timestamp[rows].tolist(),
+        _timestamp_types(columns.timestamp_type[rows]),
+        _byte_strings(columns.key_offsets, columns.key_data, valid.keys, start, end),
+        _byte_strings(columns.value_offsets, columns.value_data, valid.values, start, end),
+        _header_tuples(columns, valid.header_values, start, end),
+    )
+    records: Iterator[Record] = map(_new_record, zip(*fields, strict=True))
+    return records
+
+
 def _byte_strings(
     offsets: npt.NDArray[np.int32] | None,
     data: memoryview | None,
-    valid: npt.NDArray[np.bool_] | None,
-    size: int,
+    valid: Bools | None,
+    start: int,
+    end: int,
 ) -> Iterable[bytes | None]:
     if offsets is None or data is None or valid is None:
-        return repeat(None, size)
-    whole = bytes(data)
-    bounds = pairwise(offsets.tolist())
-    if valid.all():
-        return [whole[start:end] for start, end in bounds]
-    flags = valid.tolist()
-    return [whole[start:end] if flag else None for (start, end), flag in zip(bounds, flags, strict=True)]
+        return repeat(None, end - start)
+    whole, bounds = _cut(offsets, data, start, end)
+    if valid[start:end].all():
+        return [whole[low:high] for low, high in bounds]
+    flags = valid[start:end].tolist()
+    return [whole[low:high] if flag else None for (low, high), flag in zip(bounds, flags, strict=True)]
+
+
+def _cut(
+    offsets: npt.NDArray[np.int32], data: memoryview, start: int, end: int
+) -> tuple[bytes, Iterator[tuple[int, int]]]:
+    """The bytes that the strings [start, end) lie in, and where each begins and ends in them."""
+    bounds = offsets[start : end + 1]
+    return bytes(data[bounds[0] : bounds[-1]]), pairwise((bounds - bounds[0]).tolist())
 
 
 def _timestamp_types(types: npt.NDArray[np.int8]) -> Iterable[TimestampType]:
-    if len(types) and (types == types[0]).all():
+    if (types == types[0]).all():
         return repeat(_TYPES[int(types[0])], len(types))
     return [_TYPES[type_] for type_ in types.tolist()]
 
 
-def _header_tuples(columns: RecordColumns) -> Iterable[tuple[Header, ...]]:
-    size = len(columns)
+def _header_tuples(columns: RecordColumns, valid: Bools | None, start: int, end: int) -> Iterable[tuple[Header, ...]]:
     if columns.header_offsets is None or columns.header_key_offsets is None or columns.header_key_data is None:
-        return repeat(_NO_HEADERS, size)
-    count = len(columns.header_key_offsets) - 1
-    if count == 0:
-        return repeat(_NO_HEADERS, size)
-    key_bytes = bytes(columns.header_key_data)
-    keys = [java_text(key_bytes[start:end]) for start, end in pairwise(columns.header_key_offsets.tolist())]
-    values = _byte_strings(columns.header_value_offsets, columns.header_value_data, columns.header_value_valid, count)
-    headers: list[Header] = list(map(_new_header, zip(keys, values, strict=True)))
-    bounds = pairwise(columns.header_offsets.tolist())
-    return [tuple(headers[start:end]) if start < end else _NO_HEADERS for start, end in bounds]
+        return repeat(_NO_HEADERS, end - start)
+    bounds = columns.header_offsets[start : end + 1]
+    first, last = int(bounds[0]), int(bounds[-1])
+    if first == last:
+        return repeat(_NO_HEADERS, end - start)
+    whole, key_bounds = _cut(columns.header_key_offsets, columns.header_key_data, first, last)
+    if columns.header_keys_are_utf8:
+        keys = [whole[low:high].decode() for low, high in key_bounds]
+    else:
+        keys = [java_text(whole[low:high]) for low, high in key_bounds]
+    values = _byte_strings(columns.header_value_offsets, columns.header_value_data, valid, first, last)
+    headers: tuple[Header, ...] = tuple(map(_new_header, zip(keys, values, strict=True)))
+    return [headers[low:high] for low, high in pairwise((bounds - first).tolist())]
 
 
 def _string_columns(name: str, strings: Sequence[Bytes | None]) -> dict[str, Any]:
