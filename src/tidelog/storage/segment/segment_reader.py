@@ -26,7 +26,7 @@ from tidelog.storage.fs import File, FileSystem
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
 from tidelog.storage.segment.hints import OffsetHints, TimeHints, read_offset_hints, read_time_hints
 
-CHUNK_BYTES = 4 * 1024 * 1024
+CHUNK_BYTES = 2 * 1024 * 1024
 
 
 class Chunk(NamedTuple):

@@ -1,0 +1,107 @@
+"""Apache Kafka's log storage in Python: read, check, query and extend real Kafka data directories.
+
+Names are imported when they are first used, so that ``import tidelog`` costs milliseconds and a child process that
+never reads a log never loads numpy or Arrow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tidelog.version import __version__
+
+if TYPE_CHECKING:
+    from tidelog.api import Directory, Log, LogConfig, open_directory, open_log
+    from tidelog.model import (
+        CancelledError,
+        CheckpointError,
+        ClosedError,
+        ConfigError,
+        CorruptRecordError,
+        DirectoryError,
+        FileMissingError,
+        ForkError,
+        Header,
+        IndexCorruptError,
+        InvalidOffsetError,
+        InvalidProducerEpochError,
+        InvalidRecordError,
+        InvalidTransactionStateError,
+        Isolation,
+        LockedError,
+        LogOffsetMetadata,
+        LogOffsetSnapshot,
+        OffsetOutOfRangeError,
+        OutOfOrderSequenceError,
+        ReadOnlyError,
+        Record,
+        RecordBatchTooLargeError,
+        RecordTooLargeError,
+        SnapshotCorruptError,
+        StorageError,
+        TidelogError,
+        TimestampType,
+        TopicPartition,
+        TransactionCoordinatorFencedError,
+        UnknownTopicOrPartitionError,
+        UnsupportedCompressionError,
+        UnsupportedFormatError,
+    )
+
+__all__ = [
+    "CancelledError",
+    "CheckpointError",
+    "ClosedError",
+    "ConfigError",
+    "CorruptRecordError",
+    "Directory",
+    "DirectoryError",
+    "FileMissingError",
+    "ForkError",
+    "Header",
+    "IndexCorruptError",
+    "InvalidOffsetError",
+    "InvalidProducerEpochError",
+    "InvalidRecordError",
+    "InvalidTransactionStateError",
+    "Isolation",
+    "LockedError",
+    "Log",
+    "LogConfig",
+    "LogOffsetMetadata",
+    "LogOffsetSnapshot",
+    "OffsetOutOfRangeError",
+    "OutOfOrderSequenceError",
+    "ReadOnlyError",
+    "Record",
+    "RecordBatchTooLargeError",
+    "RecordTooLargeError",
+    "SnapshotCorruptError",
+    "StorageError",
+    "TidelogError",
+    "TimestampType",
+    "TopicPartition",
+    "TransactionCoordinatorFencedError",
+    "UnknownTopicOrPartitionError",
+    "UnsupportedCompressionError",
+    "UnsupportedFormatError",
+    "__version__",
+    "open_directory",
+    "open_log",
+]
+
+_OF_THE_API = frozenset({"Directory", "Log", "LogConfig", "open_directory", "open_log"})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'tidelog' has no attribute {name!r}")
+    home = "tidelog.api" if name in _OF_THE_API else "tidelog.model"
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,181 @@
+"""Directory: the partitions of one broker's log directories, by name.
+
+Opening reads the names in each directory once; a partition's files are looked at when its log is asked for. Directories
+on their way in or out (``-delete``, ``-future``, ``-stray``) and other names are passed over.
+State: open, then closed; closing closes the logs that were handed out for writing. Thread rule: any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tidelog.api.log import Log
+from tidelog.api.writing import DirectoryWriter
+from tidelog.model import ClosedError, DirectoryError, FileMissingError, TopicPartition, UnknownTopicOrPartitionError
+from tidelog.runtime import SYSTEM_CLOCK, Clock
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.directory_state import DirectoryState, read_directory_state
+from tidelog.storage.log.log_view import LogView
+from tidelog.storage.segment.file_names import DirectoryState as NameState
+from tidelog.storage.segment.file_names import PartitionDirectoryName
+
+
+class Directory:
+    """Made by ``tidelog.open_directory``; a context manager."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        paths: Iterable[Path],
+        writers: Mapping[Path, DirectoryWriter] | None = None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """DirectoryError for a partition, or a directory, that is there twice; FileMissingError for none at a path."""
+        self._fs = fs
+        self._paths = tuple(paths)
+        self._writers = writers
+        self._clock = clock
+        self._closed = False
+        self._lock = threading.Lock()
+        self._states: dict[Path, DirectoryState] = {}
+        self._open_logs: dict[TopicPartition, Log] = {}
+        self._homes = find_partitions(fs, self._paths)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return self._paths
+
+    @property
+    def read_only(self) -> bool:
+        return self._writers is None
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "read-only" if self.read_only else "open"
+        return f"<Directory {', '.join(map(str, self._paths))} ({state})>"
+
+    def topics(self) -> list[str]:
+        """Sorted, internal ones included."""
+        self._check_open()
+        return sorted({partition.topic for partition in self._homes})
+
+    def partitions(self, topic: str | None = None) -> list[TopicPartition]:
+        """Sorted; of one topic, or of all. UnknownTopicOrPartitionError for a topic that is not there."""
+        self._check_open()
+        found = sorted(partition for partition in self._homes if topic is None or partition.topic == topic)
+        if topic is not None and not found:
+            raise UnknownTopicOrPartitionError(f"no partition of topic '{topic}' in {self._where()}")
+        return found
+
+    def refresh(self) -> None:
+        """Look for partitions again; logs that were handed out stay."""
+        self._check_open()
+        self._homes = find_partitions(self._fs, self._paths)
+        self._states = {}
+
+    def state(self, path: Path) -> DirectoryState:
+        """Lock, marker and checkpoints of one of the directories, read once."""
+        found = self._states.get(path)
+        if found is None:
+            found = self._states[path] = read_directory_state(self._fs, path)
+        return found
+
+    def log(self, topic: str, partition: int) -> Log:
+        """The log of a partition. In a directory open for writing it is made if it is not there, and it is one object.
+
+        UnknownTopicOrPartitionError where reading finds none.
+        """
+        self._check_open()
+        wanted = TopicPartition(topic, partition)
+        if self._writers is None:
+            home = self._home(wanted)
+            return Log(self._view(home, wanted), clock=self._clock)
+        with self._lock:
+            log = self._open_logs.get(wanted)
+            if log is None or log.closed:
+                home = self._homes.get(wanted) or self._least_loaded()
+                writer = self._writers[home].open_log(home / wanted.directory_name)
+                self._homes[wanted] = home
+                log = Log(self._view(home, wanted), writer, clock=self._clock)
+                self._open_logs[wanted] = log
+            return log
+
+    def close(self) -> None:
+        """Idempotent. A directory open for writing is stopped in order: logs flushed, checkpoints, marker, lock."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for log in self._open_logs.values():
+                log.close()
+            for writer in (self._writers or {}).values():
+                writer.close()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the directory is closed", path=self._paths[0])
+
+    def _home(self, wanted: TopicPartition) -> Path:
+        home = self._homes.get(wanted)
+        if home is None:
+            raise UnknownTopicOrPartitionError(f"no partition '{wanted}' in {self._where()}")
+        return home
+
+    def _view(self, home: Path, wanted: TopicPartition) -> LogView:
+        return LogView(self._fs, home / wanted.directory_name, directory_state=self.state(home))
+
+    def _least_loaded(self) -> Path:
+        homes = list(self._homes.values())
+        return min(self._paths, key=homes.count)
+
+    def _where(self) -> str:
+        return ", ".join(map(str, self._paths))
+
+
+def find_partitions(fs: FileSystem, paths: Iterable[Path]) -> dict[TopicPartition, Path]:
+    """The log directory of every partition. DirectoryError for duplicates; FileMissingError, StorageError."""
+    homes: dict[TopicPartition, Path] = {}
+    seen: set[Path] = set()
+    for path in paths:
+        real = path.resolve()
+        if real in seen:
+            raise DirectoryError("the same log directory is given twice", path=path)
+        seen.add(real)
+        for name in fs.list_names(path):
+            partition = _live_partition(name)
+            if partition is None or not _is_directory(fs, path / name):
+                continue
+            if partition in homes:
+                raise DirectoryError(
+                    f"Duplicate log directories found: {homes[partition] / name} and {path / name}", path=path / name
+                )
+            homes[partition] = path
+    return homes
+
+
+def _is_directory(fs: FileSystem, path: Path) -> bool:
+    try:
+        return fs.stat(path).is_dir
+    except FileMissingError:
+        return False  # its owner deleted it since it was listed
+
+
+def _live_partition(name: str) -> TopicPartition | None:
+    try:
+        parsed = PartitionDirectoryName.parse(name)
+    except DirectoryError:
+        return None
+    return parsed.topic_partition if parsed.state is NameState.LIVE else None

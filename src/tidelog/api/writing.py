@@ -1,0 +1,42 @@
+"""What the API asks of whoever writes: two protocols, so that Log and Directory need not know the engine's owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Bytes = bytes | bytearray | memoryview
+HeaderPairs = Iterable[tuple[str, bytes | None]]
+
+
+class LogWriter(Protocol):
+    """A partition that this process owns. Every call may raise ForkError, StorageError and InvalidRecordError."""
+
+    def append(self, value: Bytes | None, key: Bytes | None, headers: HeaderPairs, timestamp_ms: int | None) -> int: ...
+
+    def append_batch(
+        self,
+        values: Sequence[Bytes | None] | pyarrow.RecordBatch | pyarrow.Table,
+        *,
+        keys: Sequence[Bytes | None] | None,
+        headers: Sequence[HeaderPairs] | None,
+        timestamps: Sequence[int | None] | None,
+    ) -> range: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class DirectoryWriter(Protocol):
+    """A log directory whose lock this process holds."""
+
+    def open_log(self, path: Path) -> LogWriter:
+        """Load a partition of this directory, made if it is not there."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,36 @@
+"""Time as a parameter, so that a test can move it. Called by: logs, followers, housekeeping. Thread rule: any thread."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, as records carry them; may jump."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds from an arbitrary start; never falls."""
+        ...
+
+    def sleep_ms(self, duration_ms: int) -> None: ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        time.sleep(duration_ms / 1000)
+
+
+SYSTEM_CLOCK = SystemClock()
