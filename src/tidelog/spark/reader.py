@@ -1,0 +1,74 @@
+"""The batch reader that Spark drives: ``partitions`` in a planning worker, ``read`` in the executors' workers.
+
+Two classes, because a reader that has ``pushFilters`` is refused by Spark where pushdown is switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from tidelog.spark.options import ReadOptions
+from tidelog.spark.planner import plan
+from tidelog.spark.pruning import Pruning
+from tidelog.spark.record_rows import record_batches
+from tidelog.spark.schema import Mode, arrow_schema
+from tidelog.spark.split import LogSplit, Piece
+from tidelog.spark.storage_rows import batch_rows, segment_rows
+
+
+class LogReader(DataSourceReader):
+    def __init__(self, options: ReadOptions, pruning: Pruning | None = None) -> None:
+        self.options = options
+        self.pruning = Pruning() if pruning is None else pruning
+
+    def partitions(self) -> list[InputPartition]:
+        # Spark reads no splits as one split without a value; an empty one says what is meant.
+        return list(plan(self.options, self.pruning)) or [LogSplit(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow batches; their schema is that of ``arrow_schema(options)`` exactly."""
+        assert isinstance(partition, LogSplit)
+        for piece in partition.pieces:
+            yield from self._piece(piece)
+
+    def _piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        match self.options.mode:
+            case Mode.RECORDS:
+                schema = arrow_schema(self.options)
+                return record_batches(piece, self.options, schema, self.pruning.min_timestamp_ms)
+            case Mode.BATCHES:
+                return batch_rows(piece, verify_crc=self.options.verify_checksums)
+            case Mode.SEGMENTS:
+                return segment_rows(piece)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        # A function nested in another is pickled by value, so it can speak where this package is missing.
+        def restore(class_name: str, options: Any, pruning: Any) -> Any:
+            import importlib
+            import pickle
+            import sys
+
+            try:
+                module = importlib.import_module("tidelog.spark.reader")
+            except ModuleNotFoundError as error:
+                raise RuntimeError(
+                    f"Spark's Python workers run {sys.executable}, which has no {error.name}: install tidelog[spark] there, "
+                    "or set spark.pyspark.python to an interpreter that has it (tidelog.spark.session() does)"
+                ) from None
+            return getattr(module, class_name)(pickle.loads(options), pickle.loads(pruning))
+
+        import pickle
+
+        return restore, (type(self).__name__, pickle.dumps(self.options), pickle.dumps(self.pruning))
+
+
+class PushdownLogReader(LogReader):
+    """Takes filters in to narrow what is read; Spark evaluates them all again on the rows."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 (Spark's name)
+        self.pruning = self.pruning.narrowed(filters)
+        return filters

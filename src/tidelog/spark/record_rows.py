@@ -1,0 +1,112 @@
+"""The ``records`` table: a piece's records as Arrow batches in the declared schema.
+
+Key, value and headers go from the decoder's buffers to Arrow uncopied; the columns that are the same for a whole
+partition or batch are made from the batch table. Called by the reader, in Spark's workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.record.arrow import header_lists, to_arrow
+from tidelog.record.attributes import CODECS
+from tidelog.spark.options import OnCorrupt, ReadOptions
+from tidelog.spark.schema import HEADERS
+from tidelog.spark.split import Piece
+from tidelog.storage.log.column_stream import ColumnChoice, ColumnChunk, column_chunks
+from tidelog.storage.log.row_stream import OnCorrupt as StreamOnCorrupt
+from tidelog.storage.log.row_stream import ReadRange, Rows, RowStream
+
+BATCH_BYTES = 8 * 1024 * 1024
+"""Arrow batches of about this size keep Spark's transfer and its memory in balance."""
+
+
+def record_batches(
+    piece: Piece, options: ReadOptions, schema: pa.Schema, min_timestamp_ms: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches without any record at or after ``min_timestamp_ms`` are passed over undecoded."""
+    wanted = ReadRange(
+        start=piece.start, end=piece.end, aborted=piece.aborted, control=options.include_control_records
+    )
+    policy = StreamOnCorrupt.FAIL if options.on_corrupt is OnCorrupt.FAIL else StreamOnCorrupt.SKIP
+    stream = RowStream(piece, wanted, on_corrupt=policy, verify_crc=options.verify_checksums)
+    names = set(schema.names)
+    choice = ColumnChoice(
+        keys="key" in names, values="value" in names, headers="headers" in names, max_bytes=BATCH_BYTES
+    )
+    rows = iter(stream) if min_timestamp_ms is None else _recent(stream, min_timestamp_ms)
+    for chunk in column_chunks(rows, choice, piece.start, piece.end):
+        yield shaped(chunk, piece, schema)
+
+
+def _recent(rows: RowStream, min_timestamp_ms: int) -> Iterator[Rows]:
+    for part in rows:
+        recent = part.table.max_timestamp >= min_timestamp_ms
+        if recent.all():
+            yield part
+        elif recent.any():
+            yield part._replace(table=part.table.take(recent))
+
+
+def shaped(chunk: ColumnChunk, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
+    """The chunk's records in ``schema``'s columns."""
+    columns = chunk.columns
+    count = len(columns)
+    decoded = to_arrow(columns, timestamps="us")
+    make: dict[str, Callable[[], pa.Array]] = {
+        "key": lambda: decoded.column("key"),
+        "value": lambda: decoded.column("value"),
+        "topic": lambda: _constant(piece.partition.topic, count, pa.string()),
+        "partition": lambda: _constant(piece.partition.partition, count, pa.int32()),
+        "offset": lambda: decoded.column("offset"),
+        "timestamp": lambda: decoded.column("timestamp"),
+        "timestampType": lambda: decoded.column("timestamp_type").cast(pa.int32()),
+        "headers": lambda: _null_if_empty(header_lists(columns)),
+        "corrupt": lambda: pa.nulls(count, pa.string()),
+    }
+    return pa.RecordBatch.from_arrays(
+        [make[name]() if name in make else _of_batch(chunk, name) for name in schema.names], schema=schema
+    )
+
+
+def _constant(value: str | int, count: int, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), count)
+
+
+def _null_if_empty(headers: pa.ListArray) -> pa.Array:
+    """A record without headers has NULL, not an empty list, as Spark's Kafka source gives it."""
+    lengths = np.diff(headers.offsets.to_numpy())
+    mask = pa.array(lengths == 0)
+    return pa.ListArray.from_arrays(headers.offsets, headers.values, type=HEADERS, mask=mask)
+
+
+def _of_batch(chunk: ColumnChunk, name: str) -> pa.Array:
+    """A column of the batch metadata, one value a record."""
+    table, rows = chunk.table, chunk.columns.batch
+    match name:
+        case "batchBaseOffset":
+            return pa.array(table.base_offset[rows], pa.int64())
+        case "leaderEpoch":
+            return pa.array(table.leader_epoch[rows], pa.int32())
+        case "producerId":
+            return pa.array(table.producer_id[rows], pa.int64())
+        case "producerEpoch":
+            return pa.array(table.producer_epoch[rows].astype(np.int32), pa.int32())
+        case "baseSequence":
+            return pa.array(table.base_sequence[rows], pa.int32())
+        case "isTransactional":
+            return pa.array(table.is_transactional[rows], pa.bool_())
+        case "isControl":
+            return pa.array(table.is_control[rows], pa.bool_())
+        case "compression":
+            return codec_names(table.codec[rows])
+    raise KeyError(name)
+
+
+def codec_names(codec: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> pa.Array:
+    """Names for codec numbers; a number Kafka does not define stays a number."""
+    names = pa.array([CODECS.get(number, str(number)) for number in range(8)], pa.string())
+    return names.take(pa.array(codec, pa.int16()))

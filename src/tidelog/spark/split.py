@@ -1,0 +1,88 @@
+"""What a task reads: pieces of partitions, with all the planner knows of them, so that no worker plans again.
+
+A piece carries the part of the partition's frozen state that it needs (its segments, where they end, the aborted
+transactions). A worker opens nothing but those segments; only where a broker took one away meanwhile does it look at
+the directory afresh. Pickled to the workers. Thread rule: immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql.datasource import InputPartition
+
+from tidelog.model import TopicPartition
+from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem
+from tidelog.storage.log.aborted_ranges import AbortedRanges
+from tidelog.storage.log.listing import sort_names
+from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.view_state import ViewSegment, ViewState
+
+SMALL_TASK_BYTES = 4 * 1024 * 1024
+"""Pieces are put together into tasks of at least this size: a task costs Spark milliseconds, whatever it reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Offsets ``[start, end)`` of one partition; also a source of state for a row stream."""
+
+    partition: TopicPartition
+    directory: Path
+    start: int
+    end: int
+    size_bytes: int
+    state: ViewState
+    aborted: AbortedRanges | None = None
+
+    @property
+    def fs(self) -> FileSystem:
+        return ReadOnlyFileSystem(LOCAL)
+
+    def refresh(self) -> ViewState:
+        return LogView(LOCAL, self.directory).refresh()
+
+    def trimmed(self) -> Piece:
+        """Without what the worker does not need: other segments, the directory's names, the recovered tail."""
+        state = replace(
+            self.state,
+            listing=sort_names(()),
+            segments=LogSegments(self._segments_and_next()),
+            invalid_tail=None,
+            recovered=None,
+        )
+        return replace(self, state=state)
+
+    def _segments_and_next(self) -> tuple[ViewSegment, ...]:
+        # The next segment bounds the offsets of the last one.
+        segments = self.state.segments.between(self.start, self.end)
+        following = self.state.segments.higher(segments[-1].base_offset) if segments else None
+        return segments if following is None else (*segments, following)
+
+
+class LogSplit(InputPartition):
+    """The pieces of one task, in the order they are read."""
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self.pieces = tuple(pieces)
+        super().__init__(None)
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{piece.partition}[{piece.start}, {piece.end})" for piece in self.pieces)
+        return f"LogSplit({names})"
+
+
+def grouped(pieces: Iterable[Piece], least_bytes: int) -> list[LogSplit]:
+    """Neighbouring pieces together until they reach ``least_bytes``; 0 keeps every piece a task of its own."""
+    splits: list[LogSplit] = []
+    pending: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if pending and size + piece.size_bytes > least_bytes:
+            splits.append(LogSplit(pending))
+            pending, size = [], 0
+        pending.append(piece.trimmed())
+        size += piece.size_bytes
+    return [*splits, LogSplit(pending)] if pending else splits
