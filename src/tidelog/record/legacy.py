@@ -43,8 +43,8 @@ _MIN_SIZE: Final = (14, 22)
 
 
 class LegacyMessage(NamedTuple):
-    """One message; ``timestamp`` in milliseconds (-1: none); ``attributes`` and ``crc`` (as stored) are its own, the type
-    is the wrapper's."""
+    """One message; ``timestamp`` in milliseconds (-1: none); ``attributes`` and ``crc`` are its own, the type the
+    wrapper's."""
 
     offset: int
     timestamp: int
