@@ -1,0 +1,45 @@
+"""The file system that refuses to write: every writing call, and that the others go through."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from tidelog.model import LockedError, ReadOnlyError, StorageError
+from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem, read_whole
+
+READING = {"open", "list_names", "stat", "exists", "lock_holder"}
+
+
+def test_every_call_is_either_passed_on_or_refused(tmp_path: Path) -> None:
+    """A call added to the protocol must be decided here."""
+    calls = {name for name, _ in inspect.getmembers(FileSystem, inspect.isfunction) if not name.startswith("_")}
+    fs = ReadOnlyFileSystem(LOCAL)
+    (tmp_path / "file").write_bytes(b"data")
+    before = tmp_path.stat().st_mtime_ns
+    for name in sorted(calls - READING):
+        arguments = [tmp_path / "file", tmp_path / "other"] if name == "rename" else [tmp_path / "file"]
+        with pytest.raises(ReadOnlyError, match="opened for reading only"):
+            getattr(fs, name)(*arguments)
+    for options in ({"write": True}, {"create": True}):
+        with pytest.raises(ReadOnlyError):
+            fs.open(tmp_path / "new", **options)
+    assert tmp_path.stat().st_mtime_ns == before
+    assert fs.list_names(tmp_path) == ["file"]
+    assert fs.exists(tmp_path / "file")
+    assert fs.stat(tmp_path / "file").size == 4
+    assert fs.lock_holder(tmp_path / "file") is None
+    assert read_whole(fs, tmp_path / "file") == b"data"
+    with fs.open(tmp_path / "file") as file, pytest.raises(StorageError):
+        file.pwrite(b"x", 0)
+
+
+def test_it_reads_while_the_directory_is_locked(tmp_path: Path) -> None:
+    lock = LOCAL.lock(tmp_path / ".lock")
+    fs = ReadOnlyFileSystem(LOCAL)
+    assert fs.list_names(tmp_path) == [".lock"]
+    with pytest.raises(LockedError):
+        fs.open(tmp_path / ".lock")
+    lock.release()
