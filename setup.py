@@ -34,7 +34,8 @@ def kernel_extensions() -> list[Extension]:
         extensions,
         build_dir="build/cython",
         include_path=["src"],
-        compiler_directives={"language_level": 3, "embedsignature": True},
+        compiler_directives={"language_level": 3, "embedsignature": True, "show_performance_hints": False},
+        quiet=True,
     )
 
 

@@ -53,11 +53,11 @@ packages=$(missing_packages | tr '\n' ' ')
 [ -z "$packages" ] && exit 0
 
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo "Installing Debian packages: $packages" >&2
+    echo "Installing Debian packages (a minute or two): $packages" >&2
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -q >&2
+    apt-get update -qq >/dev/null
     # shellcheck disable=SC2086  # a list of names
-    apt-get install -q -y --no-install-recommends $packages >&2
+    apt-get install -qq -y --no-install-recommends $packages >/dev/null
     packages=$(missing_packages | tr '\n' ' ')
     [ -z "$packages" ] && exit 0
 fi
