@@ -8,11 +8,16 @@ from tidelog.kernel._decode import ColumnDecoder
 from tidelog.kernel._encode import ColumnEncoder, encode_batch, encode_payload
 from tidelog.kernel._encode_records import encode_records
 from tidelog.kernel._index_build import select_index_entries
+from tidelog.kernel._offset_map import OffsetMap
 from tidelog.kernel._scan import scan_batches
 from tidelog.kernel._seal import seal_batch
+from tidelog.kernel._search import lookup_index, lookup_index_above
+from tidelog.kernel._validate import ProduceRules, Validation, set_max_timestamp, validate_batches, validate_records
 from tidelog.kernel.columns import RecordColumns
 from tidelog.kernel.faults import Fault
+from tidelog.kernel.index_key import IndexKey
 from tidelog.kernel.payload import Payload
+from tidelog.kernel.problems import Problem
 from tidelog.kernel.table import BatchRow, BatchTable, Stop
 
 __all__ = [
@@ -21,16 +26,26 @@ __all__ = [
     "ColumnDecoder",
     "ColumnEncoder",
     "Fault",
+    "IndexKey",
+    "OffsetMap",
     "Payload",
+    "Problem",
+    "ProduceRules",
     "RecordColumns",
     "Stop",
+    "Validation",
     "crc32",
     "crc32c",
     "crc32c_implementations",
     "encode_batch",
     "encode_payload",
     "encode_records",
+    "lookup_index",
+    "lookup_index_above",
     "scan_batches",
     "seal_batch",
     "select_index_entries",
+    "set_max_timestamp",
+    "validate_batches",
+    "validate_records",
 ]

@@ -22,6 +22,8 @@ class Fault(enum.IntEnum):
     HEADER_VALUE = 11
     RECORD_END = 12
     BATCH_END = 13
+    SIZE = 14
+    MAGIC = 15
 
     @property
     def sentence(self) -> str:
@@ -48,4 +50,6 @@ _SENTENCES = {
     Fault.HEADER_VALUE: "a record header's value is cut or runs past the end of the record",
     Fault.RECORD_END: "a record's fields end before its length says",
     Fault.BATCH_END: "bytes are left after the last record of the batch",
+    Fault.SIZE: "the length field is below the smallest batch of its format",
+    Fault.MAGIC: "the format version is none of 0, 1, 2",
 }
