@@ -29,8 +29,7 @@ from tidelog.spark.split import SMALL_TASK_BYTES, LogSplit, Piece, grouped
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.log_view import LogView
-from tidelog.storage.segment.file_names import DirectoryState as Purpose
-from tidelog.storage.segment.file_names import PartitionDirectoryName
+from tidelog.storage.log.partitions import live_partitions
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +63,7 @@ def _find(options: ReadOptions) -> list[_Found]:
     for name in options.log_dirs:
         log_dir = Path(name)
         state = read_directory_state(LOCAL, log_dir)
-        for partition in _partitions_in(log_dir):
+        for partition in live_partitions(LOCAL, log_dir):
             by_pattern = subscription.kind is SubscriptionKind.PATTERN
             if subscription.covers(partition) and not (by_pattern and partition.topic in INTERNAL_TOPICS):
                 found[partition, log_dir] = _Found(partition, log_dir / partition.directory_name, state)
@@ -73,16 +72,6 @@ def _find(options: ReadOptions) -> list[_Found]:
         _refuse_copies(entries)
     _check_missing(options, {entry.partition for entry in entries})
     return entries
-
-
-def _partitions_in(log_dir: Path) -> Iterator[TopicPartition]:
-    for name in LOCAL.list_names(log_dir):
-        try:
-            parsed = PartitionDirectoryName.parse(name)
-        except DirectoryError:
-            continue
-        if parsed.state is Purpose.LIVE and LOCAL.stat(log_dir / name).is_dir:
-            yield parsed.topic_partition
 
 
 def _refuse_copies(entries: list[_Found]) -> None:

@@ -1,0 +1,189 @@
+"""``count``: how many records a partition holds, exactly, from batch headers and, for tombstones, the records.
+
+Offsets do not tell: compaction and transactions leave gaps, and control records take offsets. The counts are of what
+lies in ``[log start, log end)``:
+
+=============  =====================================================================================
+records        what a read_uncommitted consumer gets, up to the log end
+committed      what a read_committed consumer gets: below the last stable offset, not aborted
+aborted        records of aborted transactions
+held_back      the others: at or above the last stable offset, behind an open transaction
+control        control records (markers), which no consumer gets
+tombstones     records with a null value, among ``records``
+=============  =====================================================================================
+
+``records = committed + aborted + held_back``. Reads only; partitions in parallel. Called by: command line, Python.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tidelog.kernel import BatchTable, ColumnDecoder
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.record.decode import decode_chunk
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.log.directory_state import read_directory_state
+from tidelog.storage.log.log_view import LogView, Until
+from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.row_stream import ReadRange, Rows
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCount:
+    """``tombstones`` is None where the records were not decoded; ``error`` says why a partition could not be counted."""
+
+    partition: TopicPartition
+    directory: Path
+    log_start: int = 0
+    high_watermark: int = 0
+    last_stable: int = 0
+    log_end: int = 0
+    records: int = 0
+    committed: int = 0
+    aborted: int = 0
+    held_back: int = 0
+    control: int = 0
+    tombstones: int | None = None
+    batches: int = 0
+    bytes: int = 0
+    error: TidelogError | None = None
+
+
+def count_directory(
+    fs: FileSystem,
+    path: Path,
+    *,
+    only: Iterable[TopicPartition] | None = None,
+    headers_only: bool = False,
+    threads: int | None = None,
+    advance: Advance = lambda _bytes: None,
+) -> list[PartitionCount]:
+    """Count every partition of a log directory, or those of ``only``. ``headers_only`` decodes no record."""
+    fs = ReadOnlyFileSystem(fs)
+    state = read_directory_state(fs, path)
+    wanted = None if only is None else frozenset(only)
+    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
+    lock = threading.Lock()
+
+    def tell(count: int) -> None:
+        with lock:
+            advance(count)
+
+    def count(partition: TopicPartition) -> PartitionCount:
+        view = LogView(fs, path / partition.directory_name, directory_state=state)
+        try:
+            return count_partition(view, partition, headers_only=headers_only, advance=tell)
+        except TidelogError as error:
+            return PartitionCount(partition=partition, directory=view.directory, error=error)
+
+    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="count") as pool:
+        return list(pool.map(count, partitions))
+
+
+def count_partition(
+    view: LogView, partition: TopicPartition, *, headers_only: bool = False, advance: Advance = lambda _bytes: None
+) -> PartitionCount:
+    """CorruptRecordError where a batch contradicts itself."""
+    last_stable = view.last_stable_offset(Until.LOG_END)
+    aborted = view.transactions(view.log_end).aborted
+    wanted = ReadRange(start=view.log_start, end=view.log_end, control=True)
+    tally = _Tally()
+    for rows in view.batches(wanted):
+        advance(int(rows.table.size.sum()))
+        _count_rows(tally, rows, wanted, aborted.hits(rows.table), last_stable, headers_only=headers_only)
+    return PartitionCount(
+        partition=partition,
+        directory=view.directory,
+        log_start=view.log_start,
+        high_watermark=view.end_offset(Until.HIGH_WATERMARK),
+        last_stable=last_stable,
+        log_end=view.log_end,
+        records=tally.committed + tally.aborted + tally.held_back,
+        committed=tally.committed,
+        aborted=tally.aborted,
+        held_back=tally.held_back,
+        control=tally.control,
+        tombstones=None if headers_only else tally.tombstones,
+        batches=tally.batches,
+        bytes=tally.bytes,
+    )
+
+
+@dataclass(slots=True)
+class _Tally:
+    committed: int = 0
+    aborted: int = 0
+    held_back: int = 0
+    control: int = 0
+    tombstones: int = 0
+    batches: int = 0
+    bytes: int = 0
+
+
+def _count_rows(
+    tally: _Tally,
+    rows: Rows,
+    wanted: ReadRange,
+    is_aborted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    last_stable: int,
+    *,
+    headers_only: bool,
+) -> None:
+    table = rows.table
+    tally.batches += len(table)
+    tally.bytes += int(table.size.sum())
+    is_data = ~table.is_control
+    counts = table.record_count.astype(np.int64)
+    # Headers do not say how many records an old compressed set has, nor how many lie before the log start.
+    undecided = is_data & ((counts < 0) | (table.base_offset < wanted.start) | _straddles(table, last_stable))
+    for row in np.flatnonzero(undecided).tolist():
+        _count_decoded(tally, rows, row, wanted, bool(is_aborted[row]), last_stable)
+    known = is_data & ~undecided
+    tally.control += int(counts[table.is_control].sum())
+    tally.aborted += int(counts[known & is_aborted].sum())
+    below = table.last_offset < last_stable
+    tally.committed += int(counts[known & ~is_aborted & below].sum())
+    tally.held_back += int(counts[known & ~is_aborted & ~below].sum())
+    if not headers_only:
+        tally.tombstones += _tombstones(rows, is_data, wanted)
+
+
+def _straddles(table: BatchTable, offset: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    return np.logical_and(table.base_offset < offset, table.last_offset >= offset)
+
+
+def _count_decoded(
+    tally: _Tally, rows: Rows, row: int, wanted: ReadRange, is_aborted: bool, last_stable: int
+) -> None:
+    decoder = ColumnDecoder(
+        keys=False, values=False, headers=False, start_offset=wanted.start, end_offset=wanted.end
+    )
+    one = rows.table.take(slice(row, row + 1))
+    decode_chunk(rows.buffer, one, decoder, base_position=rows.base_position)
+    offsets = decoder.finish().offset
+    if is_aborted:
+        tally.aborted += len(offsets)
+        return
+    below = int(np.count_nonzero(offsets < last_stable))
+    tally.committed += below
+    tally.held_back += len(offsets) - below
+
+
+def _tombstones(rows: Rows, is_data: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], wanted: ReadRange) -> int:
+    table = rows.table if is_data.all() else rows.table.take(is_data)
+    found = row = 0
+    while row < len(table):
+        decoder = ColumnDecoder(keys=False, headers=False, start_offset=wanted.start, end_offset=wanted.end)
+        row = decode_chunk(rows.buffer, table, decoder, base_position=rows.base_position, first=row)
+        found += decoder.finish().value_null_count
+    return found

@@ -1,0 +1,6 @@
+"""``verify``: every file of a data directory held against its log."""
+
+from tidelog.inspect.verify.directory_check import verify_directory
+from tidelog.inspect.verify.finding import Finding, Severity
+
+__all__ = ["Finding", "Severity", "verify_directory"]

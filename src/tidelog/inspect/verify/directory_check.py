@@ -1,0 +1,182 @@
+"""``verify`` of whole log directories: partitions in parallel, then the checkpoints beside them. Reads only."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidelog.inspect.verify.finding import Finding, Severity
+from tidelog.inspect.verify.outlook import outlook
+from tidelog.inspect.verify.partition_check import check_partition
+from tidelog.inspect.verify.state_check import check_offset_in_log
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.storage.checkpoint import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES_FILE,
+    RECOVERY_POINT_CHECKPOINT,
+    CleanShutdownFile,
+    MetaProperties,
+    OffsetCheckpoint,
+)
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.log.directory_state import read_directory_state
+from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.manager.recover_plan import PartitionPlan, RecoverOptions, plan_directory
+
+CHECKPOINTS = {
+    RECOVERY_POINT_CHECKPOINT: "recovery point",
+    LOG_START_CHECKPOINT: "log start offset",
+    HIGH_WATERMARK_CHECKPOINT: "high watermark",
+    CLEANER_CHECKPOINT: "first dirty offset",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedPartition:
+    """One partition: what was found, and in one sentence what a broker would do with it at its next start."""
+
+    partition: TopicPartition
+    directory: Path
+    findings: tuple[Finding, ...]
+    log_start: int | None
+    """None where the log cannot be opened; a finding says why."""
+    log_end: int | None
+    outlook: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedDirectory:
+    path: Path
+    condition: str
+    partitions: tuple[VerifiedPartition, ...]
+    findings: tuple[Finding, ...]
+    """Of the files beside the partitions."""
+
+    @property
+    def all_findings(self) -> Iterator[Finding]:
+        yield from self.findings
+        for partition in self.partitions:
+            yield from partition.findings
+
+    @property
+    def is_sound(self) -> bool:
+        return all(finding.severity is Severity.NOTE for finding in self.all_findings)
+
+
+def log_bytes(fs: FileSystem, path: Path) -> int:
+    """Bytes of ``.log`` files that a verification reads: the total for a progress bar."""
+    return sum(
+        fs.stat(path / partition.directory_name / name).size
+        for partition in live_partitions(fs, path)
+        for name in fs.list_names(path / partition.directory_name)
+        if name.endswith(".log")
+    )
+
+
+def verify_directory(
+    fs: FileSystem,
+    path: Path,
+    *,
+    only: Iterable[TopicPartition] | None = None,
+    threads: int | None = None,
+    advance: Callable[[int], None] = lambda _bytes: None,
+) -> VerifiedDirectory:
+    """Check a log directory. DirectoryError where it cannot be listed; everything else becomes a finding.
+
+    ``advance`` is told the bytes read, from one thread at a time. ``threads`` defaults to the processors.
+    """
+    fs = ReadOnlyFileSystem(fs)
+    state = read_directory_state(fs, path)
+    plan = plan_directory(fs, path, RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()))
+    plans = {part.topic_partition: part for part in plan.partitions if part.name == part.topic_partition.directory_name}
+    wanted = None if only is None else frozenset(only)
+    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
+    lock = threading.Lock()
+
+    def tell(count: int) -> None:
+        with lock:
+            advance(count)
+
+    def check(partition: TopicPartition) -> VerifiedPartition:
+        view = LogView(fs, path / partition.directory_name, directory_state=state)
+        return _verify_partition(fs, view, partition, plans.get(partition), tell)
+
+    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="verify") as pool:
+        verified = tuple(pool.map(check, partitions))
+    known = {part.partition: part for part in verified}
+    return VerifiedDirectory(
+        path=path,
+        condition=state.condition.value,
+        partitions=verified,
+        findings=tuple(_check_small_files(fs, path, known)) if wanted is None else (),
+    )
+
+
+def _verify_partition(
+    fs: FileSystem,
+    view: LogView,
+    partition: TopicPartition,
+    plan: PartitionPlan | None,
+    advance: Callable[[int], None],
+) -> VerifiedPartition:
+    findings: list[Finding] = []
+    log_start = log_end = None
+    prospect = "cannot be opened"
+    try:
+        findings += check_partition(fs, view, advance)
+        log_start, log_end = view.log_start, view.log_end
+        prospect = outlook(plan, view) if plan is not None else prospect
+    except TidelogError as error:
+        findings.append(Finding.of(error, view.directory))
+    return VerifiedPartition(
+        partition=partition,
+        directory=view.directory,
+        findings=tuple(findings),
+        log_start=log_start,
+        log_end=log_end,
+        outlook=prospect,
+    )
+
+
+def _check_small_files(
+    fs: FileSystem, path: Path, known: Mapping[TopicPartition, VerifiedPartition]
+) -> Iterator[Finding]:
+    for name, meaning in CHECKPOINTS.items():
+        yield from _check_checkpoint(fs, path / name, meaning, known)
+    try:
+        MetaProperties.read(fs, path / META_PROPERTIES_FILE)
+    except TidelogError as error:
+        yield Finding.of(error, path / META_PROPERTIES_FILE)
+    marker = CleanShutdownFile(fs, path)
+    if marker.exists() and marker.read() is None:
+        message = "the broker epoch in it cannot be read; a broker takes it as unknown"
+        yield Finding(path=marker.path, message=message, severity=Severity.WARNING)
+    for name in sorted(fs.list_names(path)):
+        if name.endswith(".tmp"):
+            yield Finding(path=path / name, message="left over; a broker removes it", severity=Severity.NOTE)
+
+
+def _check_checkpoint(
+    fs: FileSystem, path: Path, meaning: str, known: Mapping[TopicPartition, VerifiedPartition]
+) -> Iterator[Finding]:
+    try:
+        offsets = OffsetCheckpoint.read(fs, path)
+    except TidelogError as error:
+        yield Finding.of(error, path)
+        return
+    for partition, offset in offsets.items():
+        log = known.get(partition)
+        if log is None:
+            message = f"{meaning} of {partition}, which is not in this directory"
+            yield Finding(path=path, message=message, severity=Severity.WARNING, offset=offset)
+        elif log.log_start is not None and log.log_end is not None:
+            name = f"{meaning} of {partition}"
+            yield from check_offset_in_log(offset, path, name, log_start=log.log_start, log_end=log.log_end)

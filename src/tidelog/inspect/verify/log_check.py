@@ -1,0 +1,158 @@
+"""One segment's ``.log``: every header, every CRC, every record, and what follows damage.
+
+========================  ===============================================================================
+what is held to           what contradicts it
+========================  ===============================================================================
+structure                 a length or magic that no batch can have; a batch cut off by the file's end
+checksum                  a CRC that is not the bytes' own
+header                    negative or overflowing offsets and counts; more records than bytes
+records                   a batch whose records do not decode (lengths, varints, deltas, codec, header keys)
+order                     offsets that do not ascend, or lie outside the segment
+leader epoch              an epoch below the one before it
+========================  ===============================================================================
+
+Pure but for the reads. Called by ``partition_check``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidelog import kernel
+from tidelog.inspect.verify.finding import Finding, Severity
+from tidelog.inspect.verify.record_check import undecodable_batches
+from tidelog.kernel import BatchTable, Stop
+from tidelog.storage.log.transaction_scan import TransactionRows, transaction_rows
+from tidelog.storage.log.view_state import stop_reason
+from tidelog.storage.segment.resync import next_sound_batch
+from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
+
+_RELATIVE_MAX = 2**31 - 1
+_OFFSET_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCheck:
+    """What was found in one ``.log``, with its batch table for the checks of the files beside it."""
+
+    findings: tuple[Finding, ...]
+    table: BatchTable
+    transactions: TransactionRows
+    """The transactional rows of batches whose CRC is right."""
+    legacy_end_offsets: bool
+    """Whether the table holds compressed v0/v1 sets, whose first offset is not in their header."""
+
+
+def check_log(reader: SegmentReader, advance: Callable[[int], None], *, is_active: bool) -> LogCheck:
+    """Read a whole ``.log``. ``advance`` is told the bytes read; damage in one batch does not end the check."""
+    findings: list[Finding] = []
+    tables: list[BatchTable] = []
+    rows: list[TransactionRows] = []
+    position, size = 0, reader.size
+    while position < size:
+        last: Chunk | None = None
+        for chunk in reader.chunks(position):
+            last = chunk
+            table = chunk.table
+            advance(len(chunk.buffer) if table.stop is not Stop.PARTIAL else table.end_position - chunk.base_position)
+            if not len(table):
+                continue
+            findings += _check_rows(reader, table)
+            findings += undecodable_batches(chunk, reader.path)
+            rows.append(transaction_rows(chunk.buffer, table.take(table.crc_ok), chunk.base_position))
+            tables.append(table)
+        position = size if last is None else last.table.end_position
+        if last is None or last.table.stop is Stop.END:
+            break
+        resume = next_sound_batch(reader, position + 1, None, 0, _OFFSET_MAX)
+        findings.append(_damage(reader, last.table.stop, position, resume, is_active=is_active))
+        if resume is None:
+            break
+        position = resume
+    whole = BatchTable.concat(tables) if tables else kernel.scan_batches(b"")
+    findings += _check_order(reader, whole)
+    return LogCheck(
+        findings=tuple(sorted(findings, key=lambda finding: finding.position or 0)),
+        table=whole,
+        transactions=TransactionRows.concat(rows),
+        legacy_end_offsets=bool(np.any((whole.magic < 2) & (whole.codec != 0))),
+    )
+
+
+def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
+    for index in np.flatnonzero(~(table.crc_ok & table.header_ok)).tolist():
+        row = table.row(index)
+        if not row.crc_ok:
+            follower = table.row(index + 1) if index + 1 < len(table) else None
+            good = follower is not None and follower.crc_ok
+            yield Finding(
+                path=reader.path,
+                message=f"the CRC of a batch of {row.size} bytes is not that of its bytes (stored {row.crc})",
+                position=row.position,
+                offset=row.base_offset,
+                next_good_position=follower.position if follower and good else None,
+                next_good_offset=follower.base_offset if follower and good else None,
+            )
+        else:
+            yield Finding(
+                path=reader.path,
+                message=(
+                    f"a batch header contradicts itself: offsets {row.base_offset} to {row.last_offset},"
+                    f" {row.record_count} records in {row.size} bytes"
+                ),
+                position=row.position,
+                offset=row.base_offset,
+            )
+
+
+def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
+    """Offsets ascend and lie in the segment; epochs do not fall."""
+    base = reader.base_offset
+    outside = (table.last_offset < base) | (table.last_offset - base > _RELATIVE_MAX) | (table.base_offset < base)
+    for index in np.flatnonzero(outside).tolist():
+        row = table.row(index)
+        yield Finding(
+            path=reader.path,
+            message=f"offsets {row.base_offset} to {row.last_offset} lie outside the segment that begins at {base}",
+            position=row.position,
+            offset=row.base_offset,
+        )
+    for index in (np.flatnonzero(table.base_offset[1:] <= table.last_offset[:-1]) + 1).tolist():
+        row = table.row(index)
+        yield Finding(
+            path=reader.path,
+            message=f"a batch begins at offset {row.base_offset}, not above the {table.last_offset[index - 1]} before it",
+            position=row.position,
+            offset=row.base_offset,
+        )
+    epochs = table.leader_epoch
+    for index in (np.flatnonzero(epochs[1:] < epochs[:-1]) + 1).tolist():
+        row = table.row(index)
+        yield Finding(
+            path=reader.path,
+            message=f"leader epoch {row.leader_epoch} follows {epochs[index - 1]}: epochs never fall",
+            position=row.position,
+            offset=row.base_offset,
+        )
+
+
+def _damage(reader: SegmentReader, stop: Stop, position: int, resume: int | None, *, is_active: bool) -> Finding:
+    rest = reader.size - position
+    tail = bytes(reader.read(position, min(rest, 1024 * 1024)))
+    if resume is None and not any(tail):
+        return Finding(
+            path=reader.path,
+            message=f"{rest} bytes of zeros follow the last batch, as a preallocated or lost write leaves them",
+            severity=Severity.WARNING if is_active else Severity.ERROR,
+            position=position,
+        )
+    return Finding(
+        path=reader.path,
+        message=f"no batch can be read here, {rest} bytes before the end of the file: {stop_reason(stop)}",
+        position=position,
+        next_good_position=resume,
+        next_good_offset=None if resume is None else int.from_bytes(reader.read(resume, 8), "big"),
+    )

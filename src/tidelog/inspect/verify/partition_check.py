@@ -1,0 +1,195 @@
+"""One partition: its segments one after the other, then what stands beside them. Reads only.
+
+Memory: the batch table of one segment at a time, and the transactional rows of all.
+Called by ``directory_check``, a partition a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tidelog.inspect.verify.abort_truth import aborts_shown
+from tidelog.inspect.verify.finding import Finding, Severity
+from tidelog.inspect.verify.index_check import check_offset_index, check_time_index, check_transaction_index
+from tidelog.inspect.verify.log_check import check_log
+from tidelog.inspect.verify.state_check import check_epochs
+from tidelog.kernel import BatchTable
+from tidelog.model import FileMissingError, TidelogError
+from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCheckpoint
+from tidelog.storage.fs import FileSystem, read_whole
+from tidelog.storage.log.directory_state import Condition
+from tidelog.storage.log.listing import SegmentFiles, list_partition
+from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.transaction_scan import TransactionRows
+from tidelog.storage.producer.snapshot import parse_snapshot
+from tidelog.storage.segment.file_names import FileKind, segment_file
+from tidelog.storage.segment.segment_reader import SegmentReader
+
+Advance = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What the segments so far add up to."""
+
+    findings: list[Finding] = field(default_factory=list)
+    transactions: list[TransactionRows] = field(default_factory=list)
+    bounds: list[tuple[int, int]] = field(default_factory=list)
+    exact: bool = True
+    next_offset: int | None = None
+    first_offset: int = 0
+    last_epoch: int = -1
+
+
+def check_partition(fs: FileSystem, view: LogView, advance: Advance) -> list[Finding]:
+    """Findings of a partition directory, in the order of its files. Nothing raises but a directory that cannot be listed."""
+    directory = view.directory
+    listing = list_partition(fs, directory)
+    is_clean = view.directory_state.condition is Condition.CLEAN
+    walk = _Walk()
+    epochs = _read_epochs(fs, directory, walk)
+    for number, segment in enumerate(listing.segments):
+        is_last = number == len(listing.segments) - 1
+        try:
+            _check_segment(fs, directory, segment, walk, epochs, advance, is_active=is_last and not is_clean)
+        except FileMissingError as error:
+            walk.findings.append(Finding.of(error, directory, Severity.NOTE))  # a broker took it away meanwhile
+        except TidelogError as error:
+            walk.findings.append(Finding.of(error, directory))
+    walk.findings += _check_transactions(fs, directory, listing.segments, walk)
+    walk.findings += _check_epoch_lines(directory, epochs, walk)
+    for offset in listing.snapshots:
+        walk.findings += _check_snapshot(fs, segment_file(directory, offset, FileKind.SNAPSHOT), offset)
+    walk.findings += _check_metadata(fs, directory)
+    for name in (*listing.orphans, *listing.invalid_swaps, *listing.cleaned, *listing.temporary):
+        walk.findings.append(
+            Finding(path=directory / str(name), message="left over; a broker removes it", severity=Severity.NOTE)
+        )
+    return walk.findings
+
+
+def _check_segment(
+    fs: FileSystem,
+    directory: Path,
+    segment: SegmentFiles,
+    walk: _Walk,
+    epochs: list[EpochEntry] | None,
+    advance: Advance,
+    *,
+    is_active: bool,
+) -> None:
+    with SegmentReader(fs, directory, segment.base_offset) as reader:
+        check = check_log(reader, advance, is_active=is_active)
+    table = check.table.take(check.table.crc_ok & check.table.header_ok)
+    walk.findings += check.findings
+    walk.transactions.append(check.transactions)
+    walk.findings += _check_seam(segment.path(directory, FileKind.LOG), segment.base_offset, table, walk)
+    for kind, check_index in ((FileKind.INDEX, check_offset_index), (FileKind.TIME_INDEX, check_time_index)):
+        path = segment.path(directory, kind)
+        if kind in segment.kinds:
+            data = read_whole(fs, path)
+            walk.findings += check_index(data, path, segment.base_offset, table, is_active=is_active)
+        else:
+            walk.findings.append(
+                Finding(path=path, message="missing; a broker rebuilds it from the log", severity=Severity.WARNING)
+            )
+    if epochs:
+        path = directory / LEADER_EPOCH_CHECKPOINT
+        walk.findings += check_epochs(epochs, path, table)
+
+
+def _check_seam(path: Path, base_offset: int, table: BatchTable, walk: _Walk) -> Iterator[Finding]:
+    """Offsets and epochs go on from one segment to the next; also notes where offsets are missing."""
+    if walk.next_offset is not None and base_offset < walk.next_offset:
+        yield Finding(
+            path=path,
+            message=f"the segment begins at {base_offset}, but the one before it ends at {walk.next_offset - 1}",
+            offset=base_offset,
+        )
+    end = max(base_offset, int(table.last_offset[-1]) + 1) if len(table) else base_offset
+    if walk.next_offset is None:
+        walk.first_offset = base_offset
+    walk.bounds.append((base_offset, end))
+    if len(table):
+        legacy_sets = bool(np.any((table.magic < 2) & (table.codec != 0)))
+        gap = bool(np.any(table.base_offset[1:] != table.last_offset[:-1] + 1)) or int(table.base_offset[0]) != base_offset
+        walk.exact = walk.exact and not gap and not legacy_sets and walk.next_offset in (None, base_offset)
+        first_epoch = int(table.leader_epoch[0])
+        if first_epoch < walk.last_epoch:
+            yield Finding(
+                path=path,
+                message=f"leader epoch {first_epoch} follows {walk.last_epoch} of the segment before",
+                offset=int(table.base_offset[0]),
+            )
+        walk.last_epoch = max(walk.last_epoch, int(table.leader_epoch.max()))
+    walk.next_offset = end
+
+
+def _check_transactions(
+    fs: FileSystem, directory: Path, segments: tuple[SegmentFiles, ...], walk: _Walk
+) -> Iterator[Finding]:
+    if len(walk.bounds) != len(segments):
+        return  # a segment could not be read, so nothing is known for sure
+    rows = TransactionRows.concat(walk.transactions)
+    shown = aborts_shown(rows, walk.bounds, first_known=walk.first_offset, exact=walk.exact)
+    for segment, aborts in zip(segments, shown, strict=True):
+        path = segment.path(directory, FileKind.TXN_INDEX)
+        if FileKind.TXN_INDEX in segment.kinds or aborts.transactions:
+            data = read_whole(fs, path) if FileKind.TXN_INDEX in segment.kinds else b""
+            yield from check_transaction_index(data, path, aborts)
+
+
+def _read_epochs(fs: FileSystem, directory: Path, walk: _Walk) -> list[EpochEntry] | None:
+    """None where there is no file, or none that can be read."""
+    path = directory / LEADER_EPOCH_CHECKPOINT
+    if not fs.exists(path):
+        return None
+    try:
+        return LeaderEpochCheckpoint.parse(read_whole(fs, path), path=path)
+    except TidelogError as error:
+        walk.findings.append(Finding.of(error, path))
+        return None
+
+
+def _check_epoch_lines(directory: Path, epochs: list[EpochEntry] | None, walk: _Walk) -> Iterator[Finding]:
+    path = directory / LEADER_EPOCH_CHECKPOINT
+    for before, entry in zip(epochs or (), (epochs or ())[1:], strict=False):
+        if entry.epoch <= before.epoch or entry.start_offset <= before.start_offset:
+            message = f"epoch {entry.epoch} at {entry.start_offset} does not ascend from {before}"
+            yield Finding(path=path, message=message, offset=entry.start_offset)
+    for entry in epochs or ():
+        if walk.next_offset is not None and entry.start_offset > walk.next_offset:
+            message = f"epoch {entry.epoch} begins above the log's end {walk.next_offset}; a broker drops it"
+            yield Finding(path=path, message=message, offset=entry.start_offset)
+    if epochs is not None and not epochs and walk.last_epoch >= 0:
+        yield Finding(path=path, message=f"no epochs, but the batches have them, up to {walk.last_epoch}")
+
+
+def _check_snapshot(fs: FileSystem, path: Path, offset: int) -> Iterator[Finding]:
+    try:
+        entries = parse_snapshot(read_whole(fs, path), path=path)
+    except TidelogError as error:
+        yield Finding.of(error, path)
+        return
+    for entry in entries:
+        first = entry.transaction_first_offset
+        if entry.last_data_offset >= offset or (first is not None and first >= offset):
+            yield Finding(
+                path=path,
+                message=f"producer {entry.producer_id} has offsets at or above {offset}, which the snapshot does not cover",
+                offset=entry.last_data_offset,
+            )
+
+
+def _check_metadata(fs: FileSystem, directory: Path) -> Iterator[Finding]:
+    path = directory / PARTITION_METADATA_FILE
+    if fs.exists(path):
+        try:
+            PartitionMetadata.parse(read_whole(fs, path), path=path)
+        except TidelogError as error:
+            yield Finding.of(error, path)

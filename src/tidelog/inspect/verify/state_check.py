@@ -1,0 +1,41 @@
+"""Leader epochs and checkpointed offsets held against the log. Pure. Called by the partition and directory checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tidelog.inspect.verify.finding import Finding, Severity
+from tidelog.kernel import BatchTable
+from tidelog.storage.epoch import EpochEntry
+
+
+def check_epochs(entries: Sequence[EpochEntry], path: Path, table: BatchTable) -> Iterator[Finding]:
+    """One segment's batches must have the epochs that the lines say; batches below the first line may have any."""
+    rows = np.flatnonzero((table.magic == 2) & (table.leader_epoch >= 0))
+    starts = np.array([entry.start_offset for entry in entries], np.int64)
+    epochs = np.array([entry.epoch for entry in entries], np.int64)
+    at = np.searchsorted(starts, table.base_offset[rows], side="right") - 1
+    wrong = rows[(at >= 0) & (epochs[np.maximum(at, 0)] != table.leader_epoch[rows])]
+    if len(wrong):
+        row = table.row(int(wrong[0]))
+        line = entries[int(np.searchsorted(starts, row.base_offset, side="right")) - 1]
+        yield Finding(
+            path=path,
+            message=(
+                f"epoch {line.epoch} holds from offset {line.start_offset} on, but {len(wrong)} batches have another,"
+                f" the first {row.leader_epoch}"
+            ),
+            offset=row.base_offset,
+        )
+
+
+def check_offset_in_log(offset: int, path: Path, name: str, *, log_start: int, log_end: int) -> Iterator[Finding]:
+    """A checkpointed offset: above the log's end it is wrong; below its start it is only old."""
+    if offset > log_end:
+        yield Finding(path=path, message=f"{name}: {offset} lies above the log's end {log_end}", offset=offset)
+    elif offset < log_start:
+        message = f"{name}: {offset} lies below the log's start {log_start}"
+        yield Finding(path=path, message=message, severity=Severity.NOTE, offset=offset)
