@@ -34,7 +34,7 @@ from tidelog.storage.checkpoint import (
     CleanShutdownFile,
     OffsetCheckpoint,
 )
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.directory_state import LOCK_FILE
 from tidelog.storage.log.load_plan import first_unflushed_base
 from tidelog.storage.log.loader import LoadedLog, load_log
@@ -125,6 +125,14 @@ def recover_directory(
         return RecoverResult(plan=plan, partitions=partitions, failures=failures)
     finally:
         lock.release()
+
+
+def recover(path: Path, *, now_ms: int, fs: FileSystem = LOCAL) -> RecoverResult:
+    """Recover with the settings that the cluster metadata names and defaults else; raises the first failure."""
+    result = recover_directory(fs, path, RecoverOptions(now_ms=now_ms))
+    for _, error in result.failures:
+        raise error
+    return result
 
 
 class _Run:
