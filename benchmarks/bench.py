@@ -8,10 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka.java import java_command
-
 from benchmarks.datasets import Data
 from benchmarks.worker import Worker, our_worker
+from kafka.java import java_command
 
 
 class Bench:

@@ -35,8 +35,13 @@ def checkpoint_lines(directory: Path) -> dict[str, list[str]]:
 
 
 def differences(ours: Path, reference: Path) -> list[str]:
-    """What tells two log directories apart, a line each; empty when they are the same."""
-    left, right = partition_files(ours), partition_files(reference)
+    """What tells two log directories apart, a line each; empty when they are the same.
+
+    Files that the reference's broker renamed ``.deleted`` count as gone: it was stopped within the minute that it
+    leaves them. Ours may have none.
+    """
+    left = partition_files(ours)
+    right = {name: data for name, data in partition_files(reference).items() if not name.endswith(".deleted")}
     lines = [f"only in {ours.name}: {name}" for name in left.keys() - right.keys()]
     lines += [f"only in {reference.name}: {name}" for name in right.keys() - left.keys()]
     lines += [

@@ -1,0 +1,83 @@
+"""Reads the partitions of a live broker over and over, and lets nothing be written: a program for the live test.
+
+``python live_reader.py SECONDS PARTITION_DIRECTORY...`` reads each partition to its log end until the time is over and
+prints what it met as JSON. The values tell the offset they were written at, so every record is checked. A view is kept
+for a while and read again after segments have gone from under it. From the first line on, an audit hook turns every
+call that could change a file into an error, whichever library makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tidelog.model import Isolation, OffsetOutOfRangeError
+from tidelog.record.rows import iter_records
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.log_view import LogView, Until
+
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+CHANGES = {
+    "os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate",
+    "os.utime", "os.setxattr", "os.removexattr", "fcntl.lockf", "fcntl.flock", "shutil.rmtree", "shutil.move",
+}  # fmt: skip
+READS_OF_A_VIEW = 4
+
+
+class ChangeError(Exception):
+    """Something tried to change a file."""
+
+
+def forbid_changes(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES:
+        raise ChangeError(f"opened for writing: {arguments}")
+    if event in CHANGES:
+        raise ChangeError(f"{event}{arguments}")
+
+
+def read_once(view: LogView, seen: Counter[str]) -> None:
+    """Read all there is; every record must hold the offset it was written at."""
+    start, previous = view.log_start, view.log_start - 1
+    for chunk in view.columns(view.range(isolation=Isolation.LOG_END)):
+        for record in iter_records(chunk.columns):
+            if record.offset <= previous:
+                raise AssertionError(f"offset {record.offset} after {previous} in {view.directory}")
+            if record.value is None or int(record.value[:12]) != record.offset:
+                raise AssertionError(f"offset {record.offset} of {view.directory} holds {record.value!r}")
+            seen["gaps"] += record.offset - previous - 1
+            previous = record.offset
+            seen["records"] += 1
+    seen["reads"] += 1
+    if view.log_start > start:
+        seen["log start moved under a read"] += 1
+
+
+def main() -> None:
+    deadline = time.monotonic() + float(sys.argv[1])
+    seen: Counter[str] = Counter()
+    held: set[str] = set()
+    files: set[str] = set()
+    sys.addaudithook(forbid_changes)
+    while time.monotonic() < deadline:
+        for name in sys.argv[2:]:
+            view = LogView(LOCAL, Path(name))
+            held.add(str(view.condition))
+            for _ in range(READS_OF_A_VIEW):
+                try:
+                    read_once(view, seen)
+                except OffsetOutOfRangeError:
+                    seen["log start passed the reader"] += 1
+                    view.refresh()
+            if view.end_offset(Until.HIGH_WATERMARK) > view.log_end:
+                raise AssertionError("the high watermark is above the log end")
+            files.update(f"{name}/{segment.base_offset}" for segment in view.state.listing.segments)
+    print(json.dumps({**seen, "conditions": sorted(held), "segments": len(files)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""A directory that a broker is using: it is read while segments roll, are deleted and compacted, and never touched.
+
+And the lock: neither writes where the other does.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from golden_sets import footprint
+from kafka.broker import Broker, BrokerError
+from kafka.conftest import BrokerFactory
+
+pytestmark = pytest.mark.kafka
+
+READING_SECONDS = 12
+BUSY = {
+    "log.cleaner.enable": "true",
+    "log.cleaner.backoff.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "200",
+}
+SMALL_SEGMENTS = {"internal.segment.bytes": "16384", "file.delete.delay.ms": "100", "index.interval.bytes": "512"}
+ROLLING = {**SMALL_SEGMENTS, "retention.bytes": "65536"}
+COMPACTED = {**SMALL_SEGMENTS, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+
+
+class Writer(threading.Thread):
+    """Writes to both topics until told to stop; a record's value begins with its offset."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(daemon=True)
+        self.over = threading.Event()
+        self.written = 0
+        self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2, "linger.ms": "0"})
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            for _ in range(50):
+                value = b"%012d" % self.written + b"v" * 200
+                self._producer.produce("rolling", value=value)
+                self._producer.produce("compacted", key=b"%d" % (self.written % 97), value=value)
+                self.written += 1
+            self._producer.flush(10)
+
+
+def read_in_another_process(seconds: float, *partitions: Path) -> dict[str, int | list[str]]:
+    program = Path(__file__).with_name("live_reader.py")
+    command = [sys.executable, str(program), str(seconds), *map(str, partitions)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
+    assert done.returncode == 0, done.stderr
+    met: dict[str, int | list[str]] = json.loads(done.stdout)
+    return met
+
+
+def test_a_live_directory_is_read_and_not_touched(new_broker: BrokerFactory) -> None:
+    broker: Broker = new_broker(properties=BUSY)
+    broker.start()
+    broker.create_topic("rolling", config=ROLLING)
+    broker.create_topic("compacted", config=COMPACTED)
+    partitions = [broker.directory / "rolling-0", broker.directory / "compacted-0"]
+    writer = Writer(broker.bootstrap)
+    writer.start()
+    try:
+        met = read_in_another_process(READING_SECONDS, *partitions)
+    finally:
+        writer.over.set()
+        writer.join(20)
+    print(met, "written", writer.written)
+    assert met["conditions"] == ["held"]
+    assert met["reads"] > 20
+    assert met["segments"] > 20  # it rolled
+    assert met["gaps"] > 0  # it was compacted
+    assert min(int(log.stem) for log in partitions[0].glob("*.log")) > 0  # it was deleted
+
+    broker.stop()
+    before = footprint(broker.directory)
+    met = read_in_another_process(1, *partitions)
+    assert met["conditions"] == ["clean"]
+    assert footprint(broker.directory) == before
+
+
+def test_neither_writes_where_the_other_does(new_broker: BrokerFactory) -> None:
+    import tidelog
+
+    broker: Broker = new_broker()
+    broker.start()
+    broker.create_topic("t")
+    before = footprint(broker.directory / "t-0")
+    with pytest.raises(tidelog.LockedError, match=r"\.lock"):
+        tidelog.open_log(broker.directory / "t-0")
+    assert footprint(broker.directory / "t-0") == before
+    broker.stop()
+
+    with tidelog.open_log(broker.directory / "t-0") as log:
+        log.append(b"value")
+        with pytest.raises(BrokerError, match=r"Failed to acquire lock on file \.lock"):
+            broker.start()
+    broker.start()
+    broker.stop()
