@@ -10,13 +10,13 @@ hash of a long      ``v ^ v >>> 32`` as 32 bits, then ``h ^ h >>> 16``
 bucket              the hash's low bits; the table begins with 16 buckets
 growth              to twice the size after a ``put`` that leaves more than 3/4 as many keys;
                     ``computeIfAbsent`` grows at the *next* call instead
-a ninth key         in one bucket of a table below 64 buckets: the table grows too
-place in a bucket   ``put`` appends, ``computeIfAbsent`` prepends; growing keeps the order
+a long bucket       of nine keys after a ``put``, of eight after a ``computeIfAbsent``: becomes a
+                    tree (see ``hash_tree``), or in a table below 64 buckets the table grows
+place in a bucket   ``put`` appends, ``computeIfAbsent`` prepends; growing keeps the order; a
+                    tree that growing leaves with six keys or fewer becomes a list again
 clearing            keeps the size of the table
 ==================  =========================================================================
 
-One rule is left out: a bucket of nine keys in a table of 64 or more becomes a tree, whose root Java moves to the front.
-That takes nine producer ids equal in all the low bits; the snapshot is then valid, with entries in another order.
 Pure. Called by: the producer state. Source: the documentation and behaviour of ``java.util.HashMap``.
 """
 
@@ -24,8 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidelog.storage.producer.hash_tree import TreeBucket
+
 _FIRST_SIZE = 16
 _LONG_BUCKET = 8
+_SHORT_TREE = 6
 _SIZE_FOR_TREES = 64
 _MASK_32 = 0xFFFF_FFFF
 _MASK_64 = 0xFFFF_FFFF_FFFF_FFFF
@@ -35,7 +38,7 @@ class JavaHashOrder:
     """A set of longs that iterates as Java's HashMap would."""
 
     def __init__(self) -> None:
-        self._buckets: list[list[int]] = []
+        self._buckets: list[list[int] | TreeBucket] = []
         self._count = 0
 
     def __len__(self) -> int:
@@ -43,61 +46,84 @@ class JavaHashOrder:
 
     def __iter__(self) -> Iterator[int]:
         for bucket in self._buckets:
-            yield from bucket
+            yield from bucket.keys if isinstance(bucket, TreeBucket) else bucket
 
     def __contains__(self, key: int) -> bool:
-        return bool(self._buckets) and key in self._bucket(key)
+        return bool(self._buckets) and key in self._buckets[self._slot(key)]
 
     def put(self, key: int) -> None:
         if key in self:
             return
         if not self._buckets:
             self._grow()
-        bucket = self._bucket(key)
-        bucket.append(key)
-        self._count += 1
-        if len(bucket) > _LONG_BUCKET and len(self._buckets) < _SIZE_FOR_TREES:
-            self._grow()
+        self._add(key, at_front=False)
         if self._too_full():
             self._grow()
 
     def compute_if_absent(self, key: int) -> None:
         if not self._buckets or self._too_full():
             self._grow()
-        bucket = self._bucket(key)
-        if key in bucket:
-            return
-        bucket.insert(0, key)
-        self._count += 1
-        if len(bucket) >= _LONG_BUCKET and len(self._buckets) < _SIZE_FOR_TREES:
-            self._grow()
+        if key not in self:
+            self._add(key, at_front=True)
 
     def remove(self, key: int) -> None:
-        """KeyError if it is not there."""
+        """As an iterator removes (``removeIf``). KeyError if it is not there."""
         if key not in self:
             raise KeyError(key)
-        self._bucket(key).remove(key)
+        slot = self._slot(key)
+        bucket = self._buckets[slot]
+        bucket.remove(key)
+        if not bucket:
+            self._buckets[slot] = []
         self._count -= 1
 
     def clear(self) -> None:
-        for bucket in self._buckets:
-            bucket.clear()
+        self._buckets = [[] for _ in self._buckets]
         self._count = 0
 
-    def _bucket(self, key: int) -> list[int]:
-        return self._buckets[_hash(key) & (len(self._buckets) - 1)]
+    def _add(self, key: int, *, at_front: bool) -> None:
+        self._count += 1
+        slot = self._slot(key)
+        bucket = self._buckets[slot]
+        if isinstance(bucket, TreeBucket):
+            bucket.add(_hash(key), key)
+            return
+        bucket.insert(0 if at_front else len(bucket), key)
+        if len(bucket) > _LONG_BUCKET or (at_front and len(bucket) == _LONG_BUCKET):
+            if len(self._buckets) < _SIZE_FOR_TREES:
+                self._grow()
+            else:
+                self._buckets[slot] = _tree(bucket)
+
+    def _slot(self, key: int) -> int:
+        return _hash(key) & (len(self._buckets) - 1)
 
     def _too_full(self) -> bool:
         return self._count * 4 > len(self._buckets) * 3
 
     def _grow(self) -> None:
-        keys = list(self)
-        self._buckets = [[] for _ in range(len(self._buckets) * 2 or _FIRST_SIZE)]
-        for key in keys:
-            self._bucket(key).append(key)
+        """Each bucket is split in two by one more bit of the hash."""
+        old = self._buckets
+        self._buckets = [[] for _ in range(len(old) * 2 or _FIRST_SIZE)]
+        for slot, bucket in enumerate(old):
+            keys = bucket.keys if isinstance(bucket, TreeBucket) else bucket
+            halves: tuple[list[int], list[int]] = ([], [])
+            for key in keys:
+                halves[self._slot(key) != slot].append(key)
+            for half, new_slot in zip(halves, (slot, slot + len(old)), strict=True):
+                if not isinstance(bucket, TreeBucket) or len(half) <= _SHORT_TREE:
+                    self._buckets[new_slot] = half
+                else:
+                    self._buckets[new_slot] = bucket if len(half) == len(keys) else _tree(half)
+
+
+def _tree(keys: list[int]) -> TreeBucket:
+    return TreeBucket((_hash(key), key) for key in keys)
 
 
 def _hash(key: int) -> int:
+    """A signed 32-bit number."""
     bits = key & _MASK_64
     folded = (bits ^ bits >> 32) & _MASK_32
-    return folded ^ folded >> 16
+    mixed = folded ^ folded >> 16
+    return mixed - (1 << 32) if mixed & 0x8000_0000 else mixed
