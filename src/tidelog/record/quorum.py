@@ -1,0 +1,54 @@
+"""The values of KRaft's control records: leader change, snapshot header and footer, KRaft version, KRaft voters.
+
+Each begins with its own version (int16), by which the rest is read. Fields come as a dict by Kafka's names, see
+``internal.control_tables``; keys and types of control records are in ``control``. Pure; any thread. Source: KIP-595,
+KIP-630, KIP-853.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tidelog.model import CorruptRecordError, UnsupportedFormatError
+from tidelog.record.control import ControlType
+from tidelog.record.internal import control_tables
+from tidelog.record.internal.decoder import decode_message
+from tidelog.record.internal.encoder import encode_message
+from tidelog.record.internal.schema import Message
+
+_MESSAGES: Final[dict[ControlType, Message]] = {
+    ControlType.LEADER_CHANGE: control_tables.LEADER_CHANGE,
+    ControlType.SNAPSHOT_HEADER: control_tables.SNAPSHOT_HEADER,
+    ControlType.SNAPSHOT_FOOTER: control_tables.SNAPSHOT_FOOTER,
+    ControlType.KRAFT_VERSION: control_tables.KRAFT_VERSION,
+    ControlType.KRAFT_VOTERS: control_tables.KRAFT_VOTERS,
+}
+
+
+def quorum_fields(type_: ControlType, value: bytes | None) -> dict[str, Any]:
+    """The fields of a value, ``version`` first.
+
+    ValueError for a type that is none of KRaft's, UnsupportedFormatError for a version that is not known,
+    CorruptRecordError for bytes that do not fit.
+    """
+    message = _message(type_)
+    if value is None or len(value) < 2:
+        raise CorruptRecordError(f"the value of a control record {type_.name} is missing or cut")
+    version = int.from_bytes(value[:2], "big", signed=True)
+    if version not in message.versions:
+        raise UnsupportedFormatError(f"a control record {type_.name} of version {version} is not known")
+    fields, _ = decode_message(message, value, version)
+    return fields
+
+
+def quorum_value(type_: ControlType, fields: Mapping[str, Any]) -> bytes:
+    """The bytes of a value; errors as ``quorum_fields``, InvalidRecordError for a field that does not fit."""
+    return encode_message(_message(type_), fields, fields.get("version", 0))
+
+
+def _message(type_: ControlType) -> Message:
+    message = _MESSAGES.get(type_)
+    if message is None:
+        raise ValueError(f"{type_.name} is not a control record of KRaft")
+    return message
