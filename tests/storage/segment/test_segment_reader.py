@@ -161,8 +161,8 @@ def test_the_next_good_batch_is_found_behind_damage(segment: Path) -> None:
     content[positions[3] + 8 : positions[5] + 30] = b"\x00\x00\x00\x02" * ((positions[5] + 22 - positions[3]) // 4)
     path.write_bytes(content[: len(path.read_bytes())])
     with SegmentReader(LOCAL, segment, 500) as reader:
-        found = next_sound_batch(reader, positions[3] + 1, None, 530, 10_000)
+        found = next_sound_batch(reader, positions[3], None, 530, 10_000)
         assert found is not None
         assert reader.table(found).base_offset[0] == 560
-        assert next_sound_batch(reader, positions[3] + 1, None, 5000, 10_000) is None
-        assert next_sound_batch(reader, positions[3] + 1, positions[4], 530, 10_000) is None
+        assert next_sound_batch(reader, positions[3], None, 5000, 10_000) is None
+        assert next_sound_batch(reader, positions[3], positions[4], 530, 10_000) is None

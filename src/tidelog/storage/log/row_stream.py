@@ -178,14 +178,24 @@ class RowStream:
                     yield from self._batches(reader, position, end, end_offset)
                     return
                 except _CorruptError as corrupt:
-                    if self._on_corrupt is OnCorrupt.FAIL or self._may_retry(state):
-                        raise
-                    resumed = next_sound_batch(reader, corrupt.position + 1, end, self.next_offset, end_offset)
-                    self.stats.skipped_ranges += 1
-                    self.stats.skipped_bytes += (reader.size if resumed is None else resumed) - corrupt.position
-                    if resumed is None:
-                        return
-                    position = resumed
+                    position = self._behind(corrupt, state, reader, end, end_offset)
+
+    def _behind(
+        self, corrupt: _CorruptError, state: ViewState, reader: SegmentReader, end: int | None, end_offset: int
+    ) -> int:
+        """Where to go on behind damage; raises it again where it concerns this read and is not to be skipped."""
+        if self.next_offset == self._wanted.start:
+            # A good batch at or below the first wanted offset: the damage lies wholly before it.
+            resumed = next_sound_batch(reader, corrupt.position, end, 0, self.next_offset + 1)
+            if resumed is not None:
+                return resumed
+        if self._on_corrupt is OnCorrupt.FAIL or self._may_retry(state):
+            raise corrupt
+        resumed = next_sound_batch(reader, corrupt.position, end, self.next_offset, end_offset)
+        resumed = (reader.size if end is None else end) if resumed is None else resumed
+        self.stats.skipped_ranges += 1
+        self.stats.skipped_bytes += resumed - corrupt.position
+        return resumed
 
     def _batches(self, reader: SegmentReader, position: int, end: int | None, end_offset: int) -> Iterator[Rows]:
         last_offset = -1
@@ -213,7 +223,8 @@ class RowStream:
         table = chunk.table.take(slice(0, sound))
         first = int(np.searchsorted(table.last_offset, self.next_offset))
         end = _rows_below(table, self._wanted.end)
-        self.next_offset = self._wanted.end if end < sound else int(table.last_offset[-1]) + 1
+        passed = self._wanted.end if end < sound else int(table.last_offset[-1]) + 1
+        self.next_offset = max(self.next_offset, passed)
         table = table.take(slice(first, max(first, end)))
         self.stats.batches += len(table)
         self.stats.bytes += int(table.size.sum())

@@ -14,7 +14,7 @@ Called by: the view. Source: Kafka's ``LogLoader``, ``LogSegment.recover``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from tidelog.kernel import Stop
 from tidelog.model import FileMissingError, LogOffsetMetadata, StorageError
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.directory_state import Condition
+from tidelog.storage.log.index_check import corrupt_indexes
 from tidelog.storage.log.leftovers import swap_end_offset
 from tidelog.storage.log.listing import PartitionListing, SegmentFiles, list_partition
 from tidelog.storage.log.segments import LogSegments
@@ -40,6 +41,8 @@ class ViewSegment:
 
     files: SegmentFiles
     size: int
+    cut_at: int | None = None
+    """Where recovery would cut the file although segments follow that it would keep (see ``load_plan``)."""
 
     @property
     def base_offset(self) -> int:
@@ -83,7 +86,8 @@ class ViewState:
 
     def end_position(self, segment: ViewSegment) -> int | None:
         """Where reading has to end in ``segment``: the log's end in the last one, None (the file's end) before it."""
-        return self.log_end.position_in_segment if segment.base_offset == self.log_end.segment_base_offset else None
+        is_last = segment.base_offset == self.log_end.segment_base_offset
+        return self.log_end.position_in_segment if is_last else segment.cut_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,17 +180,25 @@ def _recover(
     """Walk the unflushed segments with CRCs up to the first bytes that recovery would cut."""
     unflushed = segments.between(recovery_point)
     rows: list[TransactionRows] = []
-    number = 0
-    for number, segment in enumerate(unflushed):  # noqa: B007 - where it broke off counts
+    kept = [segment for segment in segments if segment.base_offset < unflushed[0].base_offset]
+    for segment in unflushed:
         with segment.open(fs, directory) as reader:
             walk = _walk(reader, 0, recovering=rows)
-        if walk.position < walk.size:
+        whole = walk.position == walk.size
+        kept.append(segment if whole else replace(segment, cut_at=walk.position))
+        if not whole and not _index_lost(fs, directory, segment):
             break
-    invalid = walk.invalid_tail(reader.path, len(unflushed) - number - 1)
-    kept = tuple(kept for kept in segments if kept.base_offset <= segment.base_offset)
-    end = LogOffsetMetadata(walk.next_offset, segment.base_offset, walk.position)
+    invalid = walk.invalid_tail(reader.path, len(segments) - len(kept))
+    end = LogOffsetMetadata(walk.next_offset, kept[-1].base_offset, walk.position)
     recovered = RecoveredTail(start_offset=unflushed[0].base_offset, transactions=TransactionRows.concat(rows))
-    return LogSegments(kept), end, invalid, recovered
+    return LogSegments(tuple(kept)), end, invalid, recovered
+
+
+def _index_lost(fs: FileSystem, directory: Path, segment: ViewSegment) -> bool:
+    """Whether recovery would cut the segment without ending the log there (see ``load_plan``)."""
+    if FileKind.INDEX not in segment.files.kinds:
+        return True
+    return bool(corrupt_indexes(fs, directory, [segment.files], frozenset({FileKind.TXN_INDEX})))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
