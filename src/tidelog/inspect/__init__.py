@@ -1,0 +1,1 @@
+"""Read-only reports over data directories: decode as far as possible, never write."""

@@ -1,0 +1,47 @@
+"""What ``kafka-dump-log`` prints for the record of a control batch. Pure; any thread.
+
+Kafka 4.1 writes and reads these messages in version 0, whatever the version in their first field says, and prints them
+in that other version, with defaults for what it did not read. CorruptRecordError where Kafka ends with an exception.
+"""
+
+from __future__ import annotations
+
+from tidelog.model import CorruptRecordError
+from tidelog.record.control import ControlType, EndTransactionMarker, control_type_id
+from tidelog.record.internal.control_tables import (
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+)
+from tidelog.record.internal.decoder import decode_message
+from tidelog.record.internal.defaults import with_defaults
+from tidelog.record.internal.json_text import kafka_json
+from tidelog.record.internal.schema import Message
+
+MESSAGES: dict[int, tuple[str, Message]] = {
+    ControlType.LEADER_CHANGE: ("LeaderChange:", LEADER_CHANGE),
+    ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", SNAPSHOT_HEADER),
+    ControlType.SNAPSHOT_FOOTER: ("SnapshotFooter", SNAPSHOT_FOOTER),
+    ControlType.KRAFT_VERSION: ("KRaftVersion", KRAFT_VERSION),
+    ControlType.KRAFT_VOTERS: ("KRaftVoters", KRAFT_VOTERS),
+}
+
+
+def control_text(key: bytes | None, value: bytes | None) -> str:
+    """The text behind the header keys of a control record, without a blank before it."""
+    number = control_type_id(key)
+    if number in (ControlType.ABORT, ControlType.COMMIT):
+        marker = EndTransactionMarker.parse(key, value)
+        return f"endTxnMarker: {marker.type.name} coordinatorEpoch: {marker.coordinator_epoch}"
+    known = MESSAGES.get(number)
+    if known is None:
+        return f"controlType: UNKNOWN({number})"
+    name, message = known
+    if value is None:
+        raise CorruptRecordError(f"a control record of type {number} has no value")
+    fields, _ = decode_message(message, value, 0)
+    if fields["version"] > 0:
+        fields = with_defaults(message, fields, fields["version"])
+    return f"{name} {kafka_json(fields)}"

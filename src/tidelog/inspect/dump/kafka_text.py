@@ -1,0 +1,169 @@
+"""``dump --kafka-format``: the text that ``kafka-dump-log`` of Kafka 4.1 prints for the same files and switches.
+
+``dump_kafka_format`` gives what goes to standard output, in pieces of whole lines; what goes to standard error is told
+to ``complain``, line by line: mismatches (at the end, after all files, as Kafka does), files of unknown kinds, and
+whatever makes Kafka's tool end with an exception. There the dump goes on with the next batch or file instead.
+
+Called by: the command line. Reads only; one thread. Source: Kafka's ``DumpLogSegments``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidelog.inspect.dump.kafka_index import TimeIndexFindings, base_offset_of, offset_index_text, time_index_text
+from tidelog.inspect.dump.kafka_log import Gap, KafkaLogText
+from tidelog.inspect.dump.options import KafkaFormatOptions
+from tidelog.model import CorruptRecordError, TidelogError
+from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem, read_whole
+from tidelog.storage.index import TransactionIndexReader
+from tidelog.storage.producer.snapshot import parse_snapshot
+
+BOOTSTRAP_NAME = "bootstrap.checkpoint"
+_METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What is told after the last file; keys are absolute paths."""
+
+    index_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    time_indexes: dict[str, TimeIndexFindings] = field(default_factory=dict)
+    gaps: dict[str, list[Gap]] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        # Kafka puts new pairs in front of the list for these two kinds, and behind for time indexes.
+        for path, mismatches in self.index_mismatches.items():
+            if mismatches:
+                yield f"Mismatches in :{path}"
+            for index_offset, log_offset in reversed(mismatches):
+                yield f"  Index offset: {index_offset}, log offset: {log_offset}"
+        yield from self._time_index_lines()
+        for path, gaps in self.gaps.items():
+            if gaps:
+                yield f"Non-consecutive offsets in {path}"
+            for offset, next_offset in reversed(gaps):
+                yield f"  {offset} is followed by {next_offset}"
+
+    def _time_index_lines(self) -> Iterator[str]:
+        for path, findings in self.time_indexes.items():
+            if findings.timestamp_mismatches:
+                yield f"Found timestamp mismatch in :{path}"
+            for in_index, in_log in findings.timestamp_mismatches:
+                yield f"  Index timestamp: {in_index}, log timestamp: {in_log}"
+        for path, findings in self.time_indexes.items():
+            if findings.out_of_order:
+                yield f"Found out of order timestamp in :{path}"
+            for in_index, before in findings.out_of_order:
+                yield f"  Index timestamp: {in_index}, Previously indexed timestamp: {before}"
+        for findings in self.time_indexes.values():
+            if findings.offsets_not_found:
+                yield "The following indexed offsets are not found in the log."
+            for in_index, in_log in findings.offsets_not_found:
+                yield f"Indexed offset: {in_index}, found log offset: {in_log}"
+
+
+def dump_kafka_format(
+    paths: Iterable[str | os.PathLike[str]],
+    options: KafkaFormatOptions,
+    *,
+    complain: Callable[[str], None],
+    fs: FileSystem = LOCAL,
+) -> Iterator[str]:
+    """Dump ``paths`` in order; pieces of text for standard output, each some whole lines.
+
+    Never raises for what is in the files, nor for files that are missing: ``complain`` is told one line of standard
+    error at a time. Paths are printed as given.
+    """
+    reader = ReadOnlyFileSystem(fs)
+    findings = _Findings()
+    for given in paths:
+        shown = _java_path(os.fspath(given))
+        yield f"Dumping {shown}\n"
+        try:
+            yield from _file_text(reader, Path(shown), shown, options, findings, complain)
+        except TidelogError as error:
+            complain(str(error))
+    for line in findings.lines():
+        complain(line)
+
+
+def _file_text(
+    fs: FileSystem,
+    path: Path,
+    shown: str,
+    options: KafkaFormatOptions,
+    findings: _Findings,
+    complain: Callable[[str], None],
+) -> Iterator[str]:
+    absolute = str(path.absolute())
+    match path.suffix:
+        case ".log" | ".checkpoint":
+            yield _log_head(path)
+            with fs.open(path) as file:
+                log = KafkaLogText(file, options, complain)
+                yield from log.pieces()
+                findings.gaps.setdefault(absolute, []).extend(log.gaps)
+        case ".index":
+            mismatches = findings.index_mismatches.setdefault(absolute, [])
+            yield from offset_index_text(fs, path, shown, options, mismatches)
+        case ".timeindex":
+            found = findings.time_indexes.setdefault(absolute, TimeIndexFindings())
+            yield from time_index_text(fs, path, shown, options, found)
+        case ".snapshot":
+            yield _snapshot_text(fs, path)
+        case ".txnindex":
+            yield _transaction_index_text(fs, path)
+        case _:
+            complain(f"Ignoring unknown file {shown}")
+
+
+def _log_head(path: Path) -> str:
+    if path.suffix == ".log":
+        return f"Log starting offset: {base_offset_of(path)}\n"
+    if path.name == BOOTSTRAP_NAME:
+        return "KRaft bootstrap snapshot\n"
+    match = _METADATA_SNAPSHOT.fullmatch(path.name)
+    if match is None:
+        raise CorruptRecordError("the name is not OFFSET-EPOCH.checkpoint of a metadata snapshot", path=path)
+    return f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2])}\n"
+
+
+def _snapshot_text(fs: FileSystem, path: Path) -> str:
+    lines = []
+    for entry in parse_snapshot(read_whole(fs, path), path=path):
+        first = entry.transaction_first_offset
+        line = (
+            f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
+            f"coordinatorEpoch: {entry.coordinator_epoch} "
+            f"currentTxnFirstOffset: {'OptionalLong.empty' if first is None else f'OptionalLong[{first}]'} "
+            f"lastTimestamp: {entry.last_timestamp} "
+        )
+        for batch in list(entry.batches)[:1]:
+            line += (
+                f"firstSequence: {batch.first_sequence} lastSequence: {batch.last_sequence} "
+                f"lastOffset: {batch.last_offset} offsetDelta: {batch.offset_delta} timestamp: {batch.timestamp}"
+            )
+        lines.append(line + "\n")
+    return "".join(lines)
+
+
+def _transaction_index_text(fs: FileSystem, path: Path) -> str:
+    index = TransactionIndexReader(read_whole(fs, path), base_offset_of(path), path=path)
+    return "".join(
+        [
+            f"version: 0 producerId: {aborted.producer_id} firstOffset: {aborted.first_offset} "
+            f"lastOffset: {aborted.last_offset} lastStableOffset: {aborted.last_stable_offset}\n"
+            for aborted in index
+        ]
+    )
+
+
+def _java_path(path: str) -> str:
+    """As ``java.io.File`` prints it: no doubled slashes, none at the end."""
+    joined = re.sub("/+", "/", path)
+    return joined if joined == "/" else joined.rstrip("/")

@@ -1,0 +1,94 @@
+"""The batches of a file of batches, in parts that a dump can print: columns of records beside rows of the table.
+
+A dump shows what is there: batches whose CRC fails are read all the same, and a batch whose records cannot be read
+does not hide the batches after it. Runs of v2 batches come decoded as columns, in parts of bounded size; messages
+of v0 and v1 come one batch at a time, unwrapped but not in columns, since a dump shows their own checksums.
+
+Called by: the text and the JSON dump. One thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidelog.kernel import BatchTable, ColumnDecoder, RecordColumns
+from tidelog.kernel.table import COLUMNS
+from tidelog.model import CorruptRecordError, TidelogError, UnsupportedCompressionError
+from tidelog.record.decode import decode_chunk
+from tidelog.record.legacy import LegacyMessage, read_messages
+from tidelog.storage.segment.segment_reader import Chunk
+
+_MAX_ROWS = 200_000
+_MAX_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchRun:
+    """The rows [first, last) of ``table``, with their records: in ``columns`` (v2), or in ``messages`` (one batch).
+
+    ``columns.batch`` is the row number in ``table``. Where ``error`` is set the records of the last row could not be
+    read, and the run has none of them.
+    """
+
+    table: BatchTable
+    first: int
+    last: int
+    columns: RecordColumns | None = None
+    messages: list[LegacyMessage] | None = None
+    error: TidelogError | None = None
+
+
+def batch_runs(chunk: Chunk) -> Iterator[BatchRun]:
+    """All rows of a chunk in order, with their records."""
+    table = chunk.table
+    readable = _believed(table)
+    legacy = table.magic < 2
+    if not legacy.any():
+        yield from _column_runs(chunk, table, readable, 0, len(table))
+        return
+    row = 0
+    while row < len(table):
+        if legacy[row]:
+            yield _message_run(chunk, table, row)
+            row += 1
+            continue
+        ahead = np.flatnonzero(legacy[row:])
+        end = row + int(ahead[0]) if len(ahead) else len(table)
+        yield from _column_runs(chunk, table, readable, row, end)
+        row = end
+
+
+def _column_runs(chunk: Chunk, table: BatchTable, readable: BatchTable, first: int, last: int) -> Iterator[BatchRun]:
+    decoder = ColumnDecoder(sequences=True, max_rows=_MAX_ROWS, max_bytes=_MAX_BYTES)
+    row = first
+    while row < last:
+        failure: TidelogError | None = None
+        try:
+            end = decode_chunk(chunk.buffer, readable, decoder, base_position=chunk.base_position, first=row, last=last)
+        except (CorruptRecordError, UnsupportedCompressionError) as error:
+            end = decoder.stopped_at + 1
+            failure = error
+        yield BatchRun(table=table, first=row, last=end, columns=decoder.finish(), error=failure)
+        row = end
+
+
+def _message_run(chunk: Chunk, table: BatchTable, row: int) -> BatchRun:
+    start = int(table.position[row]) - chunk.base_position
+    try:
+        messages = read_messages(chunk.buffer[start : start + int(table.size[row])])
+    except (CorruptRecordError, UnsupportedCompressionError) as error:
+        placed = type(error)(error.message, position=int(table.position[row]), offset=int(table.base_offset[row]))
+        return BatchRun(table=table, first=row, last=row + 1, messages=[], error=placed)
+    return BatchRun(table=table, first=row, last=row + 1, messages=messages)
+
+
+def _believed(table: BatchTable) -> BatchTable:
+    """The table with every CRC taken for right, so that the decoder reads what can be read."""
+    if table.crc_ok.all():
+        return table
+    columns = {name: np.array(getattr(table, name)) for name, _ in COLUMNS}
+    columns["crc_ok"][:] = True
+    return BatchTable.from_columns(columns, table.end_position, table.stop, table.partial_size)

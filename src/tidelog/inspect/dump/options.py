@@ -1,0 +1,87 @@
+"""The switches of ``kafka-dump-log`` as values.
+
+KafkaFormatOptions has one field a switch, with Kafka's defaults and Kafka's rules for what implies what. Pure values.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from tidelog.model import ConfigError
+
+MAX_BYTES_DEFAULT = 2**31 - 1
+MAX_MESSAGE_SIZE_DEFAULT = 5 * 1024 * 1024
+
+
+class PayloadDecoder(enum.StrEnum):
+    """How the records of a log are read; the values are the switches of ``kafka-dump-log`` that ask for it."""
+
+    PLAIN = "plain"
+    OFFSETS = "offsets-decoder"
+    TRANSACTION_LOG = "transaction-log-decoder"
+    CLUSTER_METADATA = "cluster-metadata-decoder"
+    REMOTE_LOG_METADATA = "remote-log-metadata-decoder"
+    SHARE_GROUP_STATE = "share-group-state-decoder"
+
+
+_DECODER_OF_TOPIC = {
+    "__consumer_offsets": PayloadDecoder.OFFSETS,
+    "__transaction_state": PayloadDecoder.TRANSACTION_LOG,
+    "__cluster_metadata": PayloadDecoder.CLUSTER_METADATA,
+    "__remote_log_metadata": PayloadDecoder.REMOTE_LOG_METADATA,
+    "__share_group_state": PayloadDecoder.SHARE_GROUP_STATE,
+}
+
+
+class ValueClass(enum.StrEnum):
+    """The decoders of plain keys and values; the values are Kafka's class names."""
+
+    STRING = "org.apache.kafka.tools.api.StringDecoder"
+    INTEGER = "org.apache.kafka.tools.api.IntegerDecoder"
+    LONG = "org.apache.kafka.tools.api.LongDecoder"
+
+    @classmethod
+    def parse(cls, name: str) -> ValueClass:
+        """By Kafka's class name or its short form (``string``, ``integer``, ``long``); ConfigError for any other."""
+        for member in cls:
+            if name in (member.value, member.name.lower(), member.value.rpartition(".")[2]):
+                return member
+        raise ConfigError(
+            f"'{name}' is Java code, which cannot run here: the decoders are {', '.join(m.name.lower() for m in cls)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaFormatOptions:
+    """Sizes in bytes. ``key_class`` and ``value_class`` are None where their switch is not given."""
+
+    deep_iteration: bool = False
+    print_data_log: bool = False
+    decoder: PayloadDecoder = PayloadDecoder.PLAIN
+    key_class: ValueClass | None = None
+    value_class: ValueClass | None = None
+    index_sanity_check: bool = False
+    verify_index_only: bool = False
+    skip_record_metadata: bool = False
+    max_message_size: int = MAX_MESSAGE_SIZE_DEFAULT
+    max_bytes: int = MAX_BYTES_DEFAULT
+
+    @property
+    def prints_payload(self) -> bool:
+        """Every decoder switch asks for the data too."""
+        return (
+            self.print_data_log
+            or self.decoder is not PayloadDecoder.PLAIN
+            or self.key_class is not None
+            or self.value_class is not None
+        )
+
+    @property
+    def iterates_records(self) -> bool:
+        return self.deep_iteration or self.prints_payload
+
+
+def choose_payload_decoder(directory_name: str) -> PayloadDecoder:
+    """The decoder for the records in a partition directory: by the internal topic's name, else PLAIN."""
+    return _DECODER_OF_TOPIC.get(directory_name.rpartition("-")[0], PayloadDecoder.PLAIN)
