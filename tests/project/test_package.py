@@ -9,6 +9,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ import pytest
 from golden_sets import SCENARIOS, footprint, manifest
 from project.tree import ROOT, project_files
 from tidelog.version import __version__
+
+pytestmark = pytest.mark.timeout(900)
+"""The build compiles every kernel, and the bare environment installs Arrow."""
 
 READ_A_LOG = """
 import json, sys
@@ -30,6 +34,14 @@ print(json.dumps([len(offsets), offsets[0], offsets[-1], tidelog.__version__]))
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    sdist: Path
+    wheel: Path
+    sources: set[Path]
+    """Every file below src that went in."""
+
+
 def run(*command: str | Path, cwd: Path | None = None) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TIDELOG"))}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
@@ -38,20 +50,21 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The sdist of the files that belong to the project, and the wheel built from that sdist alone."""
     source = tmp_path_factory.mktemp("source")
     for path in project_files():
         if path.parts[0] != "tests":
             (source / path).parent.mkdir(parents=True, exist_ok=True)
             (source / path).write_bytes((ROOT / path).read_bytes())
+    files = {path.relative_to(source) for path in (source / "src").rglob("*") if path.is_file()}
     target = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source)
-    return {"sdist": next(target.glob("*.tar.gz")), "wheel": next(target.glob("*.whl"))}
+    return Built(sdist=next(target.glob("*.tar.gz")), wheel=next(target.glob("*.whl")), sources=files)
 
 
 @pytest.fixture(scope="module")
-def bare(built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bare(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new environment with the wheel and what it depends on, nothing else; its python."""
     environment = tmp_path_factory.mktemp("bare") / "venv"
     run(sys.executable, "-m", "venv", environment)
@@ -63,7 +76,7 @@ def bare(built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Pa
         "install",
         "--quiet",
         *constrained(ROOT / "requirements" / "dev.txt", environment),
-        built["wheel"],
+        built.wheel,
     )
     return python
 
@@ -76,23 +89,25 @@ def constrained(lock: Path, directory: Path) -> tuple[str | Path, ...]:
     return "--constraint", constraints
 
 
-def test_the_wheel_has_types_kernels_and_licence_and_nothing_else(built: dict[str, Path]) -> None:
-    with zipfile.ZipFile(built["wheel"]) as archive:
+def test_the_wheel_has_types_kernels_and_licence_and_nothing_else(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as archive:
         names = archive.namelist()
-    assert built["wheel"].name.startswith(f"tidelog-{__version__}-")
+    assert built.wheel.name.startswith(f"tidelog-{__version__}-")
     assert "tidelog/py.typed" in names
     assert "pyspark_tidelog/__init__.py" in names
-    kernels = {path.stem for path in project_files("src/tidelog/kernel/*.pyx")}
+    modules = {str(path.relative_to("src")) for path in built.sources if path.suffix in {".py", ".pyi"}}
+    assert modules <= set(names), "a folder without __init__.py is not packaged"
+    kernels = {path.stem for path in built.sources if path.suffix == ".pyx"}
     assert kernels == {Path(name).name.partition(".")[0] for name in names if name.endswith(".so")}
     assert {Path(name).name for name in names if "licenses/" in name} == {"LICENSE", "NOTICE"}
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"tidelog", "pyspark_tidelog"}
 
 
-def test_the_sdist_has_what_the_build_needs(built: dict[str, Path]) -> None:
+def test_the_sdist_has_what_the_build_needs(built: Built) -> None:
     top = f"tidelog-{__version__}/"
-    with tarfile.open(built["sdist"]) as archive:
+    with tarfile.open(built.sdist) as archive:
         names = {name.removeprefix(top) for name in archive.getnames()}
-    wanted = {str(path) for path in project_files("src")} | {"setup.py", "pyproject.toml", "LICENSE", "NOTICE"}
+    wanted = {str(path) for path in built.sources} | {"setup.py", "pyproject.toml", "LICENSE", "NOTICE"}
     assert wanted <= names
 
 
