@@ -12,12 +12,10 @@ from typing import NamedTuple
 
 from tidelog.model import (
     InvalidProducerEpochError,
-    InvalidTransactionStateError,
     LogOffsetMetadata,
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from tidelog.record.attributes import TRANSACTIONAL_FLAG
 from tidelog.storage.producer.append_origin import AppendOrigin
 from tidelog.storage.producer.entry import NO_PRODUCER_EPOCH, ProducerBatch, ProducerEntry
 from tidelog.storage.producer.marker import MarkerRecord
@@ -52,16 +50,7 @@ class ProducerAppendInfo:
         self._check_epoch(batch.producer_epoch, batch.base_offset)
         if self._origin is AppendOrigin.CLIENT:
             self._check_sequence(batch)
-        self.updated.add_batch(batch)
-        transactional = bool(batch.attributes & TRANSACTIONAL_FLAG)
-        if self.updated.transaction_first_offset is not None and not transactional:
-            raise InvalidTransactionStateError(
-                f"producer {self.producer_id} has an open transaction since"
-                f" {self.updated.transaction_first_offset} and appends outside of it",
-                offset=batch.base_offset,
-            )
-        if self.updated.transaction_first_offset is None and transactional:
-            self.updated.transaction_first_offset = batch.base_offset
+        if self.updated.add_batch(batch):
             self.started.append(first_offset or LogOffsetMetadata(batch.base_offset))
 
     def append_marker(self, batch: ProducerBatch, record: MarkerRecord | None) -> CompletedTransaction | None:
@@ -76,8 +65,7 @@ class ProducerAppendInfo:
                 f" one of epoch {self.updated.coordinator_epoch}",
                 offset=batch.base_offset,
             )
-        first_offset = self.updated.transaction_first_offset
-        self.updated.end_transaction(
+        first_offset = self.updated.end_transaction(
             producer_epoch=batch.producer_epoch,
             coordinator_epoch=marker.coordinator_epoch,
             timestamp=record.timestamp,

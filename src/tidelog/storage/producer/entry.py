@@ -10,6 +10,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from tidelog.model import InvalidTransactionStateError
+from tidelog.record.attributes import TRANSACTIONAL_FLAG
+
 BATCHES_TO_RETAIN = 5
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
@@ -80,19 +83,37 @@ class ProducerEntry:
     def last_offset_delta(self) -> int:
         return self.batches[-1].offset_delta if self.batches else 0
 
-    def add_batch(self, batch: ProducerBatch) -> None:
-        """A data batch of any epoch; one of another epoch forgets the batches of the epoch before."""
+    def add_batch(self, batch: ProducerBatch) -> bool:
+        """A data batch of any epoch; whether it begins a transaction.
+
+        One of another epoch forgets the batches of the epoch before. InvalidTransactionStateError if it is not part of
+        the open transaction.
+        """
+        transactional = bool(batch.attributes & TRANSACTIONAL_FLAG)
+        if self.transaction_first_offset is not None and not transactional:
+            raise InvalidTransactionStateError(
+                f"producer {self.producer_id} has an open transaction since {self.transaction_first_offset} and appends"
+                f" outside of it",
+                offset=batch.base_offset,
+            )
         self.set_epoch(batch.producer_epoch)
         delta = batch.last_offset - batch.base_offset
         last_sequence = last_sequence_of(batch.base_sequence, delta)
         self.batches.append(CachedBatch(last_sequence, batch.last_offset, delta, batch.max_timestamp))
         self.last_timestamp = batch.max_timestamp
+        if not transactional or self.transaction_first_offset is not None:
+            return False
+        self.transaction_first_offset = batch.base_offset
+        return True
 
-    def end_transaction(self, *, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
+    def end_transaction(self, *, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> int | None:
+        """Its first offset, None if there was none."""
+        first_offset = self.transaction_first_offset
         self.set_epoch(producer_epoch)
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = timestamp
         self.transaction_first_offset = None
+        return first_offset
 
     def set_epoch(self, producer_epoch: int) -> None:
         if producer_epoch != self.producer_epoch:

@@ -38,81 +38,90 @@ class JavaHashOrder:
     """A set of longs that iterates as Java's HashMap would."""
 
     def __init__(self) -> None:
-        self._buckets: list[list[int] | TreeBucket] = []
+        self._table_size = 0
+        self._buckets: dict[int, list[int] | TreeBucket] = {}
+        """The buckets that are not empty, by their place in the table."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[int]:
-        for bucket in self._buckets:
+        for slot in sorted(self._buckets):
+            bucket = self._buckets[slot]
             yield from bucket.keys if isinstance(bucket, TreeBucket) else bucket
 
     def __contains__(self, key: int) -> bool:
-        return bool(self._buckets) and key in self._buckets[self._slot(key)]
+        return key in self._buckets.get(self._slot(key), ())
 
     def put(self, key: int) -> None:
-        if key in self:
-            return
-        if not self._buckets:
+        if not self._table_size:
             self._grow()
-        self._add(key, at_front=False)
-        if self._too_full():
+        if self._add(key, at_front=False) and self._too_full():
             self._grow()
 
     def compute_if_absent(self, key: int) -> None:
-        if not self._buckets or self._too_full():
+        if not self._table_size or self._too_full():
             self._grow()
-        if key not in self:
-            self._add(key, at_front=True)
+        self._add(key, at_front=True)
 
     def remove(self, key: int) -> None:
         """As an iterator removes (``removeIf``). KeyError if it is not there."""
-        if key not in self:
-            raise KeyError(key)
         slot = self._slot(key)
-        bucket = self._buckets[slot]
+        bucket = self._buckets.get(slot, [])
+        if key not in bucket:
+            raise KeyError(key)
         bucket.remove(key)
         if not bucket:
-            self._buckets[slot] = []
+            del self._buckets[slot]
         self._count -= 1
 
     def clear(self) -> None:
-        self._buckets = [[] for _ in self._buckets]
+        self._buckets.clear()
         self._count = 0
 
-    def _add(self, key: int, *, at_front: bool) -> None:
-        self._count += 1
+    def _add(self, key: int, *, at_front: bool) -> bool:
+        """Whether it was not there."""
         slot = self._slot(key)
-        bucket = self._buckets[slot]
-        if isinstance(bucket, TreeBucket):
+        bucket = self._buckets.get(slot)
+        if bucket is None:
+            self._buckets[slot] = [key]
+        elif key in bucket:
+            return False
+        elif isinstance(bucket, TreeBucket):
             bucket.add(_hash(key), key)
-            return
-        bucket.insert(0 if at_front else len(bucket), key)
-        if len(bucket) > _LONG_BUCKET or (at_front and len(bucket) == _LONG_BUCKET):
-            if len(self._buckets) < _SIZE_FOR_TREES:
-                self._grow()
-            else:
-                self._buckets[slot] = _tree(bucket)
+        else:
+            bucket.insert(0 if at_front else len(bucket), key)
+            if len(bucket) > _LONG_BUCKET or (at_front and len(bucket) == _LONG_BUCKET):
+                if self._table_size < _SIZE_FOR_TREES:
+                    self._grow()
+                else:
+                    self._buckets[slot] = _tree(bucket)
+        self._count += 1
+        return True
 
     def _slot(self, key: int) -> int:
-        return _hash(key) & (len(self._buckets) - 1)
+        return _hash(key) & (self._table_size - 1)
 
     def _too_full(self) -> bool:
-        return self._count * 4 > len(self._buckets) * 3
+        return self._count * 4 > self._table_size * 3
 
     def _grow(self) -> None:
         """Each bucket is split in two by one more bit of the hash."""
-        old = self._buckets
-        self._buckets = [[] for _ in range(len(old) * 2 or _FIRST_SIZE)]
-        for slot, bucket in enumerate(old):
+        old_size, old = self._table_size, self._buckets
+        self._table_size = old_size * 2 or _FIRST_SIZE
+        self._buckets = {}
+        for slot, bucket in old.items():
             keys = bucket.keys if isinstance(bucket, TreeBucket) else bucket
-            halves: tuple[list[int], list[int]] = ([], [])
-            for key in keys:
-                halves[self._slot(key) != slot].append(key)
-            for half, new_slot in zip(halves, (slot, slot + len(old)), strict=True):
+            low = [key for key in keys if not _hash(key) & old_size]
+            if len(low) == len(keys):
+                halves = {slot: keys}
+            else:
+                halves = {slot: low, slot + old_size: [key for key in keys if _hash(key) & old_size]}
+            for new_slot, half in halves.items():
                 if not isinstance(bucket, TreeBucket) or len(half) <= _SHORT_TREE:
-                    self._buckets[new_slot] = half
+                    if half:
+                        self._buckets[new_slot] = half
                 else:
                     self._buckets[new_slot] = bucket if len(half) == len(keys) else _tree(half)
 

@@ -18,16 +18,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tidelog.kernel import BatchRow, BatchTable
+from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata
 from tidelog.storage.producer.append_info import CompletedTransaction, ProducerAppendInfo
 from tidelog.storage.producer.append_origin import AppendOrigin
-from tidelog.storage.producer.entry import BATCHES_TO_RETAIN, ProducerEntry
+from tidelog.storage.producer.entry import ProducerEntry
 from tidelog.storage.producer.hash_order import JavaHashOrder
 from tidelog.storage.producer.marker import MarkerRecord, read_marker
+from tidelog.storage.producer.replay_rows import (
+    ReplayBatch,
+    first_of_each_producer,
+    replay_batches,
+    rows_with_a_trace,
+)
 from tidelog.storage.producer.snapshot import format_snapshot, parse_snapshot
 from tidelog.storage.producer.transactions import Transactions
 
@@ -132,59 +135,42 @@ class ProducerState:
         Gives the transactions that ended. CorruptRecordError for a control batch of a producer without a marker in it,
         InvalidTransactionStateError for data outside of a producer's open transaction.
         """
-        ended: list[EndedTransaction] = []
-        rows = np.flatnonzero(table.producer_id >= 0)
-        markers = rows[table.is_control[rows]]
-        done = 0
-        for row, until in zip(markers.tolist(), np.searchsorted(rows, markers).tolist(), strict=True):
-            self._replay_data(table, rows[done:until])
-            done = until + 1
-            batch = table.row(row)
-            start = batch.position - base_position
-            record = read_marker(memoryview(buffer).cast("B")[start : start + batch.size])
-            transaction = self._replay_marker(batch, record)
-            if transaction is not None:
-                ended.append(transaction)
-        self._replay_data(table, rows[done:])
+        if self._loading is not None:
+            for producer_id in first_of_each_producer(table):
+                self._loading.compute_if_absent(producer_id)
+        ended = []
+        view = memoryview(buffer).cast("B")
+        for batch in replay_batches(table, rows_with_a_trace(table)):
+            entry = self._entries.get(batch.producer_id)
+            if entry is None:
+                entry = ProducerEntry(producer_id=batch.producer_id)
+                self._add(entry)
+            if batch.is_control:
+                start = batch.position - base_position
+                transaction = self._replay_marker(entry, batch, read_marker(view[start : start + batch.size]))
+                if transaction is not None:
+                    ended.append(transaction)
+            elif entry.add_batch(batch):
+                self.transactions.begin(batch.producer_id, LogOffsetMetadata(batch.base_offset))
         if len(table):
             self.map_end_offset = int(table.last_offset[-1]) + 1
         return ended
 
-    def _replay_marker(self, batch: BatchRow, record: MarkerRecord | None) -> EndedTransaction | None:
-        self._meet(batch.producer_id)
-        info = self.prepare_update(batch.producer_id, AppendOrigin.REPLICATION)
-        completed = info.append_marker(batch, record)
-        self.update(info)
-        if completed is None:
+    def _replay_marker(
+        self, entry: ProducerEntry, batch: ReplayBatch, record: MarkerRecord | None
+    ) -> EndedTransaction | None:
+        if record is None:
             return None
-        return EndedTransaction(completed, self.complete(completed))
-
-    def _replay_data(self, table: BatchTable, rows: NDArray[np.intp]) -> None:
-        """Data batches without a marker between them, producer by producer in the order they appear."""
-        if not len(rows):
-            return
-        ids, first, inverse, counts = np.unique(
-            table.producer_id[rows], return_index=True, return_inverse=True, return_counts=True
+        marker = record.marker
+        first_offset = entry.end_transaction(
+            producer_epoch=batch.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp=record.timestamp,
         )
-        by_producer = rows[np.argsort(inverse, kind="stable")]
-        ends = np.cumsum(counts)
-        for number in np.argsort(first).tolist():
-            self._meet(int(ids[number]))
-            self._replay_producer(table, by_producer[ends[number] - counts[number] : ends[number]])
-        self._meet(int(table.producer_id[rows[-1]]))
-
-    def _replay_producer(self, table: BatchTable, rows: NDArray[np.intp]) -> None:
-        """Of many batches of one producer only the last five leave a trace, and the first, if it begins a transaction.
-
-        Not so where transactional and other batches mix: there each is looked at.
-        """
-        transactional = table.is_transactional[rows]
-        if len(rows) > BATCHES_TO_RETAIN + 1 and (transactional.all() or not transactional.any()):
-            rows = np.concatenate([rows[:1], rows[-BATCHES_TO_RETAIN:]])
-        info = self.prepare_update(int(table.producer_id[rows[0]]), AppendOrigin.REPLICATION)
-        for row in rows.tolist():
-            info.append_data(table.row(row))
-        self.update(info)
+        if first_offset is None:
+            return None
+        completed = CompletedTransaction(batch.producer_id, first_offset, batch.base_offset, not marker.committed)
+        return EndedTransaction(completed, self.complete(completed))
 
     # --- appends ---
 
@@ -234,7 +220,3 @@ class ProducerState:
         self._entries[entry.producer_id] = entry
         if self._loading is None:
             self._order.put(entry.producer_id)
-
-    def _meet(self, producer_id: int) -> None:
-        if self._loading is not None:
-            self._loading.compute_if_absent(producer_id)
