@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["decode_chunk", "decode_columns", "iter_records"]
 
 _V2_HEADER_BYTES: Final = 61
+_RECORD_OVERHEAD_BYTES: Final = 16
+"""At least what the decoder counts for a record beside its key and value."""
 _BLOCK_ROWS: Final = 64
 """Rows of the table taken out as Python values at once."""
 
@@ -125,7 +127,8 @@ def _add_row(
 
 def _add_legacy(entry: memoryview, decoder: ColumnDecoder, batch: int, max_bytes: int) -> bool:
     messages = read_messages(entry, max_bytes=max_bytes)
-    size = sum(len(part) + 8 for message in messages for part in (message.key, message.value) if part is not None)
+    parts = [part for message in messages for part in (message.key, message.value) if part is not None]
+    size = sum(map(len, parts)) + _RECORD_OVERHEAD_BYTES * len(messages)
     if decoder.rows and not decoder.fits(size):
         return False
     for message in messages:
