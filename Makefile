@@ -63,10 +63,8 @@ soak: venv spark40 kafka-jars ## the slow tests: the long fuzz and crash runs
 	@$(BIN)/python -m pytest -m slow
 
 lint: venv ## ruff, mypy and the rooms
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
+	@status=0; for check in "ruff check ." "ruff format --check ." mypy "lint-imports --no-cache"; do \
+	    $(BIN)/$$check || status=1; done; exit $$status
 
 format: venv ## put the code in order as lint wants it
 	@$(BIN)/ruff check --quiet --fix .

@@ -107,7 +107,7 @@ def _rich_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], ti
         numeric = all(_is_number(row.get(name)) for row in rows)
         table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_human(row.get(name))) for name in columns))
+        table.add_row(*(Text(_visible(_human(row.get(name)))) for name in columns))
     buffer = io.StringIO()
     is_terminal = out.isatty()
     # A pipe gets whole lines: nothing is cut to a width that nobody looks at.
@@ -135,3 +135,8 @@ def _human(value: object) -> str:
         case bytes() | bytearray():
             return str(_plain(value))
     return str(value)
+
+
+def _visible(text: str) -> str:
+    """Control characters as escapes: a key or a topic of somebody else's may not steer the reader's terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
