@@ -17,7 +17,6 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidelog.kernel import RecordColumns
 from tidelog.model import InvalidRecordError
@@ -177,7 +176,7 @@ def _milliseconds(array: pa.Array, default_timestamp_ms: int) -> npt.NDArray[np.
         array = array.cast(pa.timestamp("ms"))
     elif not pa.types.is_integer(array.type) and not pa.types.is_null(array.type):
         raise InvalidRecordError(f"a timestamp is a timestamp, a date or an integer, not {array.type}")
-    numbers: npt.NDArray[np.int64] = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    numbers: npt.NDArray[np.int64] = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     if divisor > 1:
         numbers = numbers // divisor
     if array.null_count:
@@ -214,7 +213,9 @@ def _header_parts(array: pa.Array) -> dict[str, Any]:
     structs = array.flatten()
     if not pa.types.is_struct(structs.type) or {field.name for field in structs.type} != {"key", "value"}:
         raise InvalidRecordError(f"headers are a list of struct<key, value>, not {array.type}")
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    from pyarrow.compute import list_value_length  # a tenth of a second to load, and readers never need it
+
+    lengths = list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.zeros(len(array) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
     if bounds[-1] > 2**31 - 1:
