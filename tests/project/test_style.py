@@ -12,7 +12,7 @@ from project.tree import ROOT, project_files, python_files, source_files
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
 BINARY_SUFFIXES = {".gz", ".png", ".parquet", ".jar"}
-LOOSE_ENDS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError|pragma: no cover")
+LOOSE_ENDS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|\bNotImplementedError|pragma: no cover")
 BARE_IGNORE = re.compile(r"type: ignore(?!\[)")
 SKIPPED = re.compile(r"pytest\.mark\.(skip|xfail)\b(?!if)")
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "tools_util"}
