@@ -1,6 +1,7 @@
 """The only room that touches the operating system: files, directories, locks, atomic replacement."""
 
 from tidelog.storage.fs.atomic import write_atomically
+from tidelog.storage.fs.fork_guard import ForkGuard
 from tidelog.storage.fs.interface import File, FileStat, FileSystem, Lock, MappedBytes
 from tidelog.storage.fs.local import LOCAL, LocalFileSystem
 from tidelog.storage.fs.read_only import ReadOnlyFileSystem
@@ -11,6 +12,7 @@ __all__ = [
     "File",
     "FileStat",
     "FileSystem",
+    "ForkGuard",
     "LocalFileSystem",
     "Lock",
     "MappedBytes",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat as stat_bits
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -95,6 +96,11 @@ class LocalFile:
         if size > self.size:
             raise StorageError(f"cannot map {size} bytes of a file of {self.size}", path=self._path)
         with translated("map", self._path):
+            if sys.version_info >= (
+                3,
+                13,
+            ):  # without a descriptor of its own, of which a log with many segments has few
+                return mmap.mmap(self.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, trackfd=False)
             return mmap.mmap(self.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
 
     def fileno(self) -> int:

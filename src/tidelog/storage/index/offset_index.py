@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidelog.kernel import IndexKey
 from tidelog.model import IndexCorruptError, InvalidOffsetError
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.index.mapped_index import MappedIndex
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _ENTRY = Struct(">ii")
-_INT32 = Struct(">i")
-_POSITION_AT = 4
 _COLUMNS = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 
 
@@ -137,7 +136,7 @@ class OffsetIndexWriter(MappedIndex):
         self._truncate_to_entries(
             self._read(
                 lambda data, entries: (
-                    last_at_or_below(data, entries, self.ENTRY_SIZE, _INT32, 0, offset - 1 - self.base_offset) + 1
+                    last_at_or_below(data, entries, IndexKey.OFFSET, offset - 1 - self.base_offset) + 1
                 )
             )
         )
@@ -160,12 +159,12 @@ def _entry(data: Buffer, base_offset: int, number: int) -> OffsetPosition:
 
 
 def _lookup(data: Buffer, entries: int, base_offset: int, offset: int) -> OffsetPosition:
-    slot = last_at_or_below(data, entries, _ENTRY.size, _INT32, 0, offset - base_offset)
+    slot = last_at_or_below(data, entries, IndexKey.OFFSET, offset - base_offset)
     return _entry(data, base_offset, slot) if slot >= 0 else OffsetPosition(base_offset, 0)
 
 
 def _upper_bound(data: Buffer, entries: int, base_offset: int, position: int) -> OffsetPosition | None:
-    slot = first_at_or_above(data, entries, _ENTRY.size, _INT32, _POSITION_AT, position)
+    slot = first_at_or_above(data, entries, IndexKey.POSITION, position)
     return _entry(data, base_offset, slot) if slot >= 0 else None
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidelog.kernel import IndexKey
 from tidelog.model import IndexCorruptError, InvalidOffsetError
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.index.mapped_index import MappedIndex
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _ENTRY = Struct(">qi")
-_TIMESTAMP = Struct(">q")
-_OFFSET = Struct(">i")
-_OFFSET_AT = 8
 _COLUMNS = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 NO_TIMESTAMP = -1
 
@@ -153,8 +151,7 @@ class TimeIndexWriter(MappedIndex):
         self._truncate_to_entries(
             self._read(
                 lambda data, entries: (
-                    last_at_or_below(data, entries, self.ENTRY_SIZE, _OFFSET, _OFFSET_AT, offset - 1 - self.base_offset)
-                    + 1
+                    last_at_or_below(data, entries, IndexKey.TIME_OFFSET, offset - 1 - self.base_offset) + 1
                 )
             )
         )
@@ -181,7 +178,7 @@ def _last_entry(data: Buffer, entries: int, base_offset: int) -> TimestampOffset
 
 
 def _lookup(data: Buffer, entries: int, base_offset: int, timestamp: int) -> TimestampOffset:
-    slot = last_at_or_below(data, entries, _ENTRY.size, _TIMESTAMP, 0, timestamp)
+    slot = last_at_or_below(data, entries, IndexKey.TIMESTAMP, timestamp)
     return _entry(data, base_offset, slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, base_offset)
 
 
