@@ -14,16 +14,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from struct import Struct
 
 from tidelog.inspect.dump.kafka_index import TimeIndexFindings, base_offset_of, offset_index_text, time_index_text
 from tidelog.inspect.dump.kafka_log import Gap, KafkaLogText
 from tidelog.inspect.dump.options import KafkaFormatOptions
-from tidelog.model import CorruptRecordError, TidelogError
+from tidelog.kernel import crc32c
+from tidelog.model import CorruptRecordError, SnapshotCorruptError, TidelogError
 from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem, read_whole
 from tidelog.storage.index import TransactionIndexReader
-from tidelog.storage.producer.snapshot import parse_snapshot
+from tidelog.storage.producer.snapshot import SNAPSHOT_VERSION, parse_snapshot
 
 BOOTSTRAP_NAME = "bootstrap.checkpoint"
+_SNAPSHOT_HEAD = Struct(">hI")
 _METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
@@ -115,7 +118,11 @@ def _file_text(
             found = findings.time_indexes.setdefault(absolute, TimeIndexFindings())
             yield from time_index_text(fs, path, shown, options, found)
         case ".snapshot":
-            yield _snapshot_text(fs, path)
+            data = read_whole(fs, path)
+            try:
+                yield _snapshot_text(data, path)
+            except SnapshotCorruptError as error:
+                complain(_snapshot_complaint(data, error))
         case ".txnindex":
             yield _transaction_index_text(fs, path)
         case _:
@@ -133,9 +140,9 @@ def _log_head(path: Path) -> str:
     return f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2])}\n"
 
 
-def _snapshot_text(fs: FileSystem, path: Path) -> str:
+def _snapshot_text(data: bytes, path: Path) -> str:
     lines = []
-    for entry in parse_snapshot(read_whole(fs, path), path=path):
+    for entry in parse_snapshot(data, path=path):
         first = entry.transaction_first_offset
         line = (
             f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
@@ -150,6 +157,18 @@ def _snapshot_text(fs: FileSystem, path: Path) -> str:
             )
         lines.append(line + "\n")
     return "".join(lines)
+
+
+def _snapshot_complaint(data: bytes, error: SnapshotCorruptError) -> str:
+    """Kafka's sentence where it has one."""
+    if len(data) >= _SNAPSHOT_HEAD.size:
+        version, stored = _SNAPSHOT_HEAD.unpack_from(data)
+        if version != SNAPSHOT_VERSION:
+            return f"Snapshot failed schema validation: Snapshot contained an unknown file version {version}"
+        computed = crc32c(memoryview(data)[_SNAPSHOT_HEAD.size :])
+        if stored != computed:
+            return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
+    return str(error)
 
 
 def _transaction_index_text(fs: FileSystem, path: Path) -> str:

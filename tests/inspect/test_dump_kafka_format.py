@@ -1,0 +1,82 @@
+"""``dump --kafka-format`` against what ``kafka-dump-log`` of Kafka 4.1.0 printed for the same bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dump_cases import CASES, DATA, DIRECTORY, DumpCase, options_of
+from golden_sets import KRAFT_SETS
+from tidelog.inspect.dump import KafkaFormatOptions, PayloadDecoder, choose_payload_decoder, dump_kafka_format
+
+Golden = Callable[..., Path]
+
+KAFKA_ENDS_THERE = {
+    "bad-size": "CorruptRecordException",
+    "zero-tail": "CorruptRecordException",
+    "bad-crc-compressed": "ends in an exception of the codec",
+    "index-into-batch": "no batch at the position",
+    "index-past-end": "IllegalArgumentException",
+    "index-small-messages": "NoSuchElementException",
+    "index-odd-size": "CorruptIndexException",
+    "missing-log": "NoSuchFileException",
+    "no-key": "RuntimeException",
+}
+"""Kafka's tool ends there with an exception: ours says what is wrong and goes on, so its text may be longer."""
+
+
+@pytest.mark.parametrize("set_name", KRAFT_SETS)
+def test_every_file_of_the_reference_dumps(set_name: str, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    dumps = sorted(golden(set_name, "dump-clean").glob("*.txt"))
+    monkeypatch.chdir(golden(set_name))
+    assert len(dumps) > 10
+    for dump in dumps:
+        expected = dump.read_bytes().decode()
+        options = KafkaFormatOptions(
+            deep_iteration=True, print_data_log=True, decoder=choose_payload_decoder(dump.stem)
+        )
+        files = re.findall(rf"^Dumping ({re.escape(dump.stem)}/\S+)$", expected, re.MULTILINE)
+        assert "".join(dump_kafka_format(files, options, complain=lambda _: None)) == expected, dump.name
+
+
+@pytest.mark.parametrize(
+    ("name", "decoder"),
+    [
+        ("group", PayloadDecoder.OFFSETS),
+        ("protocol", PayloadDecoder.OFFSETS),
+        ("transaction", PayloadDecoder.TRANSACTION_LOG),
+        ("share", PayloadDecoder.SHARE_GROUP_STATE),
+        ("metadata", PayloadDecoder.CLUSTER_METADATA),
+        ("remote", PayloadDecoder.REMOTE_LOG_METADATA),
+        ("control", PayloadDecoder.PLAIN),
+    ],
+)
+def test_every_record_type_and_version(name: str, decoder: PayloadDecoder, tmp_path: Path) -> None:
+    """Logs that Kafka's own classes wrote: all types and versions, random fields, cut and damaged ones among them."""
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes((DATA / "records" / f"{name}.log").read_bytes())
+    complaints: list[str] = []
+    text = "".join(
+        dump_kafka_format([path], KafkaFormatOptions(deep_iteration=True, decoder=decoder), complain=complaints.append)
+    )
+    assert text.split("\n", 1)[1] == (DATA / "records" / f"{name}.txt").read_bytes().decode()
+    assert not complaints
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_case(case: DumpCase, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "run"
+    files = case.prepare(golden, directory)
+    monkeypatch.chdir(directory)
+    complaints: list[str] = []
+    text = "".join(dump_kafka_format(files, options_of(case.switches), complain=complaints.append))
+    if case.name in KAFKA_ENDS_THERE:
+        assert text.startswith(case.stdout.rpartition("\n")[0])
+        assert case.stderr
+        assert complaints
+        return
+    assert text == case.stdout
+    assert [line.replace(str(directory), DIRECTORY) for line in complaints] == case.stderr
