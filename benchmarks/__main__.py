@@ -27,7 +27,7 @@ def main() -> None:
             outcomes = []
             for case in cases:
                 started = time.monotonic()
-                outcomes.append(measure(case, options.runs))
+                outcomes.append(measure(case, runs=options.runs, warm_ups=options.warm_ups))
                 _say(row, outcomes[-1], time.monotonic() - started)
             report.write_row(row, report.row_result(row, outcomes), options.results)
     if options.results == report.RESULTS:
@@ -38,6 +38,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure tidelog beside its peers.")
     parser.add_argument("--rows", type=_rows, default=ROWS, help=f"some of {','.join(ROWS)}; default: all")
     parser.add_argument("--runs", type=int, default=5, help="runs of each side (default 5)")
+    parser.add_argument("--warm-ups", type=int, default=3, help="runs before those, not counted (default 3)")
     parser.add_argument("--scale", type=float, default=1.0, help="how much data, 1 is the published amount")
     parser.add_argument(
         "--results", type=Path, default=report.RESULTS, help="where to write ROW.json; elsewhere: no table is written"

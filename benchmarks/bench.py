@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from benchmarks.datasets import Data
 from benchmarks.worker import Worker, our_worker
 from kafka.java import java_command
+
+_Process = TypeVar("_Process", bound=AbstractContextManager[object])
 
 
 class Bench:
@@ -51,9 +53,9 @@ class Bench:
             self._data = Data(self.java, scale=self._scale)
         return self._data
 
-    def enter(self, worker: Worker) -> Worker:
-        """Keep another worker until the end."""
-        return self._stack.enter_context(worker)
+    def enter(self, process: _Process) -> _Process:
+        """Keep a worker or a broker until the end."""
+        return self._stack.enter_context(process)
 
     def directory(self) -> Path:
         """A directory for what a row writes; it goes with the run."""

@@ -1,6 +1,7 @@
 """The data that is measured on: written once by Kafka's own log classes, the same on every machine (a fixed seed).
 
-Each data set is a log directory with the partitions bench-0, bench-1, …; it lies in the git-ignored .cache/benchmarks.
+Each data set is a log directory with the partitions bench-0, bench-1, …, stopped in order as far as a reader can tell;
+it lies in the git-ignored .cache/benchmarks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.worker import ROOT, Worker
+from tidelog.storage.checkpoint import CleanShutdownFile
+from tidelog.storage.fs import LOCAL
 
 CACHE = ROOT / ".cache" / "benchmarks"
 
@@ -32,7 +35,7 @@ HUNDRED = DataSet(name="100-bytes-100-a-batch", records=1_800_000, value_bytes=1
 THOUSAND = DataSet(name="1-kb-100-a-batch", records=250_000, value_bytes=1000, records_per_batch=100)
 SINGLE = DataSet(name="100-bytes-1-a-batch", records=700_000, value_bytes=100, records_per_batch=1)
 MANY = replace(HUNDRED, name="four-partitions", records=500_000, partitions=4)
-SPARK = DataSet(name="250-bytes", records=1_200_000, value_bytes=250, records_per_batch=100)
+SPARK = DataSet(name="250-bytes", records=600_000, value_bytes=250, records_per_batch=100, partitions=2)
 DUMPED = DataSet(name="dumped", records=400_000, value_bytes=100, records_per_batch=100)
 
 
@@ -63,4 +66,5 @@ class Data:
                     scaled.codec,
                 )
             stamp.write_text(description)
+        CleanShutdownFile(LOCAL, directory).write(0)
         return directory

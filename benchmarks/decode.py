@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from benchmarks.bench import Bench
 from benchmarks.datasets import HUNDRED, THOUSAND
 from benchmarks.measure import Case
+from tidelog import open_log
 
 
 def cases(bench: Bench) -> Iterator[Case]:
@@ -23,3 +24,13 @@ def cases(bench: Bench) -> Iterator[Case]:
             ours=lambda partition=partition: worker.do("decode", partition),
             target=2.0,
         )
+
+
+def run(partition: str) -> tuple[int, int]:
+    records = 0
+    with open_log(partition, read_only=True) as log:
+        for batch in log.to_arrow():
+            records += batch.num_rows
+            del batch  # its memory is used again for the next
+    size = sum(path.stat().st_size for path in log.path.glob("*.log"))
+    return size, records

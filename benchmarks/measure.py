@@ -8,10 +8,6 @@ from dataclasses import dataclass
 
 from benchmarks.worker import Done
 
-PEER_WARM_UPS = 3
-"""A JVM compiles what it has run often."""
-OUR_WARM_UPS = 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
@@ -27,7 +23,6 @@ class Case:
     """The time that our median may not pass."""
     runs: int | None = None
     """None: as many as asked for."""
-    warm: bool = True
     check: Callable[[], None] | None = None
     """Raises where the two sides' results differ; called after the first run of each."""
 
@@ -63,11 +58,12 @@ class MismatchError(Exception):
     """The two sides did not do the same work."""
 
 
-def measure(case: Case, runs: int) -> Outcome:
-    """Warm up, then let the sides take turns ``runs`` times."""
-    if case.warm:
-        _same(case, [case.peer() for _ in range(PEER_WARM_UPS)] if case.peer else [])
-        _same(case, [case.ours() for _ in range(OUR_WARM_UPS)])
+def measure(case: Case, *, runs: int, warm_ups: int) -> Outcome:
+    """Warm both sides up, then let them take turns ``runs`` times."""
+    for _ in range(warm_ups):
+        if case.peer is not None:
+            case.peer()
+        case.ours()
     ours: list[Done] = []
     theirs: list[Done] = []
     for number in range(case.runs or runs):

@@ -1,7 +1,7 @@
 """A process that does one piece of work for each line, and the driver's handle on it.
 
 The line is the work's name and its arguments, separated by tabs; the answer is "nanoseconds TAB bytes TAB records", or
-"error TAB text". Kafka's side (java/Peer.java), Spark's (spark/session.py) and ours (this module as a program) all
+"error TAB text". Kafka's side (java/Peer.java), Spark's (spark_session.py) and ours (this module as a program) all
 speak it, so that the driver can let them take turns while each stays warm, and times only the work itself.
 
 As a program: ``python -m benchmarks.worker [CPUS]``; the work NAME is the module benchmarks.NAME, which has ``run``

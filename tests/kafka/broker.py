@@ -80,13 +80,18 @@ class Broker:
         properties: Mapping[str, str] | None = None,
         now_ms: int | None = None,
         heap_mib: int = 384,
+        quick: bool = True,
     ) -> None:
-        """``now_ms``: the wall clock the broker shall see at its start (None: the real one)."""
+        """``now_ms``: the wall clock the broker shall see at its start (None: the real one).
+
+        ``quick``: a JVM that starts quickly, rather than one that runs long and fast.
+        """
         self.directory = directory
         self.work = work
         self.properties = {**SMALL, **QUIET, **(properties or {})}
         self.now_ms = now_ms
         self.heap_mib = heap_mib
+        self.quick = quick
         self.bootstrap = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._admin: AdminClient | None = None
@@ -99,6 +104,11 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+
+    @property
+    def _new_archive(self) -> Path:
+        """Where the first broker writes the class archive, until it is whole."""
+        return CLASS_ARCHIVE.with_suffix(f".{os.getpid()}")
 
     @property
     def log_text(self) -> str:
@@ -117,8 +127,9 @@ class Broker:
             raise BrokerError("the broker runs already")
         properties = self._write_properties()
         shift_ms = 0 if self.now_ms is None else self.now_ms - time.time_ns() // 1_000_000
-        archive = CLASS_ARCHIVE.with_suffix(f".{os.getpid()}")
-        switches = QUICK_START if CLASS_ARCHIVE.exists() else (*QUICK_START, f"-XX:ArchiveClassesAtExit={archive}")
+        switches = QUICK_START if self.quick else ()
+        if self.quick and not CLASS_ARCHIVE.exists():
+            switches += (f"-XX:ArchiveClassesAtExit={self._new_archive}",)
         command = java_command("Broker", properties, str(shift_ms), heap_mib=self.heap_mib, switches=switches)
         out = self.work / "broker.out"
         with out.open("wb") as stdout, (self.work / "broker.log").open("wb") as stderr:
@@ -141,9 +152,8 @@ class Broker:
         self._process = None
         if process.returncode != 128 + signal.SIGTERM:
             raise BrokerError(f"the broker's exit code is {process.returncode}\n{self._tail()}")
-        made = CLASS_ARCHIVE.with_suffix(f".{os.getpid()}")
-        if made.exists():
-            made.rename(CLASS_ARCHIVE)
+        if self._new_archive.exists():
+            self._new_archive.rename(CLASS_ARCHIVE)
 
     def kill(self) -> None:
         """kill -9; nothing if it does not run."""

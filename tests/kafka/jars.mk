@@ -14,7 +14,7 @@ kafka-jars: $(JAVA_JAR) ## fetch Apache Kafka 4.1.0, which tests and benchmarks 
 spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a peer in the benchmarks
 
 $(KAFKA_JARS)/.stamp: tests/kafka/pom.xml
-$(SPARK_KAFKA_JARS)/.stamp: benchmarks/spark/pom.xml
+$(SPARK_KAFKA_JARS)/.stamp: benchmarks/spark-kafka/pom.xml
 
 $(KAFKA_JARS)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | prerequisites
 	@echo "Fetching the jars of $<"

@@ -46,7 +46,7 @@ def java_command(
     log_level: str = "warn",
 ) -> list[str]:
     """The command that runs ``main_class`` with Kafka's jars; its log goes to stderr from ``log_level`` up."""
-    archive = [f"-XX:SharedArchiveFile={CLASS_ARCHIVE}"] if CLASS_ARCHIVE.exists() else []
+    archive = [f"-XX:SharedArchiveFile={CLASS_ARCHIVE}"] if switches == QUICK_START and CLASS_ARCHIVE.exists() else []
     return [
         "java",
         f"-Xmx{heap_mib}m",

@@ -1,0 +1,62 @@
+"""Row recover: what a broker does to its logs between a start after a kill and an orderly stop, nothing being flushed.
+
+Kafka's side loads each partition with its own ``UnifiedLog`` (every segment recovered), flushes and closes it; ours is
+``recover`` of the whole log directory, which also syncs files and writes the checkpoints. One core against one thread;
+then all cores against the two threads a directory that are Kafka's default.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.bench import Bench
+from benchmarks.datasets import HUNDRED, MANY, SINGLE
+from benchmarks.measure import Case
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.manager.recover import recover_directory
+from tidelog.storage.manager.recover_plan import RecoverOptions
+
+KAFKA_DEFAULT_THREADS = 2
+LARGEST_MESSAGE_BYTES = 16 * 1024 * 1024
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    for data_set, name, cpus, target in (
+        (HUNDRED, "100 records a batch, one core", 1, 3.0),
+        (SINGLE, "1 record a batch, one core", 1, 15.0),
+        (MANY, "100 records a batch, 4 partitions, all cores", None, 3.0),
+    ):
+        directory = bench.data.directory(data_set)
+        threads = KAFKA_DEFAULT_THREADS if cpus is None else cpus
+        peer = ("recover", directory, threads, data_set.segment_bytes)
+        ours = ("recover", directory, cpus or 0, data_set.segment_bytes)
+        worker = bench.ours(cpus=cpus)
+        yield Case(
+            name=name,
+            peer=lambda words=peer: bench.java.do(*words),
+            ours=lambda words=ours, worker=worker: worker.do(*words),
+            target=target,
+        )
+
+
+def prepare(directory: str, _threads: str, _segment_bytes: str) -> None:
+    """As after a kill, with nothing flushed: neither marker nor checkpoints."""
+    for path in Path(directory).iterdir():
+        if path.is_file():
+            path.unlink()
+
+
+def run(directory: str, threads: str, segment_bytes: str) -> tuple[int, int]:
+    options = RecoverOptions(
+        now_ms=time.time_ns() // 1_000_000,
+        config=LogConfig(segment_bytes=int(segment_bytes), max_message_bytes=LARGEST_MESSAGE_BYTES),
+        threads=int(threads) or None,
+    )
+    result = recover_directory(LOCAL, Path(directory), options)
+    assert not result.failures
+    assert all(partition.recovered_segments == partition.segments for partition in result.partitions)
+    size = sum(path.stat().st_size for path in Path(directory).glob("*/*.log"))
+    return size, sum(partition.end_offset for partition in result.partitions)

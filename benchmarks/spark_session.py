@@ -1,0 +1,62 @@
+"""Spark's side of the row spark: one warm session that counts records and value bytes, by either source.
+
+A program for the environment with PySpark 4.0.0, the one release that Spark's own Kafka source can be fetched for. Its
+lines are those of worker.py: "tidelog LOG_DIRECTORY TOPIC" and "kafka BOOTSTRAP TOPIC"; the bytes of an answer are
+those of the values.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+import tidelog.spark
+
+ROOT = Path(__file__).resolve().parents[1]
+CONNECTOR = ROOT / ".cache" / "spark-kafka-4.0.0"
+CORES = 2
+
+
+def start() -> SparkSession:
+    return tidelog.spark.session(
+        "benchmark",
+        master=f"local[{CORES}]",
+        config={
+            "spark.jars": ",".join(str(jar) for jar in sorted(CONNECTOR.glob("*.jar"))),
+            "spark.driver.memory": "2g",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "ERROR",
+        },
+    )
+
+
+def read(spark: SparkSession, source: str, where: str, topic: str) -> DataFrame:
+    if source == "kafka":
+        options = {"kafka.bootstrap.servers": where, "subscribe": topic}
+    else:
+        options = {"logDirs": where, "subscribe": topic}
+    return spark.read.format(source).options(**options).load()
+
+
+def main() -> None:
+    spark = start()
+    for line in sys.stdin:
+        source, where, topic = line.rstrip("\n").split("\t")
+        start_ns = time.perf_counter_ns()
+        try:
+            ((records, value_bytes),) = (
+                read(spark, source, where, topic).selectExpr("count(1)", "sum(length(value))").collect()
+            )
+        except Exception as error:
+            print(f"error\t{type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
+            raise
+        print(f"{time.perf_counter_ns() - start_ns}\t{value_bytes}\t{records}", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Row verify: is every byte sound? Kafka's tool for that is ``DumpLogSegments --deep-iteration``, one segment a time.
+
+Ours checks the whole log directory: batches and records, indexes, snapshots and checkpoints against the log. One core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.bench import Bench
+from benchmarks.datasets import DUMPED
+from benchmarks.measure import Case
+from tidelog.inspect.verify import verify_directory
+from tidelog.storage.fs import LOCAL
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    worker = bench.ours(cpus=1)
+    directory = bench.data.directory(DUMPED)
+    (segment,) = (directory / "bench-0").glob("*.log")
+    yield Case(
+        name="a directory of one segment",
+        peer=lambda: bench.java.do("dump", segment, "/dev/null", "--deep-iteration"),
+        ours=lambda: worker.do("verify", directory),
+        target=40.0,
+    )
+
+
+def run(directory: str) -> tuple[int, int]:
+    verified = verify_directory(LOCAL, Path(directory), threads=1)
+    assert verified.is_sound, list(verified.all_findings)
+    return sum(path.stat().st_size for path in Path(directory).glob("*/*.log")), 0

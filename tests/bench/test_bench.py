@@ -1,0 +1,56 @@
+"""`make bench` runs, on a little data; and the published table is that of the published results. No time is judged."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FEW = ("--runs", "1", "--warm-ups", "0", "--scale", "0.01")
+
+
+def run_bench(results: Path, rows: str) -> dict[str, dict[str, object]]:
+    command = [sys.executable, "-m", "benchmarks", "--rows", rows, *FEW, "--results", str(results)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return {path.stem: json.loads(path.read_text()) for path in results.glob("*.json")}
+
+
+@pytest.mark.kafka
+def test_the_rows_beside_kafka_run(tmp_path: Path) -> None:
+    results = run_bench(tmp_path, "scan,decode,recover,dump,verify,startup")
+    assert set(results) == {"scan", "decode", "recover", "dump", "verify", "startup"}
+    for row, result in results.items():
+        cases = result["cases"]
+        assert isinstance(cases, list)
+        assert cases
+        for case in cases:
+            assert case["tidelog"]["seconds"]
+            assert case["peer"]["seconds"]
+            assert case["bytes"] > 0 or row == "startup"
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_the_row_beside_spark_runs(tmp_path: Path) -> None:
+    (case,) = run_bench(tmp_path, "spark")["spark"]["cases"]  # type: ignore[misc]
+    assert case["records"] == 12_000
+
+
+def test_the_published_table_is_made_from_the_published_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    report = importlib.import_module("benchmarks.report")
+    rows = importlib.import_module("benchmarks.__main__").ROWS
+    copy = tmp_path / "README.md"
+    copy.write_text(report.README.read_text())
+    report.write_table(rows, readme=copy)
+    assert copy.read_text() == report.README.read_text()
