@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 from tidelog.model import ClosedError, LockedError, StorageError
 from tidelog.storage.fs import record_lock
 from tidelog.storage.fs.interface import FileStat
-from tidelog.storage.fs.os_errors import translated
+from tidelog.storage.fs.os_errors import storage_error, translated
 from tidelog.storage.fs.record_lock import RecordLock
 
 if TYPE_CHECKING:
@@ -71,11 +71,17 @@ class LocalFile:
             return done
 
     def pwrite(self, data: Buffer, position: int) -> int:
-        with translated("write", self._path), memoryview(data).cast("B") as view:
-            done = 0
-            while done < len(view):
-                done += os.pwrite(self.fileno(), view[done:], position + done)
+        try:  # not translated(): one write is an append's largest part
+            done = os.pwrite(self.fileno(), data, position)
+            with memoryview(data) as view:
+                size = view.nbytes
+                if done < size:  # a signal, or the kernel's limit of 2 GiB a call
+                    rest = view.cast("B")
+                    while done < size:
+                        done += os.pwrite(self.fileno(), rest[done:], position + done)
             return done
+        except OSError as error:
+            raise storage_error(error, "write", self._path) from error
 
     def truncate(self, size: int) -> None:
         with translated(f"truncate to {size} bytes", self._path):

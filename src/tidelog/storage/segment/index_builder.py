@@ -100,6 +100,21 @@ class IndexBuilder:
         offset_entries["position"] = table.position[rows] + shift
         return NewEntries(offset_entries=offset_entries, time_entries=self._grown(timestamps, offsets))
 
+    def add_one(self, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """The next batch alone, as ``add`` would take it: whether it gets an offset entry.
+
+        The caller then offers ``max_timestamp`` and its offset to the time index itself.
+        """
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max_timestamp = max_timestamp, last_offset
+        wanted = self._bytes_since_entry > self._interval_bytes
+        if wanted:
+            self._bytes_since_entry = 0
+            self._last_entry_offset = last_offset
+            self._last_time_entry, self._last_time_offset = self.max_timestamp, self.offset_of_max_timestamp
+        self._bytes_since_entry += size
+        return wanted
+
     def final_time_entry(self) -> TimeEntries:
         """The entry of the largest timestamp, or none where the time index has it already."""
         return self._grown(np.array([self.max_timestamp]), np.array([self.offset_of_max_timestamp]))

@@ -23,11 +23,12 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, StorageError
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import File, FileSystem
 from tidelog.storage.index import (
     AbortedTransaction,
     AbortedTransactions,
     OffsetIndexWriter,
+    OffsetPosition,
     TimeIndexWriter,
     TimestampOffset,
     TransactionIndexWriter,
@@ -56,12 +57,12 @@ class LogSegment:
         self._directory = directory
         self._base_offset = base_offset
         self._limits = limits
-        self._file = fs.open(segment_file(directory, base_offset, FileKind.LOG), create=True)
-        self._size = self._file.size
+        self._state = FileState.LIVE
+        self._file_or_none: File | None = None
+        self._size = fs.stat(self.path).size
         self._created_ms = now_ms
         self._roll_timestamp: int | None = None
         self.roll_jitter_ms = random.randrange(limits.segment_jitter_ms + 1) if limits.segment_jitter_ms else 0
-        self._state = FileState.LIVE
         self._offset_index_or_none: OffsetIndexWriter | None = None
         self._time_index_or_none: TimeIndexWriter | None = None
         self._txn_index = TransactionIndexWriter(fs, self.path_of(FileKind.TXN_INDEX), base_offset)
@@ -72,8 +73,9 @@ class LogSegment:
         cls, fs: FileSystem, directory: Path, base_offset: int, limits: SegmentLimits, *, now_ms: int
     ) -> LogSegment:
         """A new, empty segment with preallocated indexes; left-overs of the same name are replaced."""
-        for kind in SEGMENT_KINDS:
+        for kind in reversed(SEGMENT_KINDS):
             fs.remove(segment_file(directory, base_offset, kind), missing_ok=True)
+        fs.open(segment_file(directory, base_offset, FileKind.LOG), create=True).close()
         segment = cls(fs, directory, base_offset, limits, now_ms=now_ms)
         segment.grow_indexes()
         return segment
@@ -92,10 +94,16 @@ class LogSegment:
     @property
     def path(self) -> Path:
         """The ``.log``."""
-        return self._file.path
+        return self.path_of(FileKind.LOG)
 
     def path_of(self, kind: FileKind) -> Path:
         return segment_file(self._directory, self._base_offset, kind, self._state)
+
+    @property
+    def _file(self) -> File:
+        if self._file_or_none is None:
+            self._file_or_none = self._fs.open(self.path, write=True)
+        return self._file_or_none
 
     @property
     def offset_index(self) -> OffsetIndexWriter:
@@ -155,6 +163,22 @@ class LogSegment:
             self.time_index.maybe_append(timestamp, self._base_offset + relative_offset)
         return start
 
+    def append_one(self, data: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
+        """``append`` for one batch of ``size`` bytes that is known to fit; without a table, for speed."""
+        start = self._size
+        builder = self._index_builder()
+        try:
+            self._file.pwrite(data, start)
+        except StorageError:
+            self._file.truncate(start)
+            raise
+        self._size = start + size
+        if start == 0:
+            self._roll_timestamp = max_timestamp
+        if builder.add_one(size, last_offset, max_timestamp):
+            self.offset_index.append(last_offset, start)
+            self.time_index.maybe_append(builder.max_timestamp, builder.offset_of_max_timestamp)
+
     def append_aborted(self, transaction: AbortedTransaction) -> None:
         self._txn_index.append(transaction)
 
@@ -166,26 +190,32 @@ class LogSegment:
         )
         return max(0, entries) * max(1, self._limits.index_interval_bytes)
 
-    def should_roll(self, *, append_bytes: int, max_offset: int, max_timestamp_ms: int, now_ms: int) -> bool:
-        """Whether the next append belongs into a new segment: full, too old, an index full, or offsets out of range."""
-        waited_ms = self.time_waited_for_roll(now_ms=now_ms, message_timestamp_ms=max_timestamp_ms)
+    def takes(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether one more batch belongs into this segment that is not empty; ``roll`` has the rule in words."""
+        begin = self._roll_timestamp
+        if begin is None or not self._size:
+            return False
+        waited = max_timestamp - begin if begin >= 0 else now_ms - self._created_ms
         return (
-            self._size > self._limits.segment_bytes - append_bytes
-            or (self._size > 0 and waited_ms > self._limits.segment_ms - self.roll_jitter_ms)
-            or self.offset_index.is_full
-            or self.time_index.is_full
-            or not self.can_hold(max_offset)
+            self._size + size <= self._limits.segment_bytes
+            and waited <= self._limits.segment_ms - self.roll_jitter_ms
+            and last_offset - self._base_offset <= MAX_RELATIVE_OFFSET
+            and not self.offset_index.is_full
+            and not self.time_index.is_full
         )
 
-    def time_waited_for_roll(self, *, now_ms: int, message_timestamp_ms: int) -> int:
-        """By the first batch's timestamp against the new batch's; without one, by the clock since the creation."""
+    @property
+    def created_ms(self) -> int:
+        return self._created_ms
+
+    @property
+    def roll_timestamp(self) -> int | None:
+        """Largest timestamp of the first batch, from which the time to roll is counted; None in an empty segment."""
         if self._roll_timestamp is None and self._size:
             first = next(self.chunks(0, verify_crc=False, chunk_bytes=_LOOK_UP_CHUNK_BYTES), None)
             if first is not None and len(first.table):
                 self._roll_timestamp = int(first.table.max_timestamp[0])
-        if self._roll_timestamp is not None and self._roll_timestamp >= 0:
-            return message_timestamp_ms - self._roll_timestamp
-        return now_ms - self._created_ms
+        return self._roll_timestamp
 
     def on_become_inactive(self) -> None:
         """After a roll: the largest timestamp goes into the time index, and both indexes are trimmed."""
@@ -241,6 +271,12 @@ class LogSegment:
             size=max(0, min(end - found.position, wanted)),
             first_entry_incomplete=wanted < found.size,
         )
+
+    def upper_bound_offset(self, found: SegmentRead) -> int | None:
+        """The first indexed offset at or behind the end of a read; None where the index ends before."""
+        start = OffsetPosition(found.start.message_offset, found.start.position_in_segment)
+        entry = self.offset_index.upper_bound(start, found.size)
+        return None if entry is None else entry.offset
 
     def read_next_offset(self) -> int:
         """The offset after the last batch; the base offset of an empty segment. Walks from the last index entry on."""
@@ -300,7 +336,8 @@ class LogSegment:
             if index is not None:
                 index.close()
         self._txn_index.close()
-        self._file.close()
+        if self._file_or_none is not None:
+            self._file_or_none.close()
 
     def close_handlers(self) -> None:
         """Let go of the files as they are, after a disk failure or a fork; idempotent."""
@@ -308,7 +345,8 @@ class LogSegment:
             if index is not None:
                 index.close_handler()
         self._txn_index.close()
-        self._file.close()
+        if self._file_or_none is not None:
+            self._file_or_none.close()
 
     def delete(self) -> None:
         """Remove the files, the ``.log`` last: a crash in between leaves a segment, not orphaned indexes."""

@@ -1,0 +1,118 @@
+"""What a read of a partition log finds, and the search for it over the segments. No lock; segments are only read.
+
+=====================  ==============================  =====================================
+isolation              last readable offset            aborted transactions
+=====================  ==============================  =====================================
+LOG_END                log end                         not asked
+READ_UNCOMMITTED       high watermark                  not asked
+READ_COMMITTED         last stable offset              those with records in the range read
+=====================  ==============================  =====================================
+
+A start at the limit, or past it but not past the log end, reads nothing; past the log end or below the log start it is
+out of range. Source: Kafka's ``LocalLog.read``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidelog.model import Isolation, LogOffsetMetadata, LogOffsetSnapshot, OffsetOutOfRangeError
+from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.segment.segment import LogSegment
+from tidelog.storage.segment.segment_read import SegmentRead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """``max_bytes`` of batches; ``min_one_message``: the first batch whole, even if it alone is larger."""
+
+    start_offset: int
+    max_bytes: int
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    min_one_message: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRead:
+    """``batches`` is None where there is nothing to read at ``start``. The last batch may be cut by ``max_bytes``."""
+
+    start: LogOffsetMetadata
+    offsets: LogOffsetSnapshot
+    batches: SegmentRead | None = None
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    """None unless the isolation is READ_COMMITTED."""
+
+    def data(self) -> bytes:
+        return b"" if self.batches is None else self.batches.data()
+
+
+def read_segments(
+    segments: LogSegments[LogSegment], offsets: LogOffsetSnapshot, limits: ReadLimits, directory: Path
+) -> LogRead:
+    """Read batches from ``limits.start_offset`` on. OffsetOutOfRangeError, ValueError for negative ``max_bytes``."""
+    start = limits.start_offset
+    if not offsets.log_start <= start <= offsets.log_end.message_offset:
+        raise OffsetOutOfRangeError(
+            f"the log holds [{offsets.log_start}, {offsets.log_end.message_offset})", path=directory, offset=start
+        )
+    limit = {
+        Isolation.LOG_END: offsets.log_end,
+        Isolation.READ_UNCOMMITTED: offsets.high_watermark,
+        Isolation.READ_COMMITTED: offsets.last_stable,
+    }[limits.isolation]
+    committed = limits.isolation is Isolation.READ_COMMITTED
+    if limits.max_bytes < 0:
+        raise ValueError(f"max_bytes is {limits.max_bytes}")
+    if start < limit.message_offset:
+        for segment in segments.between(start):
+            ends_here = segment.base_offset == limit.segment_base_offset
+            found = segment.read(
+                start,
+                max_bytes=limits.max_bytes,
+                max_position=limit.position_in_segment if ends_here else None,
+                min_one_message=limits.min_one_message,
+            )
+            if found is not None:
+                aborted = _aborted(segments, segment, offsets, found) if committed else None
+                return LogRead(start=found.start, offsets=offsets, batches=found, aborted=aborted)
+            if ends_here:
+                break
+    place = limit if start == limit.message_offset else resolve_offset(segments, start, offsets.log_end)
+    return LogRead(start=place, offsets=offsets, aborted=() if committed else None)
+
+
+def resolve_offset(segments: LogSegments[LogSegment], offset: int, log_end: LogOffsetMetadata) -> LogOffsetMetadata:
+    """Segment and position of the first batch that ends at or above ``offset``; the log end where there is none."""
+    if offset >= log_end.message_offset:
+        return log_end
+    for segment in segments.between(offset):
+        found = segment.translate_offset(offset)
+        if found is not None:
+            return LogOffsetMetadata(offset, segment.base_offset, found.position)
+    return log_end
+
+
+def _aborted(
+    segments: LogSegments[LogSegment], segment: LogSegment, offsets: LogOffsetSnapshot, found: SegmentRead
+) -> tuple[AbortedTransaction, ...]:
+    start = found.start.message_offset
+    end = segment.upper_bound_offset(found)
+    if end is None:
+        following = segments.higher(segment.base_offset)
+        end = offsets.log_end.message_offset if following is None else following.base_offset
+    return collect_aborted(segments, segment.base_offset, start, end)
+
+
+def collect_aborted(
+    segments: LogSegments[LogSegment], first_base_offset: int, start: int, end: int
+) -> tuple[AbortedTransaction, ...]:
+    """Aborted transactions with records in [start, end), by the indexes from one segment on until one is complete."""
+    gathered: list[AbortedTransaction] = []
+    for segment in segments.between(first_base_offset):
+        answer = segment.collect_aborted(start, end)
+        gathered += answer.transactions
+        if answer.complete:
+            break
+    return tuple(gathered)

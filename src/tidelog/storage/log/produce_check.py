@@ -1,0 +1,75 @@
+"""The check of a buffer of batches that is about to be appended, and its errors. Pure, but that it patches the buffer.
+
+One compiled pass (``kernel.validate_batches``) checks v2 batches and gives them offsets, leader epoch and timestamps.
+Compressed batches are opened here, before the lock is taken: their records obey the same rules.
+Called by: PartitionLog. Source: Kafka's ``LogValidator``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidelog.kernel import BatchTable, Problem, ProduceRules, Validation, validate_records
+from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, TidelogError
+from tidelog.record.compression import decompress
+from tidelog.storage.log.config import LogConfig
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_HEADER_BYTES = 61
+
+
+def produce_rules(config: LogConfig) -> ProduceRules:
+    """The rules for batches of this process: no client's, so control batches and producer ids may come as they are."""
+    return ProduceRules(
+        log_append_time=config.message_timestamp_type == "LogAppendTime",
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        max_batch_bytes=config.max_message_bytes,
+        require_keys=config.is_compacted,
+        from_client=False,
+    )
+
+
+def check_compressed(buffer: Buffer, table: BatchTable, rules: ProduceRules, now_ms: int) -> None:
+    """The records of the compressed batches in ``buffer``; raises as ``raise_for``."""
+    view = memoryview(buffer).cast("B")
+    for number in np.flatnonzero((table.codec != 0) & (table.magic == 2)).tolist():
+        row = table.row(number)
+        payload = decompress(row.attributes & 7, view[row.position + _HEADER_BYTES : row.position + row.size])
+        raise_for(
+            validate_records(
+                payload,
+                rules,
+                now_ms,
+                base_offset=row.base_offset,
+                base_timestamp=row.base_timestamp,
+                max_timestamp=row.max_timestamp,
+                attributes=row.attributes,
+                record_count=row.record_count,
+            )
+        )
+
+
+def raise_for(validation: Validation) -> None:
+    """Nothing where it is sound; else CorruptRecordError, RecordTooLargeError or InvalidRecordError."""
+    problem = validation.problem
+    if problem is Problem.NONE:
+        return
+    sentence = problem.sentence
+    if problem is Problem.CORRUPT:
+        sentence = f"{sentence}: {validation.fault.sentence}"
+    if validation.record_index >= 0:
+        sentence = f"{sentence} (record {validation.record_index} of its batch)"
+    raise _error_type(problem)(sentence)
+
+
+def _error_type(problem: Problem) -> type[TidelogError]:
+    by_code: dict[int, type[TidelogError]] = {
+        CorruptRecordError.code: CorruptRecordError,
+        RecordTooLargeError.code: RecordTooLargeError,
+    }
+    return by_code.get(problem.error_code, InvalidRecordError)

@@ -1,0 +1,96 @@
+"""From records to batches of one log: what a producer and its client library do, for a log in this process.
+
+Batches are encoded (and compressed, as ``compression.type`` says; ``producer`` and ``none`` mean not) before the log's
+lock is taken, and a bulk append is one append. No producer id, so nothing is kept for duplicates.
+Called by: the API's logs. Thread rule: any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidelog.kernel import encode_records, seal_batch
+from tidelog.model import InvalidRecordError, TimestampType
+from tidelog.record.attributes import NONE, codec_number
+from tidelog.record.build import build_batches
+from tidelog.record.compression import compress
+from tidelog.record.rows import columns_from_lists
+from tidelog.runtime import Clock
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Bytes = bytes | bytearray | memoryview
+HeaderPairs = Iterable[tuple[str, bytes | None]]
+
+_BULK_BATCH_BYTES = 256 * 1024
+"""Of a bulk append's batches, before compression: large enough to compress well, small enough to look up in."""
+_UNCOMPRESSED = ("producer", "uncompressed", "none")
+
+
+class RecordWriter:
+    """Appends records to a PartitionLog."""
+
+    def __init__(self, log: PartitionLog, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._codec, self._level = _compression(log.config)
+        self._max_batch_bytes = min(_BULK_BATCH_BYTES, log.config.max_message_bytes, log.config.segment_bytes)
+
+    def append(self, value: Bytes | None, key: Bytes | None, headers: HeaderPairs, timestamp_ms: int | None) -> int:
+        """Append one record as a batch of its own; its offset. ``timestamp_ms`` None: now."""
+        timestamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
+        record = (0, timestamp, TimestampType.CREATE, key, value, headers)
+        data, count, last_offset_delta, base_timestamp, max_timestamp = encode_records((record,))
+        if self._codec:
+            data = bytearray(compress(self._codec, data, self._level))
+        batch = seal_batch(
+            data,
+            last_offset_delta=last_offset_delta,
+            record_count=count,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            attributes=self._codec,
+        )
+        return self._log.append(batch, built_here=True).start
+
+    def append_batch(
+        self,
+        values: Sequence[Bytes | None] | pyarrow.RecordBatch | pyarrow.Table,
+        *,
+        keys: Sequence[Bytes | None] | None = None,
+        headers: Sequence[HeaderPairs] | None = None,
+        timestamps: Sequence[int | None] | None = None,
+    ) -> range:
+        """Append many records with one call into the log; their offsets."""
+        now_ms = self._clock.now_ms()
+        records: Any = values
+        if isinstance(values, Sequence):
+            records = columns_from_lists(
+                values, keys=keys, timestamps=timestamps, headers=headers, default_timestamp_ms=now_ms
+            )
+        elif keys is not None or headers is not None or timestamps is not None:
+            raise InvalidRecordError("Arrow data brings its own columns: keys, headers and timestamps go with lists")
+        batches = build_batches(
+            records,
+            max_batch_bytes=self._max_batch_bytes,
+            default_timestamp_ms=now_ms,
+            codec=self._codec,
+            level=self._level,
+        )
+        return self._log.append(_joined(batches), built_here=True)
+
+
+def _compression(config: LogConfig) -> tuple[int, int | None]:
+    """Codec number and level."""
+    if config.compression_type in _UNCOMPRESSED:
+        return NONE, None
+    level = getattr(config, f"compression_{config.compression_type}_level", None)
+    return codec_number(config.compression_type), level
+
+
+def _joined(batches: Sequence[bytearray]) -> bytearray:
+    return batches[0] if len(batches) == 1 else bytearray().join(batches)
