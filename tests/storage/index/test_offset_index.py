@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import random
 import struct
 import sys
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.model import ClosedError, IndexCorruptError, InvalidOffsetError
+from tidelog.model import ClosedError, IndexCorruptError, InvalidOffsetError, StorageError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition
 
@@ -233,6 +235,19 @@ def test_as_a_list(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
         assert index.last_offset == (model[-1][0] if model else BASE)
     index.close()
     assert path.read_bytes() == pack([(offset - BASE, position) for offset, position in model])
+
+
+def test_a_full_disk_leaves_the_entries_as_they_were(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = make()
+    index.append(BASE + 1, 10)
+    monkeypatch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(StorageError, match="no space left on the disk"):
+        index.append(BASE + 2, 20)
+    assert (index.entries, index.last_offset, index.lookup(BASE + 9)) == (1, BASE + 1, (BASE + 1, 10))
+    monkeypatch.undo()
+    index.append(BASE + 2, 20)
+    index.close()
+    assert index.path.read_bytes() == pack([(1, 10), (2, 20)])
 
 
 def test_readers_in_threads_while_the_index_is_reshaped(make: Make) -> None:
