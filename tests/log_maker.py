@@ -80,7 +80,7 @@ def write_segment(
 ) -> Path:
     """Write the files of a segment; the path of its ``.log``."""
     directory.mkdir(parents=True, exist_ok=True)
-    index, times, position, since, top, top_at = b"", b"", 0, 0, -1, base_offset
+    index, times, position, since, top, top_at, top_written = b"", b"", 0, 0, -1, base_offset, -1
     for content in batches:
         first = struct.unpack_from(">q", content)[0]
         last = first + struct.unpack_from(">i", content, 23)[0]
@@ -89,11 +89,13 @@ def write_segment(
             top, top_at = largest, last
         if since > interval_bytes:
             index += struct.pack(">ii", last - base_offset, position)
-            times += struct.pack(">qi", top, top_at - base_offset)
+            if top > top_written:
+                times += struct.pack(">qi", top, top_at - base_offset)
+                top_written = top
             since = 0
         position += len(content)
         since += len(content)
-    if batches and not times.endswith(struct.pack(">qi", top, top_at - base_offset)):
+    if top > top_written:
         times += struct.pack(">qi", top, top_at - base_offset)
     stem = directory / f"{base_offset:020d}"
     for extension, content in ((".log", b"".join(batches)), (".index", index), (".timeindex", times)):

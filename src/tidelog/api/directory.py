@@ -1,7 +1,6 @@
 """Directory: the partitions of one broker's log directories, by name.
 
-Opening reads the names in each directory once; a partition's files are looked at when its log is asked for. Directories
-on their way in or out (``-delete``, ``-future``, ``-stray``) and other names are passed over.
+Opening reads the names in each directory once; a partition's files are looked at when its log is asked for.
 State: open, then closed; closing closes the logs that were handed out for writing. Thread rule: any thread.
 """
 
@@ -15,13 +14,12 @@ from typing import Self
 
 from tidelog.api.log import Log
 from tidelog.api.writing import DirectoryWriter
-from tidelog.model import ClosedError, DirectoryError, FileMissingError, TopicPartition, UnknownTopicOrPartitionError
+from tidelog.model import ClosedError, DirectoryError, TopicPartition, UnknownTopicOrPartitionError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.log_view import LogView
-from tidelog.storage.segment.file_names import DirectoryState as NameState
-from tidelog.storage.segment.file_names import PartitionDirectoryName
+from tidelog.storage.log.partitions import live_partitions
 
 
 class Directory:
@@ -154,28 +152,11 @@ def find_partitions(fs: FileSystem, paths: Iterable[Path]) -> dict[TopicPartitio
         if real in seen:
             raise DirectoryError("the same log directory is given twice", path=path)
         seen.add(real)
-        for name in fs.list_names(path):
-            partition = _live_partition(name)
-            if partition is None or not _is_directory(fs, path / name):
-                continue
+        for partition in live_partitions(fs, path):
             if partition in homes:
+                name = partition.directory_name
                 raise DirectoryError(
                     f"Duplicate log directories found: {homes[partition] / name} and {path / name}", path=path / name
                 )
             homes[partition] = path
     return homes
-
-
-def _is_directory(fs: FileSystem, path: Path) -> bool:
-    try:
-        return fs.stat(path).is_dir
-    except FileMissingError:
-        return False  # its owner deleted it since it was listed
-
-
-def _live_partition(name: str) -> TopicPartition | None:
-    try:
-        parsed = PartitionDirectoryName.parse(name)
-    except DirectoryError:
-        return None
-    return parsed.topic_partition if parsed.state is NameState.LIVE else None

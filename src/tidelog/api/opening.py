@@ -6,13 +6,15 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from tidelog.api.directory import Directory
+from tidelog.api.directory import Directory, find_partitions
 from tidelog.api.log import Log
+from tidelog.api.writing import DirectoryWriter
 from tidelog.model import DirectoryError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.log_view import LogView
+from tidelog.storage.manager.log_directory import LogDirectory, SingleLog
 
 PathLike = str | os.PathLike[str]
 
@@ -23,15 +25,16 @@ def open_log(
     """Open one partition by its directory, ``…/TOPIC-PARTITION``.
 
     With ``read_only`` nothing is created, written, locked or touched, and the directory may be a running broker's.
-    Without, the directory is made if it is not there, and the log directory around it is locked for this process:
-    LockedError where another holds it.
+    Without, the directory is made if it is not there, recovered if its last owner was killed, and the log directory
+    around it is locked for this process: LockedError where another holds it. ``config`` None takes the topic's settings
+    from the cluster metadata beside it, and Kafka's defaults for the rest.
     """
     directory = Path(path)
     view = LogView(LOCAL, directory)
     if read_only:
         _ = view.state  # a wrong path shows here, not at the first read
         return Log(view, clock=clock)
-    raise DirectoryError("writing", path=directory)
+    return Log(view, SingleLog(LOCAL, directory, clock=clock, config=config), clock=clock)
 
 
 def open_directory(
@@ -39,11 +42,23 @@ def open_directory(
 ) -> Directory:
     """Open the log directory of a broker, or its several ones together.
 
-    ``read_only`` as for ``open_log``. DirectoryError for a partition that lies in two of them.
+    ``read_only`` as for ``open_log``. DirectoryError for a partition that lies in two of them. Open for writing, a log
+    is recovered when it is first asked for.
     """
     if isinstance(path_or_paths, str | os.PathLike):
         path_or_paths = [path_or_paths]
     paths = [Path(path) for path in path_or_paths]
     if not paths:
         raise DirectoryError("no log directory given")
-    return Directory(LOCAL, paths, clock=clock)
+    if read_only:
+        return Directory(LOCAL, paths, clock=clock)
+    find_partitions(LOCAL, (path for path in paths if LOCAL.exists(path)))  # nothing is locked if this is wrong
+    writers: dict[Path, DirectoryWriter] = {}
+    try:
+        for directory in paths:
+            writers[directory] = LogDirectory(LOCAL, directory, clock=clock)
+        return Directory(LOCAL, paths, writers, clock=clock)
+    except BaseException:
+        for writer in writers.values():
+            writer.close()
+        raise

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tidelog.model import DirectoryError, TopicPartition
 from tidelog.storage.segment.file_names import (
     MAX_DIRECTORY_NAME_LENGTH,
-    DirectoryState,
+    DirectoryPurpose,
     FileKind,
     FileState,
     PartitionDirectoryName,
@@ -58,11 +58,11 @@ def test_twenty_digits() -> None:
 
 
 def test_live_directory() -> None:
-    assert PartitionDirectoryName.parse("a.b-c_d-12") == (TopicPartition("a.b-c_d", 12), DirectoryState.LIVE, "")
+    assert PartitionDirectoryName.parse("a.b-c_d-12") == (TopicPartition("a.b-c_d", 12), DirectoryPurpose.LIVE, "")
 
 
-@pytest.mark.parametrize("state", [DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY])
-def test_directories_on_their_way(state: DirectoryState) -> None:
+@pytest.mark.parametrize("state", [DirectoryPurpose.DELETE, DirectoryPurpose.FUTURE, DirectoryPurpose.STRAY])
+def test_directories_on_their_way(state: DirectoryPurpose) -> None:
     name = PartitionDirectoryName.of(TopicPartition("topic-x", 3), state, "0123456789abcdef0123456789abcdef")
     assert str(name) == f"topic-x-3.0123456789abcdef0123456789abcdef{state.value}"
     assert PartitionDirectoryName.parse(str(name)) == name
@@ -70,9 +70,9 @@ def test_directories_on_their_way(state: DirectoryState) -> None:
 
 def test_a_long_topic_is_cut_where_the_directory_is_to_go() -> None:
     partition = TopicPartition("t" * 249, 0)
-    cut = PartitionDirectoryName.of(partition, DirectoryState.DELETE, "f" * 32)
+    cut = PartitionDirectoryName.of(partition, DirectoryPurpose.DELETE, "f" * 32)
     assert len(str(cut)) == MAX_DIRECTORY_NAME_LENGTH
-    whole = PartitionDirectoryName.of(partition, DirectoryState.FUTURE, "f" * 32)
+    whole = PartitionDirectoryName.of(partition, DirectoryPurpose.FUTURE, "f" * 32)
     assert whole.topic_partition == partition
 
 

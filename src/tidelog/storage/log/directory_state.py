@@ -31,7 +31,7 @@ from tidelog.storage.checkpoint import (
     CleanShutdownFile,
     OffsetCheckpoint,
 )
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import FileStat, FileSystem
 
 LOCK_FILE = ".lock"
 
@@ -56,32 +56,52 @@ class DirectoryState:
     log_start_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    checkpoints: Mapping[str, ReadCheckpoint] = field(default_factory=dict, repr=False)
+    """By file name, for the next reading."""
 
 
-def read_directory_state(fs: FileSystem, path: Path) -> DirectoryState:
-    """Read lock, marker and checkpoints of a log directory; none of them has to be there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCheckpoint:
+    """A checkpoint file as it was read; it is replaced as a whole, so the same size and time mean the same contents."""
+
+    stat: FileStat | None
+    offsets: Mapping[TopicPartition, int]
+    warning: str | None = None
+
+
+def read_directory_state(fs: FileSystem, path: Path, previous: DirectoryState | None = None) -> DirectoryState:
+    """Read lock, marker and checkpoints of a log directory; none of them has to be there.
+
+    With ``previous`` a checkpoint that has not changed since is not read again: one of thousands of partitions takes
+    milliseconds, and whoever follows a log asks ten times a second.
+    """
     holder = fs.lock_holder(path / LOCK_FILE)
     if holder is not None:
         condition = Condition.HELD
     else:
         condition = Condition.CLEAN if CleanShutdownFile(fs, path).exists() else Condition.KILLED
-    warnings: list[str] = []
+    before = {} if previous is None else previous.checkpoints
+    names = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
+    checkpoints = {name: _read_checkpoint(fs, path / name, before.get(name)) for name in names}
     return DirectoryState(
         path=path,
         condition=condition,
         holder=holder,
-        recovery_points=_read_checkpoint(fs, path / RECOVERY_POINT_CHECKPOINT, warnings),
-        log_start_offsets=_read_checkpoint(fs, path / LOG_START_CHECKPOINT, warnings),
-        high_watermarks=_read_checkpoint(fs, path / HIGH_WATERMARK_CHECKPOINT, warnings),
-        warnings=tuple(warnings),
+        recovery_points=checkpoints[RECOVERY_POINT_CHECKPOINT].offsets,
+        log_start_offsets=checkpoints[LOG_START_CHECKPOINT].offsets,
+        high_watermarks=checkpoints[HIGH_WATERMARK_CHECKPOINT].offsets,
+        warnings=tuple(read.warning for read in checkpoints.values() if read.warning is not None),
+        checkpoints=checkpoints,
     )
 
 
-def _read_checkpoint(fs: FileSystem, path: Path, warnings: list[str]) -> Mapping[TopicPartition, int]:
+def _read_checkpoint(fs: FileSystem, path: Path, before: ReadCheckpoint | None) -> ReadCheckpoint:
     try:
-        return OffsetCheckpoint.read(fs, path)
+        stat = fs.stat(path)
+        if before is not None and before.stat == stat:
+            return before
+        return ReadCheckpoint(stat=stat, offsets=OffsetCheckpoint.read(fs, path))
     except FileMissingError:
-        return {}
+        return ReadCheckpoint(stat=None, offsets={})
     except CheckpointError as error:
-        warnings.append(f"{error}; taken as empty")
-        return {}
+        return ReadCheckpoint(stat=stat, offsets={}, warning=f"{error}; taken as empty")

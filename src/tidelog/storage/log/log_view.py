@@ -88,7 +88,7 @@ class LogView:
 
     def refresh(self) -> ViewState:
         """Read everything again; what was handed out before stays as it is."""
-        self._directory_state = read_directory_state(self.fs, self.directory.parent)
+        self._directory_state = read_directory_state(self.fs, self.directory.parent, self._directory_state)
         self._state = self._load()
         self._transactions = {}
         return self._state

@@ -17,7 +17,7 @@ from tidelog.storage.checkpoint import (
     RECOVERY_POINT_CHECKPOINT,
 )
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.segment.file_names import DirectoryState, PartitionDirectoryName
+from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 _MARKS = frozenset({META_PROPERTIES_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT})
 
@@ -29,7 +29,7 @@ def live_partitions(fs: FileSystem, log_dir: Path) -> Iterator[TopicPartition]:
             parsed = PartitionDirectoryName.parse(name)
         except DirectoryError:
             continue
-        if parsed.state is DirectoryState.LIVE and _is_directory(fs, log_dir / name):
+        if parsed.purpose is DirectoryPurpose.LIVE and _is_directory(fs, log_dir / name):
             yield parsed.topic_partition
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from tidelog.model import FileMissingError
 from tidelog.storage.log.row_stream import StateSource
 from tidelog.storage.log.view_state import ViewSegment, ViewState
@@ -85,13 +87,14 @@ def _cuts(source: StateSource, state: ViewState, segment: ViewSegment, target_by
         return
     with reader:
         offset, position = segment.base_offset, 0
-        pieces = max(1, round(size / target_bytes))
         hints = reader.offset_hints
-        for number in range(1, pieces):
-            wanted = size * number // pieces
-            row = int(hints.positions.searchsorted(wanted))
-            if row >= len(hints) or hints.positions[row] <= position or hints.positions[row] >= size:
-                continue
+        # More pieces than entries cannot be cut; then each entry is a cut.
+        pieces = min(max(1, round(size / target_bytes)), len(hints) + 1)
+        wanted = size * np.arange(1, pieces, dtype=np.int64) // pieces
+        rows = np.unique(hints.positions.searchsorted(wanted)) if pieces <= len(hints) else np.arange(len(hints))
+        for row in rows.tolist():
+            if row >= len(hints) or hints.positions[row] >= size:
+                break
             at = int(hints.positions[row])
             first = int.from_bytes(reader.read(at, _OFFSET_BYTES), "big", signed=True)
             if not offset < first <= int(hints.offsets[row]):
@@ -109,7 +112,7 @@ def _ends_before(source: StateSource, state: ViewState, segment: ViewSegment, ti
         return False
     try:
         with segment.open(source.fs, source.directory) as reader:
-            largest = reader.time_hints.largest
+            hints = reader.time_hints
     except FileMissingError:
         return False
-    return largest is not None and largest < timestamp_ms
+    return hints.complete and hints.largest is not None and hints.largest < timestamp_ms

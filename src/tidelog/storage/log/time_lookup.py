@@ -50,23 +50,38 @@ def first_at_or_after(source: StateSource, timestamp_ms: int, start: int, end: i
 def latest_timestamp(source: StateSource, start: int, end: int) -> TimestampOffset | None:
     """The first record of ``[start, end)`` with the largest timestamp of all; None where no record has one."""
     state = source.state
-    best: tuple[int, ViewSegment] | None = None
+    candidates = []
     for segment in state.segments.between(start, end):
         with segment.open(source.fs, source.directory) as reader:
             largest = _largest_timestamp(state, segment, reader)
-        if largest >= 0 and (best is None or largest > best[0]):
-            best = largest, segment
-    if best is None:
-        return None
-    following = state.segments.higher(best[1].base_offset)
-    stop = end if following is None else min(end, following.base_offset)
-    found: TimestampOffset | None = None
-    stream = RowStream(source, ReadRange(start=max(start, best[1].base_offset), end=stop, control=True))
-    for rows in stream:
-        top = int(rows.table.max_timestamp.max())
-        if found is None or top > found.timestamp:
-            found = _first_record(_reaching(rows, top), top, start, stop) or found
-    return found
+        if largest >= 0:
+            candidates.append((largest, segment))
+    best: TimestampOffset | None = None
+    # The largest first: a segment's largest record may lie outside [start, end), so the next one has its turn too.
+    for largest, segment in sorted(candidates, key=lambda candidate: (-candidate[0], candidate[1].base_offset)):
+        if best is not None and best.timestamp > largest:
+            break
+        following = state.segments.higher(segment.base_offset)
+        stop = end if following is None else min(end, following.base_offset)
+        stream = RowStream(source, ReadRange(start=max(start, segment.base_offset), end=stop, control=True))
+        for rows in stream:
+            best = _latest_in(rows, best, start, stop)
+    return best
+
+
+def _latest_in(rows: Rows, best: TimestampOffset | None, start: int, end: int) -> TimestampOffset | None:
+    """The better of ``best`` and the records of these batches: the larger timestamp, then the smaller offset."""
+    largest = rows.table.max_timestamp
+    for row in np.argsort(-largest, kind="stable").tolist():
+        if largest[row] < 0 or (best is not None and largest[row] < best.timestamp):
+            break
+        batch = rows._replace(table=rows.table.take(slice(row, row + 1)))
+        for chunk in column_chunks([batch], TIMESTAMPS_ONLY, start, end):
+            at = int(chunk.columns.timestamp.argmax())
+            found = TimestampOffset(int(chunk.columns.timestamp[at]), int(chunk.columns.offset[at]))
+            if best is None or (found.timestamp, -found.offset) > (best.timestamp, -best.offset):
+                best = found
+    return best
 
 
 def _largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentReader) -> int:
@@ -74,9 +89,9 @@ def _largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentRe
     unflushed = state.recovered is not None and segment.base_offset >= state.recovered.start_offset
     hints = reader.time_hints
     indexed = None if unflushed else hints.largest
-    if indexed is not None and segment.base_offset != state.log_end.segment_base_offset:
+    if indexed is not None and hints.complete and segment.base_offset != state.log_end.segment_base_offset:
         return indexed
-    # The last segment's index is right as far as it goes.
+    # An index that is not finished is right as far as it goes.
     start = 0 if indexed is None else reader.position_of(int(hints.offsets[-1]))
     table = reader.table(start, state.end_position(segment), verify_crc=False)
     read = int(table.max_timestamp.max()) if len(table) else -1

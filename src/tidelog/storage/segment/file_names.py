@@ -77,7 +77,7 @@ def segment_file(directory: Path, offset: int, kind: FileKind, state: FileState 
     return directory / f"{offset:020d}{kind.value}{state.value}"
 
 
-class DirectoryState(enum.StrEnum):
+class DirectoryPurpose(enum.StrEnum):
     """What a partition directory is for; the value is its suffix."""
 
     LIVE = ""
@@ -90,32 +90,32 @@ class PartitionDirectoryName(NamedTuple):
     """A parsed directory name. A long topic is cut in ``-delete`` and ``-stray`` names, so there it may be a prefix."""
 
     topic_partition: TopicPartition
-    state: DirectoryState = DirectoryState.LIVE
+    purpose: DirectoryPurpose = DirectoryPurpose.LIVE
     unique_id: str = ""
 
     @classmethod
     def parse(cls, name: str) -> Self:
         """DirectoryError where the name is none of the four forms."""
-        for state in (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY):
-            if name.endswith(state.value):
-                stem, dot, unique_id = name[: -len(state.value)].rpartition(".")
+        for purpose in (DirectoryPurpose.DELETE, DirectoryPurpose.FUTURE, DirectoryPurpose.STRAY):
+            if name.endswith(purpose.value):
+                stem, dot, unique_id = name[: -len(purpose.value)].rpartition(".")
                 if not dot or not unique_id:
                     raise DirectoryError(
-                        f"'{name}' is not a partition directory: its name should be TOPIC-PARTITION.ID{state.value}"
+                        f"'{name}' is not a partition directory: its name should be TOPIC-PARTITION.ID{purpose.value}"
                     )
-                return cls(TopicPartition.from_directory_name(stem), state, unique_id)
+                return cls(TopicPartition.from_directory_name(stem), purpose, unique_id)
         return cls(TopicPartition.from_directory_name(name))
 
     @classmethod
-    def of(cls, topic_partition: TopicPartition, state: DirectoryState, unique_id: str) -> Self:
+    def of(cls, topic_partition: TopicPartition, purpose: DirectoryPurpose, unique_id: str) -> Self:
         """The name to rename a directory to; for ``-delete`` and ``-stray`` the topic is cut to fit 255 characters."""
-        rest = len(f"-{topic_partition.partition}.{unique_id}{state.value}")
+        rest = len(f"-{topic_partition.partition}.{unique_id}{purpose.value}")
         topic = topic_partition.topic
-        if state in (DirectoryState.DELETE, DirectoryState.STRAY):
+        if purpose in (DirectoryPurpose.DELETE, DirectoryPurpose.STRAY):
             topic = topic[: MAX_DIRECTORY_NAME_LENGTH - rest]
-        return cls(TopicPartition(topic, topic_partition.partition), state, unique_id)
+        return cls(TopicPartition(topic, topic_partition.partition), purpose, unique_id)
 
     def __str__(self) -> str:
-        if self.state is DirectoryState.LIVE:
+        if self.purpose is DirectoryPurpose.LIVE:
             return self.topic_partition.directory_name
-        return f"{self.topic_partition.directory_name}.{self.unique_id}{self.state.value}"
+        return f"{self.topic_partition.directory_name}.{self.unique_id}{self.purpose.value}"

@@ -48,6 +48,8 @@ class TimeHints:
 
     timestamps: NDArray[np.int64]
     offsets: NDArray[np.int64]
+    complete: bool
+    """Whether the file holds nothing else: then, if its owner finished it, ``largest`` is the segment's."""
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -64,7 +66,7 @@ class TimeHints:
 
 def read_offset_hints(fs: FileSystem, path: Path, base_offset: int, log_size: int) -> OffsetHints:
     """The believable entries of an ``.index``; none if it is not there. ``log_size`` in bytes bounds the positions."""
-    entries = _read_prefix(fs, path, _OFFSET_ENTRY, ("offset", "position"))
+    entries, _ = _read_prefix(fs, path, _OFFSET_ENTRY, ("offset", "position"))
     positions = entries["position"].astype(np.int64)
     # Kafka writes no entry for position 0, so zeros are preallocation even in the first place.
     count = int(np.searchsorted(positions, log_size))
@@ -74,18 +76,25 @@ def read_offset_hints(fs: FileSystem, path: Path, base_offset: int, log_size: in
 
 def read_time_hints(fs: FileSystem, path: Path, base_offset: int) -> TimeHints:
     """The believable entries of a ``.timeindex``; none if it is not there."""
-    entries = _read_prefix(fs, path, _TIME_ENTRY, ("timestamp", "offset"))
+    entries, complete = _read_prefix(fs, path, _TIME_ENTRY, ("timestamp", "offset"))
     if len(entries) and not entries["timestamp"][0] and not entries["offset"][0]:
-        entries = entries[1:]
-    return TimeHints(entries["timestamp"].astype(np.int64), entries["offset"].astype(np.int64) + base_offset)
+        # Preallocation, or the only record is of 1970: believed either way by nobody who reads the batches.
+        entries, complete = entries[1:], False
+    offsets = entries["offset"].astype(np.int64) + base_offset
+    return TimeHints(entries["timestamp"].astype(np.int64), offsets, complete)
 
 
-def _read_prefix(fs: FileSystem, path: Path, entry: np.dtype[np.void], columns: tuple[str, str]) -> NDArray[np.void]:
-    """The longest prefix that is not negative, with the first column strictly ascending and the second not falling."""
+def _read_prefix(
+    fs: FileSystem, path: Path, entry: np.dtype[np.void], columns: tuple[str, str]
+) -> tuple[NDArray[np.void], bool]:
+    """The longest prefix that is not negative, with the first column strictly ascending and the second not falling.
+
+    And whether that is the whole file.
+    """
     try:
         file = fs.open(path)
     except FileMissingError:
-        return np.empty(0, entry)
+        return np.empty(0, entry), False
     with file:
         data = b""
         while True:
@@ -94,7 +103,7 @@ def _read_prefix(fs: FileSystem, path: Path, entry: np.dtype[np.void], columns: 
             rows = np.frombuffer(data, entry, count=len(data) // entry.itemsize)
             count = _ascending(rows[columns[0]], rows[columns[1]])
             if len(step) < _STEP_BYTES or count < len(rows):
-                return rows[:count]
+                return rows[:count], count * entry.itemsize == len(data) and len(step) < _STEP_BYTES
 
 
 def _ascending(strictly: NDArray[np.integer], weakly: NDArray[np.integer]) -> int:

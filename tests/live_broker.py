@@ -1,0 +1,122 @@
+"""A stand-in for a running broker, for tests of readers: run as ``live_broker.py LOG_DIRECTORY SEED SECONDS``.
+
+It holds the directory's lock and writes partition ``t-0`` as a broker does to its files: batches in torn writes, rolls,
+retention (rename to ``.deleted``, then unlink), compaction through ``.cleaned`` and ``.swap``. Every record's value is
+its offset in 20 digits. At the end it writes what it did to ``summary.json`` and drops the lock as a kill would.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import random
+import struct
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from log_maker import plain, write_segment
+
+KINDS = (".log", ".index", ".timeindex")
+SEGMENT_BATCHES = 12
+BATCH_RECORDS = 10
+
+
+def is_droppable(batch: bytes) -> bool:
+    """Compaction drops every third batch, so a reader knows which must be there."""
+    return struct.unpack_from(">q", batch)[0] // BATCH_RECORDS % 3 == 0
+
+
+class LiveBroker:
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.directory = directory
+        self.log_end = 0
+        self.rolls = self.deletions = self.compactions = 0
+        self.segments: list[tuple[int, list[bytes]]] = []
+        self.roll()
+
+    def file(self, base: int, kind: str, suffix: str = "") -> Path:
+        return self.directory / f"{base:020d}{kind}{suffix}"
+
+    def roll(self) -> None:
+        write_segment(self.directory, self.log_end, [])
+        self.segments.append((self.log_end, []))
+        self.rolls += 1
+
+    def append(self) -> None:
+        count = BATCH_RECORDS
+        content = plain(self.log_end, count)
+        base, batches = self.segments[-1]
+        position = sum(map(len, batches))
+        with self.file(base, ".log").open("ab", buffering=0) as file:
+            at = 0
+            while at < len(content):
+                step = self.random.randint(1, len(content))
+                file.write(content[at : at + step])
+                at += step
+        if batches:
+            with self.file(base, ".index").open("ab", buffering=0) as file:
+                file.write(struct.pack(">ii", self.log_end + count - 1 - base, position))
+        batches.append(content)
+        self.log_end += count
+
+    def delete_oldest(self) -> None:
+        if len(self.segments) > 4:
+            base, _ = self.segments.pop(0)
+            self.retire([base])
+            self.deletions += 1
+
+    def retire(self, bases: list[int]) -> None:
+        for base in bases:
+            for kind in KINDS:
+                self.file(base, kind).rename(self.file(base, kind, ".deleted"))
+        for base in bases:
+            for kind in KINDS:
+                self.file(base, kind, ".deleted").unlink()
+
+    def compact(self) -> None:
+        """Two or three neighbours (not the active segment) into one, without some of their batches."""
+        if len(self.segments) < 4:
+            return
+        first = self.random.randrange(len(self.segments) - 3)
+        group = self.segments[first : first + self.random.randint(2, 3)]
+        base = group[0][0]
+        kept = [batch for _, batches in group for batch in batches if not is_droppable(batch)]
+        write_segment(self.directory, base, kept, suffix=".cleaned")
+        for kind in KINDS:
+            self.file(base, kind, ".cleaned").rename(self.file(base, kind, ".swap"))
+        self.retire([old for old, _ in group])
+        for kind in KINDS:
+            self.file(base, kind, ".swap").rename(self.file(base, kind))
+        self.segments[first : first + len(group)] = [(base, kept)]
+        self.compactions += 1
+
+    def step(self) -> None:
+        self.append()
+        if len(self.segments[-1][1]) >= SEGMENT_BATCHES:
+            self.roll()
+        chance = self.random.random()
+        if chance < 0.02:
+            self.delete_oldest()
+        elif chance < 0.06:
+            self.compact()
+
+
+def main() -> None:
+    root, seed, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    with (root / ".lock").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        broker = LiveBroker(root / "t-0", seed)
+        print("ready", flush=True)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            broker.step()
+            time.sleep(0.0005)
+        names = ("log_end", "rolls", "deletions", "compactions")
+        (root / "summary.json").write_text(json.dumps({name: getattr(broker, name) for name in names}))
+
+
+main()
