@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Bytes = bytes | bytearray | memoryview
 HeaderPairs = Iterable[tuple[str, bytes | None]]
 
-_BULK_BATCH_BYTES = 256 * 1024
-"""Of a bulk append's batches, before compression: large enough to compress well, small enough to look up in."""
+_BULK_BATCH_BYTES = 16 * 1024
+"""Of a bulk append's batches, before compression: the default ``batch.size`` of Kafka's producer."""
 _UNCOMPRESSED = ("producer", "uncompressed", "none")
 
 
