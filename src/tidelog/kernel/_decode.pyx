@@ -403,6 +403,8 @@ cdef int take_strings(dict columns, str name, Strings* column, Py_ssize_t count)
         raise MemoryError()
     columns[name + "_offsets"] = array_of(&column.offsets, np.int32, count + 1)
     columns[name + "_data"] = memoryview(Memory.take(&column.data))
+    if count & 7:  # a batch rolled back may have left bits above
+        column.validity.data[count >> 3] &= (1 << (count & 7)) - 1
     validity = array_of(&column.validity, np.uint8, (count + 7) // 8)
     columns[name + "_validity"] = validity if column.nulls else None
     columns[name + "_null_count"] = column.nulls

@@ -71,7 +71,7 @@ cdef class OffsetMap:
             raise ValueError(f"the key must be 16 bytes, not {len(secret)}")
         if not 0 < load_factor < 1:
             raise ValueError(f"the load factor must lie between 0 and 1, not {load_factor}")
-        self.slot_count = memory_bytes // sizeof(Slot)
+        self.slot_count = memory_bytes // <Py_ssize_t>sizeof(Slot)
         self.max_size = <Py_ssize_t>(self.slot_count * load_factor)
         if self.slot_count < 2 or self.max_size < 1:
             raise ValueError(f"{memory_bytes} bytes hold no entries")

@@ -1,0 +1,240 @@
+"""Hostile bytes: whatever is read, the compiled kernels do exactly what the plain ones do, and neither crashes.
+
+Every example is a small log that is right, and then is not: cut, with bits flipped, with a field of a header replaced
+by a number that hurts, with varints overwritten. Checksums are repaired on half of them, so that the damage reaches
+the record parsers. ``TIDELOG_FUZZ_EXAMPLES`` sets how many of the seeded examples run.
+"""
+
+import os
+import random
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernel.batch_bytes import V2, batch, message, record
+from kernel.twins import COMPILED, PLAIN, columns_value, outcome, table_value, validation_value
+from tidelog.kernel import crc32c
+from tidelog.model import CorruptRecordError
+
+EXAMPLES = int(os.environ.get("TIDELOG_FUZZ_EXAMPLES", "1500"))
+INTS = [
+    -(2**31),
+    -(2**31) + 1,
+    -2,
+    -1,
+    0,
+    1,
+    6,
+    7,
+    13,
+    14,
+    48,
+    49,
+    50,
+    127,
+    128,
+    2**20,
+    2**31 - 62,
+    2**31 - 13,
+    2**31 - 1,
+]
+LONGS = [*INTS, -(2**63), -(2**63) + 1, 2**31, 2**32, 2**63 - 2**31, 2**63 - 2, 2**63 - 1]
+VARINTS = [b"\xff" * n + end for n in (1, 4, 5, 9, 10, 11) for end in (b"\x00", b"\x01", b"\x7f", b"\x0f")]
+FIELDS = {0: "q", 8: "i", 12: "i", 21: "h", 23: "i", 27: "q", 35: "q", 43: "q", 51: "h", 53: "i", 57: "i"}
+
+
+def some_bytes(chance):
+    return None if chance.random() < 0.2 else chance.randbytes(chance.choice([0, 1, 3, 20, 130]))
+
+
+def some_record(chance, number):
+    headers = [
+        (chance.randbytes(chance.randrange(4)), some_bytes(chance)) for _ in range(chance.choice([0, 0, 0, 1, 3]))
+    ]
+    delta = chance.choice([0, number, -1, 2**35, -(2**62)])
+    return record(number, some_bytes(chance), some_bytes(chance), headers, timestamp_delta=delta)
+
+
+def some_batch(chance, base_offset):
+    if chance.random() < 0.1:
+        return message(base_offset, magic=chance.randrange(2), attributes=chance.randrange(4))
+    count = chance.choice([0, 1, 1, 2, 5, 9])
+    return batch(
+        [some_record(chance, number) for number in range(count)],
+        base_offset=base_offset,
+        attributes=chance.choice([0, 0, 0, 8, 16, 32, 64, 1, 4]),
+        producer_id=chance.choice([-1, 5]),
+        base_sequence=chance.choice([-1, 0, 2**31 - 2]),
+    )
+
+
+def damage(chance, data):
+    """One to three changes somewhere in the batch."""
+    for _ in range(chance.choice([1, 1, 2, 3])):
+        if not data:
+            return
+        at = chance.randrange(len(data))
+        kind = chance.randrange(6)
+        if kind == 0:
+            data[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            data[at] = chance.choice([0, 1, 0x7F, 0x80, 0xFF])
+        elif kind == 2:
+            del data[at : at + chance.choice([1, 2, 30, 10**6])]
+        elif kind == 3:
+            data[at:at] = chance.randbytes(chance.choice([1, 2, 9]))
+        elif kind == 4:
+            varint = chance.choice(VARINTS)
+            data[at : at + chance.choice([1, len(varint)])] = varint
+        elif len(data) >= V2.size:
+            start, code = chance.choice(list(FIELDS.items()))
+            numbers = {"q": LONGS, "i": INTS, "h": [-1, 0, 1, 8, 15, 32767]}[code]
+            struct.pack_into(f">{code}", data, start, chance.choice(numbers))
+
+
+def repair(chance, data):
+    """Make length and checksum right again, so that the rest of the damage is reached."""
+    if len(data) >= V2.size and data[16] == 2:
+        if chance.random() < 0.8:
+            struct.pack_into(">i", data, 8, len(data) - 12)
+        struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+
+
+def some_log(chance):
+    whole = bytearray()
+    offset = 0
+    for _ in range(chance.choice([1, 1, 2, 4])):
+        one = bytearray(some_batch(chance, chance.choice([offset, 0])))
+        if chance.random() < 0.7:
+            damage(chance, one)
+            if chance.random() < 0.6:
+                repair(chance, one)
+        whole += one
+        offset += 10
+    return bytes(whole)
+
+
+def decoded(twin, data, chance_seed):
+    """The rows in order, bad batches skipped; every error is part of the answer."""
+    chance = random.Random(chance_seed)
+    options = {name: chance.random() < 0.8 for name in ("keys", "values", "headers", "sequences")}
+    if chance.random() < 0.3:
+        options |= {"start_offset": chance.choice([0, 3, 10]), "end_offset": chance.choice([5, 11, 2**63 - 1])}
+    if chance.random() < 0.3:
+        options |= {"limit_bytes": chance.choice([1, 50, 400]), "max_rows": chance.choice([1, 3, 100])}
+    decoder = twin.ColumnDecoder(**options)
+    table = twin.scan_batches(data)
+    events = []
+    row = 0
+    while row < len(table):
+        try:
+            stop = decoder.add_batches(data, table, row)
+        except (CorruptRecordError, OverflowError) as error:
+            events.append((type(error).__name__, str(error), decoder.stopped_at))
+            row = decoder.stopped_at + 1
+            continue
+        events.append((stop, decoder.rows, decoder.full, decoder.data_bytes))
+        if decoder.full and decoder.rows:
+            events.append(columns_value(decoder.finish()))
+            row = stop
+        else:
+            row = stop + 1
+    events.append(columns_value(decoder.finish()))
+    return events
+
+
+def validated(twin, data, chance_seed):
+    chance = random.Random(chance_seed)
+    rules = twin.ProduceRules(
+        log_append_time=chance.random() < 0.2,
+        require_keys=chance.random() < 0.2,
+        from_client=chance.random() < 0.5,
+        single_batch=chance.random() < 0.1,
+        before_max_ms=chance.choice([2**63 - 1, 10**6, 0]),
+        after_max_ms=chance.choice([2**63 - 1, 10**6, 0]),
+        max_batch_bytes=chance.choice([2**31 - 1, 200]),
+    )
+    buffer = bytearray(data)
+    next_offset = chance.choice([0, 10**6, 2**63 - 5])
+    found = twin.validate_batches(buffer, rules, next_offset, 3, 10**6)
+    return validation_value(found), bytes(buffer) if found else None
+
+
+def payload_of(twin, data, chance_seed):
+    """The bytes as the records of one batch, with header fields that may lie."""
+    chance = random.Random(chance_seed)
+    header = {
+        "base_offset": chance.choice([0, 5, 2**63 - 3, -1]),
+        "base_timestamp": chance.choice(LONGS),
+        "max_timestamp": chance.choice(LONGS),
+        "attributes": chance.choice([0, 8]),
+        "record_count": chance.choice([0, 1, 2, 5, 9, *INTS]),
+    }
+    decoder = twin.ColumnDecoder(sequences=True)
+    last = chance.choice([{}, {"last_offset": 20}, {"last_offset": 2**63 - 1}])
+    sequence = chance.choice([-1, 0, 2**31 - 1])
+    added = outcome(lambda: decoder.add_payload(data, **header, **last, base_sequence=sequence, position=1))
+    found = twin.validate_records(data, twin.ProduceRules(), 0, **header)
+    return added, columns_value(decoder.finish()), validation_value(found)
+
+
+def check(data, seed):
+    tables = [table_value(twin.scan_batches(data, base_position=7)) for twin in (COMPILED, PLAIN)]
+    assert tables[0] == tables[1]
+    assert decoded(COMPILED, data, seed) == decoded(PLAIN, data, seed)
+    assert validated(COMPILED, data, seed) == validated(PLAIN, data, seed)
+    assert payload_of(COMPILED, data[V2.size :], seed) == payload_of(PLAIN, data[V2.size :], seed)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_damaged_logs(part):
+    for number in range(part, EXAMPLES, 8):
+        chance = random.Random(number)
+        data = some_log(chance)
+        try:
+            check(data, number)
+        except AssertionError as error:
+            raise AssertionError(f"example {number}: {data.hex()}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(40))
+def test_many_damaged_logs(part):
+    for number in range(10**6 + part, 10**6 + 200_000, 40):
+        check(some_log(random.Random(number)), number)
+
+
+@given(st.binary(max_size=200), st.integers(0, 1000))
+@settings(max_examples=300)
+def test_any_bytes(data, seed):
+    check(data, seed)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6), st.integers(0, 1000))
+@settings(max_examples=300)
+def test_any_record_bodies_under_a_right_checksum(bodies, seed):
+    count = len(bodies)
+    records = b"".join(bytes([2 * len(body)]) + body for body in bodies)
+    check(batch(records, record_count=count, last_offset_delta=max(count - 1, 0)), seed)
+
+
+@given(st.binary(min_size=1, max_size=14), st.integers(0, 60))
+def test_any_varint_anywhere_in_a_record(varint, at):
+    one = bytearray(record(0, b"key", b"value", [(b"name", b"part")]))
+    one[at % len(one) : at % len(one) + len(varint)] = varint
+    check(batch(bytes(one), record_count=1), at)
+
+
+def test_every_cut_and_every_flip_of_a_small_log():
+    data = batch([record(0, None, b"v"), record(1, b"k", None, [(b"h", b"x")])]) + message(2)
+    for cut in range(len(data)):
+        check(data[:cut], cut)
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        check(bytes(flipped), bit)
+        repaired = flipped[: len(data) - len(message(2))]
+        repair(random.Random(bit), repaired)
+        check(bytes(repaired), bit)

@@ -1,0 +1,81 @@
+"""The batch table as a value: slices, masks, joins, pickles, and the layout that C and Python must share."""
+
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernel.batch_bytes import batch, message, record
+from kernel.twins import both, table_value
+from tidelog import kernel
+from tidelog.kernel.table import COLUMNS, ROW_BYTES, BatchTable, Stop
+
+DATA = b"".join(batch([record(0)] * 1, base_offset=n) for n in range(8)) + message(8)
+
+
+def test_the_layout_in_c_is_the_one_in_python():
+    text = Path(kernel.__file__).with_name("_layout.pxd").read_text()
+    struct = re.search(r"cdef struct Rows:\n((?:    .*\n)+)", text)[1]
+    fields = re.findall(r"(\w+)\* (\w+)", struct)
+    widths = {"int64_t": 8, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "int8_t": 1, "uint8_t": 1}
+    assert [(name, widths[kind]) for kind, name in fields] == [(n, np.dtype(d).itemsize) for n, d in COLUMNS]
+    assert int(re.search(r"ROW_BYTES = (\d+)", text)[1]) == ROW_BYTES
+    assert int(re.search(r"COLUMN_COUNT = (\d+)", text)[1]) == len(COLUMNS)
+
+
+@both
+@pytest.mark.parametrize(
+    "rows", [slice(2, 5), slice(None), slice(5, 2), slice(-3, None), slice(0, 9, 3), slice(20, 30)]
+)
+def test_take_a_slice(twin, rows):
+    table = twin.scan_batches(DATA)
+    part = table.take(rows)
+    assert list(part.rows()) == list(table.rows())[rows]
+    assert (part.end_position, part.stop) == (table.end_position, table.stop)
+
+
+@both
+def test_take_of_a_take(twin):
+    table = twin.scan_batches(DATA)
+    assert table.take(slice(2, 8)).take(slice(1, 3)).base_offset.tolist() == [3, 4]
+
+
+@both
+def test_take_a_mask_or_rows(twin):
+    table = twin.scan_batches(DATA)
+    assert table.take(table.base_offset % 2 == 0).base_offset.tolist() == [0, 2, 4, 6, 8]
+    assert table.take(np.array([5, 1])).base_offset.tolist() == [5, 1]
+
+
+@both
+def test_concat(twin):
+    first = twin.scan_batches(DATA)
+    last = twin.scan_batches(DATA[:-1], base_position=len(DATA))
+    joined = BatchTable.concat([first, last])
+    assert list(joined.rows()) == list(first.rows()) + list(last.rows())
+    assert (joined.end_position, joined.stop) == (last.end_position, Stop.PARTIAL)
+    assert joined.partial_size == last.partial_size
+    with pytest.raises(ValueError, match="at least one"):
+        BatchTable.concat([])
+
+
+@both
+def test_pickle(twin):
+    table = twin.scan_batches(DATA).take(slice(1, 4))
+    assert table_value(pickle.loads(pickle.dumps(table))) == table_value(table)
+
+
+@both
+def test_columns_are_read_only_and_keep_their_memory(twin):
+    column = twin.scan_batches(DATA).base_offset
+    assert column.tolist() == list(range(9))
+    with pytest.raises(ValueError, match="read-only"):
+        column[0] = 1
+
+
+@both
+def test_rows_are_plain_values(twin):
+    row = twin.scan_batches(DATA).row(-1)
+    assert [type(value) for value in row] == [bool if name.endswith("_ok") else int for name in row._fields]

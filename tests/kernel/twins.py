@@ -1,0 +1,72 @@
+"""The two implementations of every kernel under one set of names, and what counts as the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidelog import kernel
+from tidelog.kernel.columns import RecordColumns
+from tidelog.kernel.reference import checksums, decode, encode, offset_map, scan, search, validate
+from tidelog.kernel.table import BatchTable
+from tidelog.model import TidelogError
+
+NAMES = {
+    checksums: ("crc32c", "crc32"),
+    scan: ("scan_batches",),
+    decode: ("ColumnDecoder",),
+    encode: ("ColumnEncoder", "encode_payload", "encode_batch", "encode_records", "seal_batch"),
+    validate: ("ProduceRules", "validate_batches", "validate_records", "set_max_timestamp"),
+    search: ("lookup_index", "lookup_index_above"),
+    offset_map: ("OffsetMap",),
+}
+COMPILED = SimpleNamespace(id="compiled", **{name: getattr(kernel, name) for names in NAMES.values() for name in names})
+PLAIN = SimpleNamespace(
+    id="plain", **{name: getattr(module, name) for module, names in NAMES.items() for name in names}
+)
+
+both = pytest.mark.parametrize("twin", [COMPILED, PLAIN], ids=lambda twin: twin.id)
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call gave, or its error, as a value that can be compared."""
+    try:
+        return call()
+    except (ArithmeticError, ValueError, TidelogError) as error:
+        return type(error).__name__, str(error)
+
+
+def table_value(table: BatchTable) -> Any:
+    return (
+        [tuple(row) for row in table.rows()],
+        table.end_position,
+        table.stop,
+        table.partial_size,
+        table.crc_verified,
+    )
+
+
+def columns_value(columns: RecordColumns) -> dict[str, Any]:
+    """Every field as plain values; dtypes too, as Arrow takes the buffers as they are."""
+    found: dict[str, Any] = {}
+    for name in RecordColumns.__slots__:
+        value = getattr(columns, name)
+        if isinstance(value, np.ndarray):
+            found[name] = (value.dtype.str, value.tolist())
+        elif isinstance(value, memoryview):
+            found[name] = bytes(value)
+        else:
+            found[name] = value
+    return found
+
+
+def validation_value(validation: Any) -> dict[str, Any]:
+    names = (
+        "first_offset last_offset record_count batch_count size max_timestamp offset_of_max_timestamp "
+        "last_offset_of_max_batch needs_decompression problem fault record_index"
+    )
+    return {name: getattr(validation, name) for name in names.split()}
