@@ -9,7 +9,7 @@ Called by: ``recover`` (apply) and the command line. Source of what is done: Kaf
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,8 +23,7 @@ from tidelog.storage.log.listing import TEMPORARY_SUFFIX, PartitionListing, list
 from tidelog.storage.log.load_plan import SegmentToRecover
 from tidelog.storage.log.loader import LoadRequest, plan_recovery
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
-from tidelog.storage.segment.file_names import DirectoryState as DirectoryPurpose
-from tidelog.storage.segment.file_names import FileKind, PartitionDirectoryName, SegmentFileName
+from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, SegmentFileName
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 """A directory of tiered storage beside the partitions; not a log."""
@@ -106,8 +105,13 @@ class RecoverPlan:
         return sum(len(partition.recover) for partition in self.partitions)
 
 
-def plan_directory(fs: FileSystem, path: Path, options: RecoverOptions) -> RecoverPlan:
-    """Look at a log directory. DirectoryError where it cannot be listed or is none; nothing is changed or locked."""
+def plan_directory(
+    fs: FileSystem, path: Path, options: RecoverOptions, *, only: Collection[TopicPartition] | None = None
+) -> RecoverPlan:
+    """Look at a log directory. DirectoryError where it cannot be listed or is none; nothing is changed or locked.
+
+    ``only``: a forecast for these partitions alone; such a plan cannot be applied.
+    """
     fs = ReadOnlyFileSystem(fs)
     state = read_directory_state(fs, path)
     metadata = read_cluster_metadata(fs, path) if options.use_cluster_metadata else ClusterMetadata()
@@ -119,16 +123,16 @@ def plan_directory(fs: FileSystem, path: Path, options: RecoverOptions) -> Recov
                 temporary.append(name)
             continue
         try:
-            purpose = PartitionDirectoryName.parse(name)
+            directory_name = PartitionDirectoryName.parse(name)
         except DirectoryError as error:
             untouched.append(name)
             if name != REMOTE_INDEX_CACHE:
                 warnings.append(f"{error.message}; a broker refuses to start on a directory with such a name in it")
             continue
-        if purpose.state in (DirectoryPurpose.DELETE, DirectoryPurpose.STRAY):
+        if directory_name.purpose in (DirectoryPurpose.DELETE, DirectoryPurpose.STRAY):
             untouched.append(name)
-        else:
-            partitions.append(planner.plan_partition(name, purpose.topic_partition))
+        elif only is None or directory_name.topic_partition in only:
+            partitions.append(planner.plan_partition(name, directory_name.topic_partition))
     return RecoverPlan(
         path=path,
         condition=state.condition,
