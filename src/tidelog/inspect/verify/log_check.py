@@ -67,7 +67,7 @@ def check_log(reader: SegmentReader, advance: Callable[[int], None], *, is_activ
         position = size if last is None else last.table.end_position
         if last is None or last.table.stop is Stop.END:
             break
-        resume = next_sound_batch(reader, position + 1, None, 0, _OFFSET_MAX)
+        resume = next_sound_batch(reader, position, None, 0, _OFFSET_MAX)
         findings.append(_damage(reader, last.table.stop, position, resume, is_active=is_active))
         if resume is None:
             break
