@@ -14,6 +14,7 @@ from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.partitions import require_log_directory
 from tidelog.storage.manager.log_directory import LogDirectory, SingleLog
 
 PathLike = str | os.PathLike[str]
@@ -51,6 +52,8 @@ def open_directory(
     if not paths:
         raise DirectoryError("no log directory given")
     if read_only:
+        for path in paths:
+            require_log_directory(LOCAL, path)
         return Directory(LOCAL, paths, clock=clock)
     find_partitions(LOCAL, (path for path in paths if LOCAL.exists(path)))  # nothing is locked if this is wrong
     writers: dict[Path, DirectoryWriter] = {}
