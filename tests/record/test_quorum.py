@@ -71,6 +71,17 @@ def test_values(type_: ControlType, fields: dict[str, Any], value: bytes) -> Non
             quorum_fields(type_, value[:cut])
 
 
+def test_a_leader_change_as_kafka_4_1_writes_it() -> None:
+    """Version 1 in its first field, the layout of version 0 behind it."""
+    value = bytes.fromhex("0001 00000001 02 00000001 00 01 00")
+    assert quorum_fields(ControlType.LEADER_CHANGE, value) == {
+        "version": 1,
+        "leaderId": 1,
+        "voters": [{"voterId": 1, "voterDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA"}],
+        "grantingVoters": [],
+    }
+
+
 @given(value=st.binary(max_size=60), type_=st.sampled_from([type_ for type_, _, _ in VALUES]))
 def test_junk_gives_fields_or_an_error(value: bytes, type_: ControlType) -> None:
     for junk in (value, b"\0\0" + value):

@@ -1,8 +1,9 @@
 """The values of KRaft's control records: leader change, snapshot header and footer, KRaft version, KRaft voters.
 
-Each begins with its own version (int16), by which the rest is read. Fields come as a dict by Kafka's names, see
-``internal.control_tables``; keys and types of control records are in ``control``. Pure; any thread. Source: KIP-595,
-KIP-630, KIP-853.
+Each begins with its own version (int16), by which the rest is read. Kafka 4.1 writes (and reads) a leader change of
+version 1 in the layout of version 0, without directory ids: where the bytes are of that layout, it is read so.
+Fields come as a dict by Kafka's names, see ``internal.control_tables``; keys and types of control records are in
+``control``. Pure; any thread. Source: KIP-595, KIP-630, KIP-853.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tidelog.model import CorruptRecordError, UnsupportedFormatError
 from tidelog.record.control import ControlType
 from tidelog.record.internal import control_tables
 from tidelog.record.internal.decoder import decode_message
+from tidelog.record.internal.defaults import with_defaults
 from tidelog.record.internal.encoder import encode_message
 from tidelog.record.internal.schema import Message
 
@@ -38,13 +40,25 @@ def quorum_fields(type_: ControlType, value: bytes | None) -> dict[str, Any]:
     version = int.from_bytes(value[:2], "big", signed=True)
     if version not in message.versions:
         raise UnsupportedFormatError(f"a control record {type_.name} of version {version} is not known")
-    fields, _ = decode_message(message, value, version)
-    return fields
+    return _fields(message, value, version)
 
 
 def quorum_value(type_: ControlType, fields: Mapping[str, Any]) -> bytes:
     """The bytes of a value; errors as ``quorum_fields``, InvalidRecordError for a field that does not fit."""
     return encode_message(_message(type_), fields, fields.get("version", 0))
+
+
+def _fields(message: Message, value: bytes, version: int) -> dict[str, Any]:
+    for layout in range(version, -1, -1):
+        try:
+            fields, end = decode_message(message, value, layout)
+        except CorruptRecordError:
+            if layout == 0:
+                raise
+            continue
+        if end == len(value) or version == 0:
+            return with_defaults(message, fields, version)
+    raise CorruptRecordError(f"{message.name} of version {version}: the value is longer than its fields")
 
 
 def _message(type_: ControlType) -> Message:

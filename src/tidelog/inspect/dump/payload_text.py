@@ -29,7 +29,7 @@ from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
 
 PayloadText = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
 
-_COORDINATOR_TYPES = {
+COORDINATOR_TYPES = {
     PayloadDecoder.OFFSETS: GROUP_TYPES,
     PayloadDecoder.TRANSACTION_LOG: TRANSACTION_TYPES,
     PayloadDecoder.SHARE_GROUP_STATE: SHARE_TYPES,
@@ -43,7 +43,7 @@ _NO_VALUE = (
 
 def payload_text(options: KafkaFormatOptions) -> PayloadText | None:
     """The function for the options; None where both key and value are plain strings, which the caller does in bulk."""
-    types = _COORDINATOR_TYPES.get(options.decoder)
+    types = COORDINATOR_TYPES.get(options.decoder)
     if types is not None:
         return _coordinator_text(types)
     if options.decoder is PayloadDecoder.CLUSTER_METADATA:

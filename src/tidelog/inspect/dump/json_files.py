@@ -1,0 +1,128 @@
+"""The files beside a log as JSON objects: indexes, snapshots, checkpoints and markers. Reads only; one thread.
+
+Every function raises a TidelogError for a file it cannot read; objects before it are out by then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tidelog.inspect.dump.json_payload import Json
+from tidelog.model import CheckpointError
+from tidelog.storage.checkpoint.clean_shutdown import parse_broker_epoch
+from tidelog.storage.checkpoint.kafka_uuid import uuid_to_text
+from tidelog.storage.checkpoint.meta_properties import MetaProperties
+from tidelog.storage.checkpoint.offset_checkpoint import OffsetCheckpoint
+from tidelog.storage.checkpoint.partition_metadata import PartitionMetadata
+from tidelog.storage.epoch.leader_epoch_file import LeaderEpochCheckpoint
+from tidelog.storage.index import OffsetIndexReader, TimeIndexReader, TransactionIndexReader
+from tidelog.storage.producer.snapshot import parse_snapshot
+
+FileJson = Callable[[bytes, Path, int], Iterator[Json]]
+"""Contents, path, base offset (0 where the name has none)."""
+
+
+def offset_index_json(data: bytes, path: Path, base_offset: int) -> Iterator[Json]:
+    written = OffsetIndexReader(data, base_offset, path=path).valid_prefix()
+    for offset, position in zip(*(column.tolist() for column in written.entries()), strict=True):
+        yield {"type": "offset_index_entry", "offset": offset, "position": position}
+    yield from _rest_of_index(data, len(written) * OffsetIndexReader.ENTRY_SIZE)
+
+
+def time_index_json(data: bytes, path: Path, base_offset: int) -> Iterator[Json]:
+    written = TimeIndexReader(data, base_offset, path=path).valid_prefix()
+    for timestamp, offset in zip(*(column.tolist() for column in written.entries()), strict=True):
+        yield {"type": "time_index_entry", "timestamp": timestamp, "offset": offset}
+    yield from _rest_of_index(data, len(written) * TimeIndexReader.ENTRY_SIZE)
+
+
+def _rest_of_index(data: bytes, end: int) -> Iterator[Json]:
+    """Zeros are preallocation; anything else are entries that do not ascend."""
+    if any(data[end:]):
+        yield {
+            "type": "error",
+            "message": "the entries from here on do not ascend",
+            "position": end,
+            "offset": None,
+        }
+
+
+def transaction_index_json(data: bytes, path: Path, base_offset: int) -> Iterator[Json]:
+    for aborted in TransactionIndexReader(data, base_offset, path=path):
+        yield {"type": "aborted_transaction", **aborted._asdict()}
+
+
+def producer_snapshot_json(data: bytes, path: Path, _base_offset: int) -> Iterator[Json]:
+    for entry in parse_snapshot(data, path=path):
+        last = entry.batches[-1] if entry.batches else None
+        yield {
+            "type": "producer",
+            "producer_id": entry.producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "last_timestamp": entry.last_timestamp,
+            "transaction_first_offset": entry.transaction_first_offset,
+            "last_batch": None if last is None else {"first_sequence": last.first_sequence, **last._asdict()},
+        }
+
+
+def offset_checkpoint_json(data: bytes, path: Path, _base_offset: int) -> Iterator[Json]:
+    for partition, offset in OffsetCheckpoint.parse(data, path=path).items():
+        yield {"type": "checkpoint_entry", "topic": partition.topic, "partition": partition.partition, "offset": offset}
+
+
+def leader_epochs_json(data: bytes, path: Path, _base_offset: int) -> Iterator[Json]:
+    for epoch, start_offset in LeaderEpochCheckpoint.parse(data, path=path):
+        yield {"type": "leader_epoch", "epoch": epoch, "start_offset": start_offset}
+
+
+def partition_metadata_json(data: bytes, path: Path, _base_offset: int) -> Iterator[Json]:
+    yield {"type": "partition_metadata", "topic_id": PartitionMetadata.parse(data, path=path).topic_id_text}
+
+
+def meta_properties_json(data: bytes, path: Path, _base_offset: int) -> Iterator[Json]:
+    meta = MetaProperties.parse(data, path=path)
+    yield {
+        "type": "meta_properties",
+        "version": meta.version,
+        "cluster_id": meta.cluster_id,
+        "node_id": meta.node_id,
+        "directory_id": None if meta.directory_id is None else uuid_to_text(meta.directory_id),
+    }
+
+
+def clean_shutdown_json(data: bytes, _path: Path, _base_offset: int) -> Iterator[Json]:
+    yield {"type": "clean_shutdown", "broker_epoch": parse_broker_epoch(data)}
+
+
+def quorum_state_json(data: bytes, path: Path, _base_offset: int) -> Iterator[Json]:
+    """The file is JSON already (fields by Kafka's names, ``data_version`` says of which version)."""
+    try:
+        state: Any = json.loads(data)
+    except ValueError as error:
+        raise CheckpointError(f"the quorum state is no JSON: {error}", path=path) from None
+    if not isinstance(state, dict):
+        raise CheckpointError("the quorum state is no JSON object", path=path)
+    yield {"type": "quorum_state", "fields": state}
+
+
+BY_SUFFIX: dict[str, FileJson] = {
+    ".index": offset_index_json,
+    ".timeindex": time_index_json,
+    ".txnindex": transaction_index_json,
+    ".snapshot": producer_snapshot_json,
+}
+BY_NAME: dict[str, FileJson] = {
+    "recovery-point-offset-checkpoint": offset_checkpoint_json,
+    "log-start-offset-checkpoint": offset_checkpoint_json,
+    "replication-offset-checkpoint": offset_checkpoint_json,
+    "cleaner-offset-checkpoint": offset_checkpoint_json,
+    "leader-epoch-checkpoint": leader_epochs_json,
+    "partition.metadata": partition_metadata_json,
+    "meta.properties": meta_properties_json,
+    ".kafka_cleanshutdown": clean_shutdown_json,
+    "quorum-state": quorum_state_json,
+}

@@ -1,0 +1,82 @@
+"""``dump``: every file kind as JSON objects that programs can parse, one a line.
+
+Each object has ``file`` (the path as given) and ``type`` first: ``record``, ``batch``, ``trailing_bytes``,
+``offset_index_entry``, ``time_index_entry``, ``aborted_transaction``, ``producer``, ``checkpoint_entry``,
+``leader_epoch``, ``partition_metadata``, ``meta_properties``, ``clean_shutdown``, ``quorum_state``, ``error``.
+Which file is what, its name says; files on their way in or out (``.deleted``, ``.cleaned``, ``.swap``) are read
+like the live ones. Records of internal topics are decoded by the name of their directory.
+
+Called by: the command line. Reads only; one thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidelog.inspect.dump.json_files import BY_NAME, BY_SUFFIX
+from tidelog.inspect.dump.json_log import error_json, log_json
+from tidelog.inspect.dump.json_payload import Json
+from tidelog.inspect.dump.options import PayloadDecoder, choose_payload_decoder
+from tidelog.model import TidelogError, UnsupportedFormatError
+from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem, read_whole
+from tidelog.storage.segment.file_names import FileState
+
+_STATES = tuple(state.value for state in FileState if state.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonOptions:
+    """``batches``: one object a batch, not a record. ``decoder``: None chooses by the directory's name. ``max_bytes``:
+    read no batch that ends behind it."""
+
+    batches: bool = False
+    decoder: PayloadDecoder | None = None
+    max_bytes: int | None = None
+
+
+def dump_json(
+    paths: Iterable[str | os.PathLike[str]], options: JsonOptions | None = None, *, fs: FileSystem = LOCAL
+) -> Iterator[Json]:
+    """The objects of all files in order. Never raises for what is in the files, nor for missing ones: an object of type
+    ``error`` has ``message``, ``position`` and ``offset`` (null where they have no meaning)."""
+    reader = ReadOnlyFileSystem(fs)
+    for given in paths:
+        shown = os.fspath(given)
+        try:
+            for row in _file_objects(reader, Path(shown), options or JsonOptions()):
+                yield {"file": shown, **row}
+        except TidelogError as error:
+            yield {"file": shown, **error_json(error)}
+
+
+def _file_objects(fs: FileSystem, path: Path, options: JsonOptions) -> Iterator[Json]:
+    name = path.name
+    for state in _STATES:
+        name = name.removesuffix(state)
+    suffix = Path(name).suffix
+    if suffix in (".log", ".checkpoint"):
+        with fs.open(path) as file:
+            yield from log_json(
+                file, batches=options.batches, decoder=_decoder(path, suffix, options), max_bytes=options.max_bytes
+            )
+        return
+    function = BY_NAME.get(name) or BY_SUFFIX.get(suffix)
+    if function is None:
+        raise UnsupportedFormatError("no file of this name is known", path=path)
+    yield from function(read_whole(fs, path), path, _base_offset(name))
+
+
+def _decoder(path: Path, suffix: str, options: JsonOptions) -> PayloadDecoder:
+    if options.decoder is not None:
+        return options.decoder
+    if suffix == ".checkpoint":
+        return PayloadDecoder.CLUSTER_METADATA
+    return choose_payload_decoder(path.absolute().parent.name)
+
+
+def _base_offset(name: str) -> int:
+    number = name.split(".")[0]
+    return int(number) if number.isascii() and number.isdigit() else 0
