@@ -160,6 +160,9 @@ class Log:
 
     def offsets(self, until: UntilName | Until | None = None) -> LogOffsetSnapshot:
         """Log start, last stable offset, high watermark (the end that ``until`` sets) and log end, at one moment."""
+        if self._writer is not None and until is None:
+            self._check_open()
+            return self._writer.log.offsets()
         return self._fresh_view().offsets(self._until(until))
 
     def offset_for_timestamp(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import pyarrow
 
+    from tidelog.model import LogOffsetSnapshot
+
 Bytes = bytes | bytearray | memoryview
 HeaderPairs = Iterable[tuple[str, bytes | None]]
 
@@ -30,6 +32,15 @@ class LogWriter(Protocol):
     def flush(self) -> None: ...
 
     def close(self) -> None: ...
+
+    @property
+    def log(self) -> OwnedLog: ...
+
+
+class OwnedLog(Protocol):
+    """What its owner knows of a log without looking at files."""
+
+    def offsets(self) -> LogOffsetSnapshot: ...
 
 
 class DirectoryWriter(Protocol):

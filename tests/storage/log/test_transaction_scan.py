@@ -98,7 +98,7 @@ def test_aborted_batches_are_those_of_aborted_transactions(run: list[Step]) -> N
     model.run(run, 0)
     table = scan_batches(content)
     scan = scan_transactions(transaction_rows(memoryview(content), table, 0), {})
-    aborted = AbortedRanges.of([], scan.completed)
+    aborted = AbortedRanges.of([]).with_completed(scan.completed)
     expected = [
         step.kind == DATA
         and any(
@@ -118,12 +118,9 @@ def test_ranges_of_an_index_and_of_a_scan_count_together() -> None:
     scan = scan_transactions(
         transaction_rows(memoryview(data(10) + marker(15, False)), scan_batches(data(10) + marker(15, False)), 0), {}
     )
-    aborted = AbortedRanges.of([AbortedTransaction(8, 0, 5, 0)], scan.completed)
+    aborted = AbortedRanges.of([AbortedTransaction(8, 0, 5, 0)]).with_completed(scan.completed)
     assert aborted.hits(table).tolist() == [False, True, False, True, False, False]
-    assert (
-        AbortedRanges.of([], scan_transactions(TransactionRows.empty(), {}).completed).hits(table).tolist()
-        == [False] * 6
-    )
+    assert AbortedRanges.of([]).hits(table).tolist() == [False] * 6
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,20 @@ class AbortedRanges:
         self.last_offset = last_offset[order]
 
     @classmethod
-    def of(cls, indexed: Iterable[AbortedTransaction], scanned: CompletedTransactions) -> Self:
-        """Those of the transaction indexes together with those a scan found."""
+    def of(cls, indexed: Iterable[AbortedTransaction]) -> Self:
+        """Those of transaction indexes."""
         columns = np.array([entry[:3] for entry in indexed], np.int64).reshape(-1, 3).T
-        aborted = scanned.aborted
-        return cls(
-            np.concatenate([columns[0], scanned.producer_id[aborted]]),
-            np.concatenate([columns[1], scanned.first_offset[aborted]]),
-            np.concatenate([columns[2], scanned.last_offset[aborted]]),
+        return cls(columns[0], columns[1], columns[2])
+
+    def with_completed(self, completed: CompletedTransactions) -> Self:
+        """Together with the aborted ones among those that a scan found."""
+        aborted = completed.aborted
+        if not aborted.any():
+            return self
+        return type(self)(
+            np.concatenate([self.producer_id, completed.producer_id[aborted]]),
+            np.concatenate([self.first_offset, completed.first_offset[aborted]]),
+            np.concatenate([self.last_offset, completed.last_offset[aborted]]),
         )
 
     def __len__(self) -> int:

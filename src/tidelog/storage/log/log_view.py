@@ -42,7 +42,7 @@ from tidelog.storage.log.row_stream import OnCorrupt, ReadRange, RowStream
 from tidelog.storage.log.splits import Split, plan_splits
 from tidelog.storage.log.time_lookup import TimestampOffset, first_at_or_after, latest_timestamp
 from tidelog.storage.log.view_state import LoadParameters, ViewState, load_view_state
-from tidelog.storage.log.view_transactions import Transactions, read_transactions
+from tidelog.storage.log.view_transactions import Resume, Transactions, read_transactions
 from tidelog.storage.segment.file_names import PartitionDirectoryName
 
 _T = TypeVar("_T")
@@ -67,6 +67,7 @@ class LogView:
         self._directory_state = directory_state
         self._state: ViewState | None = None
         self._transactions: dict[int, Transactions] = {}
+        self._resume: Resume | None = None
 
     @property
     def directory_state(self) -> DirectoryState:
@@ -153,8 +154,9 @@ class LogView:
         """Open and aborted transactions, as needed to read below ``high_watermark``."""
         found = self._transactions.get(high_watermark)
         if found is None:
-            found = self._retrying(lambda: read_transactions(self, high_watermark))
+            found = self._retrying(lambda: read_transactions(self, high_watermark, self._resume))
             self._transactions[high_watermark] = found
+            self._resume = found.resume
         return found
 
     def offsets(self, until: Until | str | None = None) -> LogOffsetSnapshot:

@@ -33,6 +33,7 @@ from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import CHUNK_BYTES, Chunk, SegmentReader
 
 _RETRIES = 5
+_FIRST_CHUNK_BYTES = 64 * 1024
 
 
 class OnCorrupt(enum.StrEnum):
@@ -200,7 +201,15 @@ class RowStream:
     def _batches(self, reader: SegmentReader, position: int, end: int | None, end_offset: int) -> Iterator[Rows]:
         last_offset = -1
         stop, stopped_at = Stop.END, position
-        for chunk in reader.chunks(position, end, verify_crc=self._verify_crc, chunk_bytes=self._chunk_bytes):
+        chunks = reader.chunks(
+            position,
+            end,
+            verify_crc=self._verify_crc,
+            chunk_bytes=self._chunk_bytes,
+            # Many reads want a few records only; a long one soon reads in large chunks.
+            first_chunk_bytes=None if self.stats.segments > 1 else _FIRST_CHUNK_BYTES,
+        )
+        for chunk in chunks:
             table = chunk.table
             stop, stopped_at = table.stop, table.end_position
             sound = sound_rows(table, last_offset, end_offset)

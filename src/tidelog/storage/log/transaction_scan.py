@@ -52,6 +52,9 @@ class TransactionRows(NamedTuple):
             np.concatenate([part.kind for part in parts]),
         )
 
+    def take(self, rows: NDArray[np.bool_]) -> Self:
+        return type(self)(self.producer_id[rows], self.base_offset[rows], self.last_offset[rows], self.kind[rows])
+
 
 def transaction_rows(buffer: memoryview, table: BatchTable, base_position: int) -> TransactionRows:
     """Pick the transactional batches and the markers; ``buffer[0]`` lies at ``base_position``."""

@@ -8,6 +8,9 @@ Aborted transactions whose marker lies below the snapshot stand in the ``.txnind
 same walk. A snapshot that cannot be read gives way to the next older one; a ``.txnindex`` that cannot, to a walk from
 the snapshot below its segment. A cleanly closed log without any snapshot has no producers (as for Kafka).
 
+In a directory that somebody holds, what was found below the high watermark is kept for the next time (``resume``), so
+that following a log reads each batch once. Past it the owner may still truncate.
+
 Reads only. Called by: the view. Source: Kafka's ``ProducerStateManager``, ``UnifiedLog.rebuildProducerState``.
 """
 
@@ -34,20 +37,47 @@ from tidelog.storage.segment.file_names import FileKind, segment_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """All there is to know about the transactions below an offset."""
+
+    offset: int
+    open: Mapping[int, int]
+    aborted: AbortedRanges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transactions:
     """As of one state of the log, up to its log end."""
 
     scan: TransactionScan
     aborted: AbortedRanges
+    resume: Resume | None
 
     def last_stable_offset(self, high_watermark: int) -> int:
         unstable = self.scan.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(unstable, high_watermark)
 
 
-def read_transactions(source: StateSource, high_watermark: int) -> Transactions:
-    """CorruptRecordError where batches that have to be walked are damaged."""
+def read_transactions(source: StateSource, high_watermark: int, resume: Resume | None = None) -> Transactions:
+    """``resume`` as an earlier call gave it. CorruptRecordError where batches that have to be walked are damaged."""
     state = source.state
+    if resume is None or resume.offset > high_watermark or state.condition is not Condition.HELD:
+        resume = _from_files(source, state, high_watermark)
+    rows = _rows_from(source, state, resume.offset)
+    below = rows.last_offset < high_watermark
+    first = scan_transactions(rows.take(below), resume.open)
+    rest = scan_transactions(rows.take(~below), first.open)
+    settled = resume.aborted.with_completed(first.completed)
+    is_held = state.condition is Condition.HELD
+    return Transactions(
+        scan=rest,
+        aborted=settled.with_completed(rest.completed),
+        resume=Resume(offset=high_watermark, open=first.open, aborted=settled) if is_held else None,
+    )
+
+
+def _from_files(source: StateSource, state: ViewState, high_watermark: int) -> Resume:
+    """What the newest snapshot that can be used and the transaction indexes say."""
     bound = high_watermark if state.recovered is None else min(high_watermark, state.recovered.start_offset)
     start, open_ = _newest_snapshot(source, state, bound)
     if start is None:
@@ -64,8 +94,7 @@ def read_transactions(source: StateSource, high_watermark: int) -> Transactions:
             start, open_ = _snapshot_or_first(source, state, segment.base_offset)
             indexed = [entry for entry in indexed if entry.last_offset < start]
             break
-    scan = scan_transactions(_rows_from(source, state, start), open_)
-    return Transactions(scan=scan, aborted=AbortedRanges.of(indexed, scan.completed))
+    return Resume(offset=start, open=open_, aborted=AbortedRanges.of(indexed))
 
 
 def _newest_snapshot(source: StateSource, state: ViewState, bound: int) -> tuple[int | None, Mapping[int, int]]:

@@ -83,14 +83,23 @@ class SegmentReader:
         *,
         verify_crc: bool = True,
         chunk_bytes: int = CHUNK_BYTES,
+        first_chunk_bytes: int | None = None,
     ) -> Iterator[Chunk]:
         """Chunks of ``[start_position, end_position)``, in order; the end defaults to the size at the first step.
 
         ``start_position`` must be a batch boundary. The last chunk's ``table.stop`` says how the range ended: END, or
         PARTIAL (it cuts a batch), or what is wrong with the bytes at ``table.end_position``; that last chunk may have
         no rows. Batches whose CRC fails are rows with ``crc_ok`` False; nothing here raises for bad bytes.
+        With ``first_chunk_bytes`` the chunks begin that small and double: for a caller who may soon have enough.
         """
-        return file_chunks(self._file, start_position, end_position, verify_crc=verify_crc, chunk_bytes=chunk_bytes)
+        return file_chunks(
+            self._file,
+            start_position,
+            end_position,
+            verify_crc=verify_crc,
+            chunk_bytes=chunk_bytes,
+            first_chunk_bytes=first_chunk_bytes,
+        )
 
     def table(self, start_position: int = 0, end_position: int | None = None, *, verify_crc: bool = True) -> BatchTable:
         """The batch table of a whole range; ``stop`` and ``end_position`` as of the last chunk."""
@@ -141,12 +150,14 @@ def file_chunks(
     *,
     verify_crc: bool = True,
     chunk_bytes: int = CHUNK_BYTES,
+    first_chunk_bytes: int | None = None,
 ) -> Iterator[Chunk]:
     """Chunks of any open file of batches, whatever its name; see ``SegmentReader.chunks``."""
     position = start_position
     size = file.size
     end = size if end_position is None else min(end_position, size)
-    wanted = chunk_bytes
+    usual = chunk_bytes if first_chunk_bytes is None else min(first_chunk_bytes, chunk_bytes)
+    wanted = usual
     while position < end:
         asked = min(wanted, end - position)
         buffer = _read(file, position, asked)
@@ -165,7 +176,8 @@ def file_chunks(
         if last:
             return
         position = table.end_position
-        wanted = chunk_bytes
+        usual = min(2 * usual, chunk_bytes)
+        wanted = usual
 
 
 def _read(file: File, position: int, length: int) -> memoryview:
