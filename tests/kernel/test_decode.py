@@ -7,7 +7,7 @@ import pytest
 
 from kernel.batch_bytes import batch, message, record, varint
 from kernel.twins import COMPILED, both, columns_value
-from tidelog.kernel import Fault, scan_batches
+from tidelog.kernel import BatchTable, Fault, scan_batches
 from tidelog.model import CorruptRecordError
 
 MANY = [
@@ -472,3 +472,18 @@ def test_a_second_thread_is_refused():
     done.set()
     thread.join()
     assert refused.is_set()
+
+
+@pytest.mark.slow
+def test_two_gigabytes_of_values():
+    """The limit at its real place: four batches of 512 MiB less a little fill a column, the fifth does not fit."""
+    data = batch([record(0, None, bytes(2**29 - 100))])
+    table = BatchTable.concat([scan_batches(data)] * 5)
+    decoder = COMPILED.ColumnDecoder()
+    assert decoder.add_batches(data, table) == 4
+    assert decoder.full
+    columns = decoder.finish()
+    assert columns.value_offsets.tolist() == [n * (2**29 - 100) for n in range(5)]
+    assert len(columns.value_data) == 4 * (2**29 - 100)
+    del columns
+    assert decoder.add_batches(data, table, 4) == 5

@@ -3,6 +3,8 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "bytes.h" nogil:
+    enum: TL_SLACK
+    void tl_copy(uint8_t*, const uint8_t*, size_t, const uint8_t*)
     uint16_t tl_load16(const uint8_t*)
     uint32_t tl_load32(const uint8_t*)
     uint64_t tl_load64(const uint8_t*)

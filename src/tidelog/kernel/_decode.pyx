@@ -79,6 +79,10 @@ cdef class ColumnDecoder:
         self.limit_bytes = limit_bytes
 
     def __dealloc__(self):
+        self.drop()
+
+    cdef void drop(self) noexcept:
+        """Free all columns and be empty."""
         cdef Columns* c = &self.columns
         free(c.offset.data)
         free(c.timestamp.data)
@@ -90,6 +94,8 @@ cdef class ColumnDecoder:
         free_strings(&c.value)
         free_strings(&c.header_key)
         free_strings(&c.header_value)
+        memset(c, 0, sizeof(Columns))
+        c.header_keys_are_utf8 = True
 
     @property
     def rows(self):
@@ -358,6 +364,8 @@ cdef class ColumnDecoder:
         try:
             if not reserve_rows(c, &self.wanted, rows, 0):
                 raise MemoryError()
+            c.rows = c.headers = 0
+            self.refused = False
             columns = {
                 "offset": array_of(&c.offset, np.int64, rows),
                 "timestamp": array_of(&c.timestamp, np.int64, rows),
@@ -376,9 +384,10 @@ cdef class ColumnDecoder:
                 take_strings(columns, "header_value", &c.header_value, headers)
                 columns["header_keys_are_utf8"] = bool(c.header_keys_are_utf8)
                 del columns["header_key_validity"], columns["header_key_null_count"]
-            c.rows = c.headers = 0
-            c.header_keys_are_utf8 = True
-            self.refused = False
+                c.header_keys_are_utf8 = True
+        except MemoryError:
+            self.drop()  # some columns are gone: better none than rows without them
+            raise
         finally:
             self.busy = False
         return RecordColumns(**columns)
@@ -413,10 +422,12 @@ cdef int take_strings(dict columns, str name, Strings* column, Py_ssize_t count)
 
 
 cdef void put_bytes(Strings* column, Py_ssize_t index, bytes part):
-    if part is None:
-        put_string(column, index, NULL, -1)
-    else:
-        put_string(column, index, <const uint8_t*>PyBytes_AS_STRING(part), <int32_t>len(part))
+    cdef const uint8_t* data = NULL
+    cdef int32_t length = -1
+    if part is not None:
+        data = <const uint8_t*>PyBytes_AS_STRING(part)
+        length = <int32_t>len(part)
+    put_string(column, index, data, length, NULL)
 
 
 cdef int put_header_bytes(Columns* columns, bytes name, bytes part) except -1:
@@ -425,7 +436,7 @@ cdef int put_header_bytes(Columns* columns, bytes name, bytes part) except -1:
     if part is not None:
         value = <const uint8_t*>PyBytes_AS_STRING(part)
         length = <int32_t>len(part)
-    if put_header(columns, <const uint8_t*>PyBytes_AS_STRING(name), <int32_t>len(name), value, length):
+    if put_header(columns, <const uint8_t*>PyBytes_AS_STRING(name), <int32_t>len(name), value, length, NULL):
         raise MemoryError()
     return 0
 

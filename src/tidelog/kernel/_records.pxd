@@ -7,9 +7,8 @@
 # Bounds: `p <= stop <= end` always holds; every length is compared with what is left before it is used.
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
-from libc.string cimport memcpy
 
-from tidelog.kernel._bytes cimport tl_add64, tl_is_utf8, tl_varint, tl_varlong
+from tidelog.kernel._bytes cimport TL_SLACK, tl_add64, tl_copy, tl_is_utf8, tl_varint, tl_varlong
 from tidelog.kernel._faults cimport (
     FAULT_BATCH_END, FAULT_HEADER_COUNT, FAULT_HEADER_KEY, FAULT_HEADER_VALUE, FAULT_KEY, FAULT_NONE, FAULT_OFFSET,
     FAULT_RECORD_END, FAULT_RECORD_LENGTH, FAULT_TIMESTAMP, FAULT_VALUE,
@@ -61,8 +60,11 @@ cdef struct Batch:
     int8_t timestamp_type
 
 
-# Byte string number `index` of a column whose data block has room; NULL data is a null.
-cdef inline void put_string(Strings* column, Py_ssize_t index, const uint8_t* data, int32_t length) noexcept nogil:
+# Byte string number `index` of a column whose data block has room; NULL data is a null. Bytes after the string
+# may be read up to `readable_end` (NULL: none).
+cdef inline void put_string(
+    Strings* column, Py_ssize_t index, const uint8_t* data, int32_t length, const uint8_t* readable_end
+) noexcept nogil:
     cdef uint8_t bit = <uint8_t>(1 << (index & 7))
     cdef uint8_t* validity = column.validity.data + (index >> 3)
     if data == NULL:
@@ -70,7 +72,7 @@ cdef inline void put_string(Strings* column, Py_ssize_t index, const uint8_t* da
         column.nulls += 1
     else:
         validity[0] = (validity[0] & (bit - 1)) | bit
-        memcpy(column.data.data + column.data.used, data, length)
+        tl_copy(column.data.data + column.data.used, data, length, readable_end)
         column.data.used += length
     (<int32_t*>column.offsets.data)[index + 1] = <int32_t>column.data.used
 
@@ -82,7 +84,7 @@ cdef inline bint reserve_strings(Strings* column, size_t count, size_t extra) no
         return False
     if not begun:
         (<int32_t*>column.offsets.data)[0] = 0
-    return reserve(&column.data, extra + 1)  # one more, so that there is an address even for nothing
+    return reserve(&column.data, extra + TL_SLACK)
 
 
 # Room for `count` rows in all and for `extra` bytes of keys and of values.
@@ -107,15 +109,20 @@ cdef inline bint reserve_rows(Columns* columns, const Wanted* wanted, size_t cou
 
 
 cdef inline int put_header(
-    Columns* columns, const uint8_t* key, int32_t key_length, const uint8_t* value, int32_t value_length
+    Columns* columns,
+    const uint8_t* key,
+    int32_t key_length,
+    const uint8_t* value,
+    int32_t value_length,
+    const uint8_t* readable_end,
 ) noexcept nogil:
     cdef Py_ssize_t index = columns.headers
     if not reserve_strings(&columns.header_key, index + 1, key_length):
         return NO_MEMORY
     if not reserve_strings(&columns.header_value, index + 1, value_length if value != NULL else 0):
         return NO_MEMORY
-    put_string(&columns.header_key, index, key, key_length)
-    put_string(&columns.header_value, index, value, value_length)
+    put_string(&columns.header_key, index, key, key_length, readable_end)
+    put_string(&columns.header_value, index, value, value_length, readable_end)
     if not tl_is_utf8(key, key + key_length):
         columns.header_keys_are_utf8 = False
     columns.headers = index + 1
@@ -149,7 +156,7 @@ cdef inline int walk_headers(Columns* columns, bint keep, const uint8_t* p, cons
         if value_length >= 0:
             value = p
             p += value_length
-        if keep and put_header(columns, key, key_length, value, value_length):
+        if keep and put_header(columns, key, key_length, value, value_length, stop):
             return NO_MEMORY
     return FAULT_NONE if p == stop else FAULT_RECORD_END
 
@@ -217,9 +224,9 @@ cdef inline int walk_records(
             batch.max_timestamp if batch.timestamp_type == 1 else tl_add64(batch.base_timestamp, timestamp_delta)
         )
         if wanted.keys:
-            put_string(&columns.key, row, key, key_length)
+            put_string(&columns.key, row, key, key_length, end)
         if wanted.values:
-            put_string(&columns.value, row, value, value_length)
+            put_string(&columns.value, row, value, value_length, end)
         if wanted.headers:
             (<int32_t*>columns.header_offsets.data)[row + 1] = <int32_t>columns.headers
         if wanted.sequences:

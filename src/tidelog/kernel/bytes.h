@@ -8,6 +8,17 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+/* Copy n bytes. Short ones, where the source can be read that far, go as one block of TL_SLACK bytes: several times
+ * faster than a call. So `to` must have room for n bytes and TL_SLACK more. NULL: no byte after the n may be read. */
+#define TL_SLACK 16
+static inline void tl_copy(uint8_t *to, const uint8_t *from, size_t n, const uint8_t *readable_end) {
+    if (n <= TL_SLACK && readable_end != NULL && readable_end - from >= TL_SLACK)
+        memcpy(to, from, TL_SLACK);
+    else
+        memcpy(to, from, n);
+}
 
 static inline uint16_t tl_load16(const uint8_t *p) { return (uint16_t)((uint16_t)p[0] << 8 | p[1]); }
 
