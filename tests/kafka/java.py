@@ -62,8 +62,15 @@ def java_command(
 
 def run_java(main_class: str, *arguments: str | os.PathLike[str], timeout: float = 120, heap_mib: int = 256) -> str:
     """What ``main_class`` prints to stdout. A failure raises CalledProcessError with stderr in its notes."""
+    return java_output(main_class, *arguments, timeout=timeout, heap_mib=heap_mib).stdout
+
+
+def java_output(
+    main_class: str, *arguments: str | os.PathLike[str], timeout: float = 120, heap_mib: int = 256
+) -> subprocess.CompletedProcess[str]:
+    """As ``run_java``, with stderr beside stdout."""
     try:
-        done = subprocess.run(
+        return subprocess.run(
             java_command(main_class, *arguments, heap_mib=heap_mib),
             check=True,
             capture_output=True,
@@ -73,4 +80,3 @@ def run_java(main_class: str, *arguments: str | os.PathLike[str], timeout: float
     except subprocess.CalledProcessError as error:
         error.add_note(error.stderr)
         raise
-    return done.stdout

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kafka.broker import Broker
-from kafka.java import run_java
+from kafka.java import java_output, run_java
 
 ConsumedRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """offset, timestamp type (0 none, 1 create, 2 log append), timestamp, key, value, headers: a manifest's fields."""
@@ -17,8 +18,17 @@ ConsumedRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[st
 
 def kafka_dump_log(files: Iterable[str | os.PathLike[str]], *switches: str) -> str:
     """What `kafka-dump-log` prints for ``files``; it writes paths as they are given."""
+    return _dump(files, switches).stdout
+
+
+def kafka_dump_complaints(files: Iterable[str | os.PathLike[str]], *switches: str) -> str:
+    """What it prints to stderr: where indexes and logs disagree."""
+    return _dump(files, switches).stderr
+
+
+def _dump(files: Iterable[str | os.PathLike[str]], switches: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     names = ",".join(os.fspath(file) for file in files)
-    return run_java("kafka.tools.DumpLogSegments", *switches, "--files", names, heap_mib=512)
+    return java_output("kafka.tools.DumpLogSegments", *switches, "--files", names, heap_mib=512)
 
 
 def kafka_consume(
