@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from golden_sets import footprint, unpack
 
 pytest_plugins = ("skip_guard",)
+
+# A busy machine is no reason to fail: an example may take as long as it takes.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 GoldenFactory = Callable[..., Path]
 
