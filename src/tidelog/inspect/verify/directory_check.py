@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidelog.inspect.verify.finding import Finding, Severity
 from tidelog.inspect.verify.outlook import outlook
-from tidelog.inspect.verify.partition_check import check_partition
+from tidelog.inspect.verify.partition_check import KnownElsewhere, check_batches_file, check_partition
 from tidelog.inspect.verify.state_check import check_offset_in_log
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK
@@ -37,6 +37,9 @@ CHECKPOINTS = {
     HIGH_WATERMARK_CHECKPOINT: "high watermark",
     CLEANER_CHECKPOINT: "first dirty offset",
 }
+
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +98,9 @@ def verify_directory(
     """
     fs = ReadOnlyFileSystem(fs)
     state = read_directory_state(fs, path)
-    plan = plan_directory(fs, path, RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()))
-    plans = {part.topic_partition: part for part in plan.partitions if part.name == part.topic_partition.directory_name}
     wanted = None if only is None else frozenset(only)
+    plan = plan_directory(fs, path, RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()), only=wanted)
+    plans = {part.topic_partition: part for part in plan.partitions if part.name == part.topic_partition.directory_name}
     partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
     lock = threading.Lock()
 
@@ -105,19 +108,34 @@ def verify_directory(
         with lock:
             advance(count)
 
+    cleaned = _cleaned_partitions(fs, path)
+
     def check(partition: TopicPartition) -> VerifiedPartition:
         view = LogView(fs, path / partition.directory_name, directory_state=state)
-        return _verify_partition(fs, view, partition, plans.get(partition), tell)
+        policy = plan.metadata.settings_of(partition.topic).get("cleanup.policy", "")
+        known = KnownElsewhere(
+            topic_id=plan.metadata.topic_ids.get(partition.topic),
+            may_have_gaps=partition in cleaned or "compact" in policy or partition.topic in COMPACTED_TOPICS,
+        )
+        return _verify_partition(fs, view, partition, plans.get(partition), known, tell)
 
     with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="verify") as pool:
-        verified = tuple(pool.map(check, partitions))
-    known = {part.partition: part for part in verified}
+        verified = tuple(map(check, partitions) if threads == 1 else pool.map(check, partitions))
+    by_partition = {part.partition: part for part in verified}
     return VerifiedDirectory(
         path=path,
         condition=state.condition.value,
         partitions=verified,
-        findings=tuple(_check_small_files(fs, path, known)) if wanted is None else (),
+        findings=tuple(_check_small_files(fs, path, by_partition)) if wanted is None else (),
     )
+
+
+def _cleaned_partitions(fs: FileSystem, path: Path) -> frozenset[TopicPartition]:
+    """Partitions that the log cleaner has been at; an unreadable checkpoint is a finding elsewhere."""
+    try:
+        return frozenset(OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT))
+    except TidelogError:
+        return frozenset()
 
 
 def _verify_partition(
@@ -125,13 +143,14 @@ def _verify_partition(
     view: LogView,
     partition: TopicPartition,
     plan: PartitionPlan | None,
+    known: KnownElsewhere,
     advance: Callable[[int], None],
 ) -> VerifiedPartition:
     findings: list[Finding] = []
     log_start = log_end = None
     prospect = "cannot be opened"
     try:
-        findings += check_partition(fs, view, advance)
+        findings += check_partition(fs, view, known, advance)
         log_start, log_end = view.log_start, view.log_end
         prospect = outlook(plan, view) if plan is not None else prospect
     except TidelogError as error:
@@ -159,6 +178,8 @@ def _check_small_files(
     if marker.exists() and marker.read() is None:
         message = "the broker epoch in it cannot be read; a broker takes it as unknown"
         yield Finding(path=marker.path, message=message, severity=Severity.WARNING)
+    if fs.exists(path / BOOTSTRAP_CHECKPOINT):
+        yield from check_batches_file(fs, path / BOOTSTRAP_CHECKPOINT)
     for name in sorted(fs.list_names(path)):
         if name.endswith(".tmp"):
             yield Finding(path=path / name, message="left over; a broker removes it", severity=Severity.NOTE)

@@ -6,6 +6,7 @@ Called by ``directory_check``, a partition a thread.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from tidelog.inspect.verify.finding import Finding, Severity
 from tidelog.inspect.verify.index_check import check_offset_index, check_time_index, check_transaction_index
 from tidelog.inspect.verify.log_check import check_log
 from tidelog.inspect.verify.state_check import check_epochs
-from tidelog.kernel import BatchTable
+from tidelog.kernel import BatchTable, Stop, scan_batches
 from tidelog.model import FileMissingError, TidelogError
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCheckpoint
@@ -26,17 +27,32 @@ from tidelog.storage.log.directory_state import Condition
 from tidelog.storage.log.listing import SegmentFiles, list_partition
 from tidelog.storage.log.log_view import LogView
 from tidelog.storage.log.transaction_scan import TransactionRows
+from tidelog.storage.log.view_state import stop_reason
 from tidelog.storage.producer.snapshot import parse_snapshot
 from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 Advance = Callable[[int], None]
+CHECKPOINT_SUFFIX = ".checkpoint"
+QUORUM_STATE = "quorum-state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownElsewhere:
+    """What other files of the log directory say of a partition."""
+
+    topic_id: str | None = None
+    """As the cluster metadata has it; None where there is none here."""
+    may_have_gaps: bool = True
+    """False where nothing was ever compacted, so that every offset must be there."""
 
 
 @dataclass(slots=True)
 class _Walk:
     """What the segments so far add up to."""
 
+    may_have_gaps: bool
+    log_start: int
     findings: list[Finding] = field(default_factory=list)
     transactions: list[TransactionRows] = field(default_factory=list)
     bounds: list[tuple[int, int]] = field(default_factory=list)
@@ -46,12 +62,12 @@ class _Walk:
     last_epoch: int = -1
 
 
-def check_partition(fs: FileSystem, view: LogView, advance: Advance) -> list[Finding]:
+def check_partition(fs: FileSystem, view: LogView, known: KnownElsewhere, advance: Advance) -> list[Finding]:
     """Findings of a partition directory, in the order of its files. Nothing raises but a directory that cannot be listed."""
     directory = view.directory
     listing = list_partition(fs, directory)
     is_clean = view.directory_state.condition is Condition.CLEAN
-    walk = _Walk()
+    walk = _Walk(may_have_gaps=known.may_have_gaps, log_start=_checkpointed_start(view))
     epochs = _read_epochs(fs, directory, walk)
     for number, segment in enumerate(listing.segments):
         is_last = number == len(listing.segments) - 1
@@ -65,7 +81,12 @@ def check_partition(fs: FileSystem, view: LogView, advance: Advance) -> list[Fin
     walk.findings += _check_epoch_lines(directory, epochs, walk)
     for offset in listing.snapshots:
         walk.findings += _check_snapshot(fs, segment_file(directory, offset, FileKind.SNAPSHOT), offset)
-    walk.findings += _check_metadata(fs, directory)
+    walk.findings += _check_metadata(fs, directory, known.topic_id)
+    for name in listing.others:
+        if name.endswith(CHECKPOINT_SUFFIX):
+            walk.findings += check_batches_file(fs, directory / name)
+        elif name == QUORUM_STATE:
+            walk.findings += _check_quorum_state(fs, directory / name)
     for name in (*listing.orphans, *listing.invalid_swaps, *listing.cleaned, *listing.temporary):
         walk.findings.append(
             Finding(path=directory / str(name), message="left over; a broker removes it", severity=Severity.NOTE)
@@ -100,7 +121,7 @@ def _check_segment(
             )
     if epochs:
         path = directory / LEADER_EPOCH_CHECKPOINT
-        walk.findings += check_epochs(epochs, path, table)
+        walk.findings += check_epochs(epochs, path, table, log_start=walk.log_start)
 
 
 def _check_seam(path: Path, base_offset: int, table: BatchTable, walk: _Walk) -> Iterator[Finding]:
@@ -118,6 +139,8 @@ def _check_seam(path: Path, base_offset: int, table: BatchTable, walk: _Walk) ->
     if len(table):
         legacy_sets = bool(np.any((table.magic < 2) & (table.codec != 0)))
         gap = bool(np.any(table.base_offset[1:] != table.last_offset[:-1] + 1)) or int(table.base_offset[0]) != base_offset
+        if not walk.may_have_gaps:
+            yield from _missing_offsets(path, base_offset, table, walk.next_offset)
         walk.exact = walk.exact and not gap and not legacy_sets and walk.next_offset in (None, base_offset)
         first_epoch = int(table.leader_epoch[0])
         if first_epoch < walk.last_epoch:
@@ -128,6 +151,22 @@ def _check_seam(path: Path, base_offset: int, table: BatchTable, walk: _Walk) ->
             )
         walk.last_epoch = max(walk.last_epoch, int(table.leader_epoch.max()))
     walk.next_offset = end
+
+
+def _missing_offsets(path: Path, base_offset: int, table: BatchTable, next_offset: int | None) -> Iterator[Finding]:
+    """Where offsets are left out in a log that was never compacted."""
+    sets = (table.magic < 2) & (table.codec != 0)
+    first = np.where(sets, table.last_offset, table.base_offset)
+    expected = np.concatenate([[base_offset if next_offset is None else next_offset], table.last_offset[:-1] + 1])
+    for index in np.flatnonzero((first > expected) & ~sets).tolist():
+        row = table.row(index)
+        yield Finding(
+            path=path,
+            message=f"offsets {expected[index]} to {row.base_offset - 1} are missing, and no cleaner has been here",
+            severity=Severity.WARNING,
+            position=row.position,
+            offset=row.base_offset,
+        )
 
 
 def _check_transactions(
@@ -186,10 +225,45 @@ def _check_snapshot(fs: FileSystem, path: Path, offset: int) -> Iterator[Finding
             )
 
 
-def _check_metadata(fs: FileSystem, directory: Path) -> Iterator[Finding]:
+def _check_metadata(fs: FileSystem, directory: Path, topic_id: str | None) -> Iterator[Finding]:
     path = directory / PARTITION_METADATA_FILE
-    if fs.exists(path):
-        try:
-            PartitionMetadata.parse(read_whole(fs, path), path=path)
-        except TidelogError as error:
-            yield Finding.of(error, path)
+    try:
+        metadata = PartitionMetadata.read(fs, path)
+    except TidelogError as error:
+        yield Finding.of(error, path)
+        return
+    if metadata is not None and topic_id is not None and metadata.topic_id_text != topic_id:
+        yield Finding(
+            path=path, message=f"the topic id is {metadata.topic_id_text}, the cluster metadata says {topic_id}"
+        )
+
+
+def check_batches_file(fs: FileSystem, path: Path) -> Iterator[Finding]:
+    """A metadata snapshot (``.checkpoint``): batches like a log's, without a base offset in its name to hold them to."""
+    table = scan_batches(read_whole(fs, path))
+    for row in table.rows():
+        if not row.crc_ok or not row.header_ok:
+            message = f"the CRC of a batch of {row.size} bytes is not that of its bytes, or its header contradicts itself"
+            yield Finding(path=path, message=message, position=row.position, offset=row.base_offset)
+    if table.stop is not Stop.END:
+        yield Finding(path=path, message=stop_reason(table.stop), position=table.end_position)
+    steps = zip(table.rows(), table.take(slice(1, None)).rows(), strict=False)
+    for before, row in steps:
+        if row.base_offset != before.last_offset + 1:
+            message = f"a batch begins at offset {row.base_offset}, the one before it ends at {before.last_offset}"
+            yield Finding(path=path, message=message, position=row.position, offset=row.base_offset)
+
+
+def _check_quorum_state(fs: FileSystem, path: Path) -> Iterator[Finding]:
+    try:
+        content = json.loads(read_whole(fs, path))
+    except (ValueError, RecursionError) as error:
+        yield Finding(path=path, message=f"not JSON: {error}")
+        return
+    if not isinstance(content, dict) or not {"leaderId", "leaderEpoch", "data_version"} <= content.keys():
+        yield Finding(path=path, message="no leaderId, leaderEpoch and data_version in it")
+
+
+def _checkpointed_start(view: LogView) -> int:
+    partition = view.topic_partition
+    return 0 if partition is None else view.directory_state.log_start_offsets.get(partition, 0)

@@ -12,14 +12,21 @@ from tidelog.kernel import BatchTable
 from tidelog.storage.epoch import EpochEntry
 
 
-def check_epochs(entries: Sequence[EpochEntry], path: Path, table: BatchTable) -> Iterator[Finding]:
-    """One segment's batches must have the epochs that the lines say; batches below the first line may have any."""
-    rows = np.flatnonzero((table.magic == 2) & (table.leader_epoch >= 0))
+def check_epochs(entries: Sequence[EpochEntry], path: Path, table: BatchTable, *, log_start: int) -> Iterator[Finding]:
+    """One segment's batches, those below the log start aside, must have the epochs that the lines say."""
+    rows = np.flatnonzero((table.magic == 2) & (table.leader_epoch >= 0) & (table.base_offset >= log_start))
     starts = np.array([entry.start_offset for entry in entries], np.int64)
     epochs = np.array([entry.epoch for entry in entries], np.int64)
     at = np.searchsorted(starts, table.base_offset[rows], side="right") - 1
-    wrong = rows[(at >= 0) & (epochs[np.maximum(at, 0)] != table.leader_epoch[rows])]
-    if len(wrong):
+    wrong = rows[(at < 0) | (epochs[np.maximum(at, 0)] != table.leader_epoch[rows])]
+    if len(wrong) and table.base_offset[wrong[0]] < starts[0]:
+        row = table.row(int(wrong[0]))
+        yield Finding(
+            path=path,
+            message=f"the epochs begin at offset {starts[0]}, but epoch {row.leader_epoch} is in the log before it",
+            offset=row.base_offset,
+        )
+    elif len(wrong):
         row = table.row(int(wrong[0]))
         line = entries[int(np.searchsorted(starts, row.base_offset, side="right")) - 1]
         yield Finding(

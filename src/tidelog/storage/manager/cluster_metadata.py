@@ -61,6 +61,11 @@ class ClusterMetadata:
                     settings[_BROKER_SYNONYMS[key]] = value
         return settings | self.topic_settings.get(topic, {})
 
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Topic id as text, by name."""
+        return {name: topic_id for topic_id, name in self._names.items()}
+
     def is_only_replica(self, partition: TopicPartition) -> bool:
         return len(self.replicas.get(partition, ())) == 1
 
