@@ -77,7 +77,7 @@ bench: venv spark40 kafka-jars spark-kafka-jars ## measure beside Kafka (ROWS=sc
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) $(if $(SCALE),--scale $(SCALE))
 
 demo: venv ## the main job: a killed broker's directory, recovered, checked and queried
-	@$(BIN)/python -m examples.demo
+	@$(BIN)/python examples/flights/pipeline.py
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 
