@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 from tidelog.inspect.dump.options import KafkaFormatOptions, PayloadDecoder, ValueClass
@@ -34,6 +35,7 @@ COORDINATOR_TYPES = {
     PayloadDecoder.TRANSACTION_LOG: TRANSACTION_TYPES,
     PayloadDecoder.SHARE_GROUP_STATE: SHARE_TYPES,
 }
+_CACHED_KEYS = 65_536
 _UNKNOWN_ID = "org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id"
 _NO_VALUE = (
     'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of '
@@ -76,35 +78,41 @@ def _class_text(value_class: ValueClass) -> Callable[[bytes, int], str]:
 
 
 def _coordinator_text(types: Mapping[int, KeyValueMessages]) -> PayloadText:
+    # A compacted topic's segments hold the same keys again and again.
+    key_text = lru_cache(_CACHED_KEYS)(partial(_key_text, types))
+
     def text(offset: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
         if key is None:
             raise CorruptRecordError("cannot be read with the decoder asked for: the record has no key", offset=offset)
         try:
-            return _coordinator_record(types, offset, key, value)
+            pair, key_shown = key_text(key)
+            if pair is None:
+                return f"Unknown record type {read_prefix(key)} at offset {offset}, skipping.", None
+            return key_shown, "<DELETE>" if value is None else _value_text(pair, value)
         except CorruptRecordError as error:
             return f"Error at offset {offset}, skipping. {error.message}", None
 
     return text
 
 
-def _coordinator_record(
-    types: Mapping[int, KeyValueMessages], offset: int, key: bytes, value: bytes | None
-) -> tuple[str | None, str | None]:
+def _key_text(types: Mapping[int, KeyValueMessages], key: bytes) -> tuple[KeyValueMessages | None, str]:
+    """What the key says of the value (None for an unknown type), and the key's text."""
     number = _version(key, "key")
     pair = types.get(number)
     if pair is None:
-        return f"Unknown record type {number} at offset {offset}, skipping.", None
+        return None, ""
     fields = _message(pair.key, key, 0, number, "key")
-    key_text = f'{{"type":"{number}","data":{kafka_json(fields)}}}'
-    if value is None:
-        return key_text, "<DELETE>"
+    return pair, f'{{"type":"{number}","data":{kafka_json(fields)}}}'
+
+
+def _value_text(pair: KeyValueMessages, value: bytes) -> str:
     version = _version(value, "value")
     if version not in pair.value.versions:
-        raise CorruptRecordError(f"Found an unknown record version {version} for {number} type")
+        raise CorruptRecordError(f"Found an unknown record version {version} for {pair.value.api_key} type")
     fields = _message(pair.value, value, version, version, "value")
     if pair.value.name == "GroupMetadataValue":
         open_consumer_protocol(fields)
-    return key_text, f'{{"version":"{version}","data":{kafka_json(fields)}}}'
+    return f'{{"version":"{version}","data":{kafka_json(fields)}}}'
 
 
 def _version(data: bytes, what: str) -> int:

@@ -15,6 +15,7 @@ import struct
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from tidelog.model import CorruptRecordError
@@ -26,15 +27,16 @@ Reader = Callable[[bytes, int], tuple[Any, int]]
 UNDERFLOW = "the bytes end before the record does"
 
 _FIXED = {
-    "boolean": struct.Struct(">b"),
-    "int8": struct.Struct(">b"),
-    "int16": struct.Struct(">h"),
-    "int32": struct.Struct(">i"),
-    "int64": struct.Struct(">q"),
-    "uint16": struct.Struct(">H"),
-    "uint32": struct.Struct(">I"),
-    "float64": struct.Struct(">d"),
+    "boolean": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "uint32": "I",
+    "float64": "d",
 }
+"""Formats of ``struct``, big-endian."""
 
 
 class _Version(NamedTuple):
@@ -90,19 +92,18 @@ def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
 def _struct_reader(fields: tuple[Field, ...], version: _Version) -> Reader:
     """All fields of a structure: the plain ones in order, then the tagged section where the version is flexible."""
     present = [field for field in fields if version.number in field.versions]
-    plain = [(field.name, _field_reader(field, version)) for field in present if field.tag is None]
+    read_plain = _plain_reader([field for field in present if field.tag is None], version)
     if not version.flexible:
-        return _plain_reader(plain)
+        return read_plain
     tagged = {f.tag: (f.name, _field_reader(f, version), f.default) for f in present if f.tag is not None}
     order = [field.name for field in fields]
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
-        value = {}
-        for name, read_field in plain:
-            value[name], position = read_field(data, position)
-        count, position = read_unsigned_varint(data, position)
+        value, position = read_plain(data, position)
+        count = data[position]
         if not count:
-            return value, position
+            return value, position + 1
+        count, position = read_unsigned_varint(data, position)
         for _ in range(count):
             tag, position = read_unsigned_varint(data, position)
             size, position = read_unsigned_varint(data, position)
@@ -121,18 +122,55 @@ def _struct_reader(fields: tuple[Field, ...], version: _Version) -> Reader:
     return read
 
 
-def _plain_reader(plain: list[tuple[str, Reader]]) -> Reader:
+class _Step(NamedTuple):
+    """Either a run of fields of fixed size (``names``, read at once), or one field of any other kind."""
+
+    names: tuple[str, ...]
+    unpack: Callable[[bytes, int], tuple[Any, ...]]
+    size: int
+    name: str
+    read: Reader
+
+
+def _plain_reader(fields: list[Field], version: _Version) -> Reader:
+    """The fields without a tag, in order."""
+    steps: list[_Step] = []
+    for is_fixed, group in groupby(fields, _is_fixed):
+        if is_fixed:
+            steps.append(_run_step(list(group)))
+        else:
+            steps += [_Step((), _no_run, 0, field.name, _field_reader(field, version)) for field in group]
+
     def read(data: bytes, position: int) -> tuple[Any, int]:
-        value = {}
-        for name, read_field in plain:
-            value[name], position = read_field(data, position)
+        value: dict[str, Any] = {}
+        for names, unpack, size, name, read_field in steps:
+            if names:
+                value.update(zip(names, unpack(data, position), strict=False))
+                position += size
+            else:
+                value[name], position = read_field(data, position)
         return value, position
 
     return read
 
 
+def _run_step(fields: list[Field]) -> _Step:
+    layout = struct.Struct(">" + "".join(_FIXED[field.type] for field in fields))
+    return _Step(tuple(field.name for field in fields), layout.unpack_from, layout.size, "", _read_uuid)
+
+
+def _no_run(_data: bytes, _position: int) -> tuple[Any, ...]:
+    return ()
+
+
+def _is_fixed(field: Field) -> bool:
+    return field.type in _FIXED and not field.is_array
+
+
 def _field_reader(field: Field, version: _Version) -> Reader:
     nullable = version.number in field.nullable
+    if field.is_array and field.type in _FIXED:
+        return _fixed_array_reader(field, version.flexible, nullable)
     if field.is_array:
         return _array_reader(field, _element_reader(field, version), version.flexible, nullable)
     if field.type in ("string", "bytes"):
@@ -148,10 +186,8 @@ def _element_reader(field: Field, version: _Version) -> Reader:
         return _bytes_reader(field, version.flexible, nullable=False)
     if field.type == "uuid":
         return _read_uuid
-    if field.type == "boolean":
-        return _read_boolean
     if field.type in _FIXED:
-        return _fixed_reader(_FIXED[field.type])
+        return _fixed_reader(struct.Struct(">" + _FIXED[field.type]))
     if not version.known:
         return _refusing_reader(f"Can't read version {version.number} of {field.type}")
     return _struct_reader(field.fields, version)
@@ -175,10 +211,6 @@ def _fixed_reader(layout: struct.Struct) -> Reader:
     return read
 
 
-def _read_boolean(data: bytes, position: int) -> tuple[bool, int]:
-    return data[position] != 0, position + 1
-
-
 def _read_uuid(data: bytes, position: int) -> tuple[str, int]:
     end = position + 16
     if end > len(data):
@@ -186,32 +218,35 @@ def _read_uuid(data: bytes, position: int) -> tuple[str, int]:
     return urlsafe_b64encode(data[position:end])[:22].decode(), end
 
 
-def _length_reader(flexible: bool, plain: struct.Struct) -> Reader:
+def _length_reader(flexible: bool, plain: str) -> Reader:
     """Lengths are written plus one as varints where flexible, else as int16 (strings) or int32; -1 stands for null."""
-    if flexible:
+    if not flexible:
+        return _fixed_reader(struct.Struct(">" + plain))
 
-        def read(data: bytes, position: int) -> tuple[int, int]:
-            length, position = read_unsigned_varint(data, position)
-            return length - 1, position
+    def read(data: bytes, position: int) -> tuple[int, int]:
+        length = data[position]
+        if length < 0x80:
+            return length - 1, position + 1
+        length, position = read_unsigned_varint(data, position)
+        return length - 1, position
 
-        return read
-    return _fixed_reader(plain)
+    return read
 
 
 def _bytes_reader(field: Field, flexible: bool, nullable: bool) -> Reader:
     is_string = field.type == "string"
-    read_length = _length_reader(flexible, _FIXED["int16" if is_string else "int32"])
+    read_length = _length_reader(flexible, "h" if is_string else "i")
     what = f"{field.name} element" if field.is_array else field.name
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
         length, position = read_length(data, position)
+        end = position + length
         if length < 0:
             if nullable:
                 return None, position
             raise CorruptRecordError(f"non-nullable field {what} was serialized as null", position=position)
         if is_string and length > 0x7FFF:
             raise CorruptRecordError(f"string field {what} had invalid length {length}", position=position)
-        end = position + length
         if end > len(data):
             left = len(data) - position
             raise CorruptRecordError(
@@ -223,10 +258,11 @@ def _bytes_reader(field: Field, flexible: bool, nullable: bool) -> Reader:
     return read
 
 
-def _array_reader(field: Field, read_element: Reader, flexible: bool, nullable: bool) -> Reader:
-    read_length = _length_reader(flexible, _FIXED["int32"])
+def _count_reader(field: Field, flexible: bool, nullable: bool) -> Reader:
+    """The number of an array's elements, None for a null array; never more than there are bytes left."""
+    read_length = _length_reader(flexible, "i")
 
-    def read(data: bytes, position: int) -> tuple[Any, int]:
+    def read(data: bytes, position: int) -> tuple[int | None, int]:
         count, position = read_length(data, position)
         if count < 0:
             if nullable:
@@ -238,11 +274,37 @@ def _array_reader(field: Field, read_element: Reader, flexible: bool, nullable: 
                 f"Tried to allocate a collection of size {count}, but there are only {left} bytes remaining.",
                 position=position,
             )
+        return count, position
+
+    return read
+
+
+def _array_reader(field: Field, read_element: Reader, flexible: bool, nullable: bool) -> Reader:
+    read_count = _count_reader(field, flexible, nullable)
+
+    def read(data: bytes, position: int) -> tuple[Any, int]:
+        count, position = read_count(data, position)
+        if count is None:
+            return None, position
         values = []
         for _ in range(count):
             value, position = read_element(data, position)
             values.append(value)
         return values, position
+
+    return read
+
+
+def _fixed_array_reader(field: Field, flexible: bool, nullable: bool) -> Reader:
+    read_count = _count_reader(field, flexible, nullable)
+    kind = _FIXED[field.type]
+    size = struct.calcsize(">" + kind)
+
+    def read(data: bytes, position: int) -> tuple[Any, int]:
+        count, position = read_count(data, position)
+        if count is None:
+            return None, position
+        return list(struct.unpack_from(f">{count}{kind}", data, position)), position + count * size
 
     return read
 

@@ -20,13 +20,16 @@ _ESCAPE = re.compile(r"(\\\\)|\\u00([01][0-9a-f])")
 def kafka_json(value: Any) -> str:
     """One line of JSON for a value of the decoder: dict, list, str, int, bool, float, bytes or None."""
     kind = type(value)
+    if kind is dict:
+        members = [
+            f'"{name}":{item}' if type(item) is int else f'"{name}":{kafka_json(item)}' for name, item in value.items()
+        ]
+        return "{" + ",".join(members) + "}"
     if kind is str:
         text = encode_basestring(value)
         return _ESCAPE.sub(_capital_escape, text) if "\\u00" in text else text
     if kind is int:
         return str(value)
-    if kind is dict:
-        return "{" + ",".join([f'"{name}":{kafka_json(item)}' for name, item in value.items()]) + "}"
     if kind is list:
         return "[" + ",".join([kafka_json(item) for item in value]) + "]"
     if value is None:

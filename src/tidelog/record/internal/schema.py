@@ -84,18 +84,15 @@ class Field:
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Message:
-    """One kind of storage record; hashed by identity of its name within one table."""
+    """One kind of storage record. There is one object for each, so it is compared (and hashed, fast) by identity."""
 
     name: str
     api_key: int
     versions: Versions
     flexible: Versions
     fields: tuple[Field, ...]
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.api_key))
 
 
 def parse_messages(text: str) -> dict[str, Message]:
