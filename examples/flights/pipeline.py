@@ -182,7 +182,13 @@ def append_flights(spark: SparkSession, disk: Path) -> None:
     before = read(spark, disk, "flights").count()
     values = [
         json.dumps(
-            {"date": f"2001/12/{day:02d} {hour:02d}:00", "delay": delay, "distance": 337, "origin": "SFO", "destination": "LAX"}
+            {
+                "date": f"2001/12/{day:02d} {hour:02d}:00",
+                "delay": delay,
+                "distance": 337,
+                "origin": "SFO",
+                "destination": "LAX",
+            }
         ).encode()
         for day, hour, delay in ((1 + n % 31, n % 24, n % 45) for n in range(1000))
     ]

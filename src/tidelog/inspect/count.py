@@ -162,12 +162,8 @@ def _straddles(table: BatchTable, offset: int) -> np.ndarray[tuple[int, ...], np
     return np.logical_and(table.base_offset < offset, table.last_offset >= offset)
 
 
-def _count_decoded(
-    tally: _Tally, rows: Rows, row: int, wanted: ReadRange, is_aborted: bool, last_stable: int
-) -> None:
-    decoder = ColumnDecoder(
-        keys=False, values=False, headers=False, start_offset=wanted.start, end_offset=wanted.end
-    )
+def _count_decoded(tally: _Tally, rows: Rows, row: int, wanted: ReadRange, is_aborted: bool, last_stable: int) -> None:
+    decoder = ColumnDecoder(keys=False, values=False, headers=False, start_offset=wanted.start, end_offset=wanted.end)
     one = rows.table.take(slice(row, row + 1))
     decode_chunk(rows.buffer, one, decoder, base_position=rows.base_position)
     offsets = decoder.finish().offset

@@ -41,7 +41,10 @@ class AbortsShown:
         producer_id = self.producers.get(entry.last_offset)
         if producer_id != entry.producer_id:
             return f"no abort marker of producer {entry.producer_id} at offset {entry.last_offset}"
-        if not 0 <= entry.first_offset < entry.last_offset or not 0 <= entry.last_stable_offset <= entry.last_offset + 1:
+        if (
+            not 0 <= entry.first_offset < entry.last_offset
+            or not 0 <= entry.last_stable_offset <= entry.last_offset + 1
+        ):
             return (
                 f"offsets {entry.first_offset} to {entry.last_offset} and the last stable offset"
                 f" {entry.last_stable_offset} do not fit together"
@@ -59,7 +62,9 @@ class AbortsShown:
         return None
 
 
-def aborts_shown(rows: TransactionRows, bounds: Iterable[tuple[int, int]], *, first_known: int, exact: bool) -> list[AbortsShown]:
+def aborts_shown(
+    rows: TransactionRows, bounds: Iterable[tuple[int, int]], *, first_known: int, exact: bool
+) -> list[AbortsShown]:
     """One answer for each segment, whose offsets ``[start, end)`` are ``bounds``; ``rows`` are those of the whole log."""
     scan = scan_transactions(rows, {})
     completed = scan.completed
@@ -74,7 +79,9 @@ def aborts_shown(rows: TransactionRows, bounds: Iterable[tuple[int, int]], *, fi
     )
     stable = _stable_offsets([(first, last) for _, first, last, _ in spans], list(scan.open.values()))
     aborted = [
-        AbortedTransaction(producer_id, first, last, stable[last]) for producer_id, first, last, is_abort in spans if is_abort
+        AbortedTransaction(producer_id, first, last, stable[last])
+        for producer_id, first, last, is_abort in spans
+        if is_abort
     ]
     marker_rows = np.flatnonzero(rows.kind == ABORT)
     markers = dict(zip(rows.last_offset[marker_rows].tolist(), rows.producer_id[marker_rows].tolist(), strict=True))

@@ -26,7 +26,9 @@ _MOST_ENTRIES = 20
 """A broken index breaks all its entries; this many are named one by one."""
 
 
-def check_offset_index(data: bytes, path: Path, base_offset: int, table: BatchTable, *, is_active: bool) -> list[Finding]:
+def check_offset_index(
+    data: bytes, path: Path, base_offset: int, table: BatchTable, *, is_active: bool
+) -> list[Finding]:
     """``is_active``: the file may be preallocated, with zeros behind its entries."""
     reader, findings = _used_part(OffsetIndexReader(data, base_offset, path=path), data, path, is_active=is_active)
     offsets, positions = reader.entries()
@@ -112,9 +114,7 @@ def check_transaction_index(data: bytes, path: Path, shown: AbortsShown) -> list
     return _abridged(findings, path)
 
 
-def _used_part(
-    reader: R, data: bytes, path: Path, *, is_active: bool
-) -> tuple[R, list[Finding]]:
+def _used_part(reader: R, data: bytes, path: Path, *, is_active: bool) -> tuple[R, list[Finding]]:
     """The entries without the zeros an active file ends in; a tail that is neither entries nor zeros is a finding."""
     findings = []
     if len(data) % reader.ENTRY_SIZE:

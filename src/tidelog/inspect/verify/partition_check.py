@@ -87,9 +87,10 @@ def check_partition(fs: FileSystem, view: LogView, known: KnownElsewhere, advanc
             walk.findings += check_batches_file(fs, directory / name)
         elif name == QUORUM_STATE:
             walk.findings += _check_quorum_state(fs, directory / name)
-    for name in (*listing.orphans, *listing.invalid_swaps, *listing.cleaned, *listing.temporary):
+    leftovers = [str(file) for file in (*listing.orphans, *listing.invalid_swaps, *listing.cleaned)]
+    for name in (*leftovers, *listing.temporary):
         walk.findings.append(
-            Finding(path=directory / str(name), message="left over; a broker removes it", severity=Severity.NOTE)
+            Finding(path=directory / name, message="left over; a broker removes it", severity=Severity.NOTE)
         )
     return walk.findings
 
@@ -138,7 +139,10 @@ def _check_seam(path: Path, base_offset: int, table: BatchTable, walk: _Walk) ->
     walk.bounds.append((base_offset, end))
     if len(table):
         legacy_sets = bool(np.any((table.magic < 2) & (table.codec != 0)))
-        gap = bool(np.any(table.base_offset[1:] != table.last_offset[:-1] + 1)) or int(table.base_offset[0]) != base_offset
+        gap = (
+            bool(np.any(table.base_offset[1:] != table.last_offset[:-1] + 1))
+            or int(table.base_offset[0]) != base_offset
+        )
         if not walk.may_have_gaps:
             yield from _missing_offsets(path, base_offset, table, walk.next_offset)
         walk.exact = walk.exact and not gap and not legacy_sets and walk.next_offset in (None, base_offset)
@@ -243,7 +247,9 @@ def check_batches_file(fs: FileSystem, path: Path) -> Iterator[Finding]:
     table = scan_batches(read_whole(fs, path))
     for row in table.rows():
         if not row.crc_ok or not row.header_ok:
-            message = f"the CRC of a batch of {row.size} bytes is not that of its bytes, or its header contradicts itself"
+            message = (
+                f"the CRC of a batch of {row.size} bytes is not that of its bytes, or its header contradicts itself"
+            )
             yield Finding(path=path, message=message, position=row.position, offset=row.base_offset)
     if table.stop is not Stop.END:
         yield Finding(path=path, message=stop_reason(table.stop), position=table.end_position)
