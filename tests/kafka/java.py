@@ -19,6 +19,9 @@ KAFKA_JARS = CACHE / "kafka-4.1.0"
 PROGRAMS = CACHE / "java" / "programs.jar"
 CLASS_ARCHIVE = CACHE / "java" / "broker.jsa"
 
+JVM_LOG = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""The JVM would warn of a class archive made for other jars, and on stdout."""
+
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
 
 
@@ -50,6 +53,7 @@ def java_command(
     return [
         "java",
         f"-Xmx{heap_mib}m",
+        *JVM_LOG,
         *switches,
         *archive,
         f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
