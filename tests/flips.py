@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 
 from memory_disk import MemoryDisk
-
 from tidelog import Isolation, Record, TidelogError, TopicPartition
 from tidelog.inspect.verify import Severity, verify_directory
 from tidelog.kernel import scan_batches

@@ -27,7 +27,7 @@ import tidelog.spark
 HERE = Path(__file__).parent
 FLIGHT = "date string, delay int, distance int, origin string, destination string"
 AIRPORT = "iata string, name string, city string, state string"
-MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 console = Console(highlight=False)
 timings: list[tuple[str, float]] = []
 
