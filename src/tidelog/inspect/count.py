@@ -40,7 +40,7 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCount:
-    """``tombstones`` is None where the records were not decoded; ``error`` says why a partition could not be counted."""
+    """``tombstones`` is None where no record was decoded; ``error`` says why a partition could not be counted."""
 
     partition: TopicPartition
     directory: Path

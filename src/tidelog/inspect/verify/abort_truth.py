@@ -65,7 +65,7 @@ class AbortsShown:
 def aborts_shown(
     rows: TransactionRows, bounds: Iterable[tuple[int, int]], *, first_known: int, exact: bool
 ) -> list[AbortsShown]:
-    """One answer for each segment, whose offsets ``[start, end)`` are ``bounds``; ``rows`` are those of the whole log."""
+    """One answer for each segment, whose offsets ``[start, end)`` are ``bounds``; ``rows`` are of the whole log."""
     scan = scan_transactions(rows, {})
     completed = scan.completed
     spans = list(

@@ -63,7 +63,7 @@ class _Walk:
 
 
 def check_partition(fs: FileSystem, view: LogView, known: KnownElsewhere, advance: Advance) -> list[Finding]:
-    """Findings of a partition directory, in the order of its files. Nothing raises but a directory that cannot be listed."""
+    """Findings of a partition directory, in the order of its files. It raises only where nothing can be listed."""
     directory = view.directory
     listing = list_partition(fs, directory)
     is_clean = view.directory_state.condition is Condition.CLEAN
@@ -224,7 +224,7 @@ def _check_snapshot(fs: FileSystem, path: Path, offset: int) -> Iterator[Finding
         if entry.last_data_offset >= offset or (first is not None and first >= offset):
             yield Finding(
                 path=path,
-                message=f"producer {entry.producer_id} has offsets at or above {offset}, which the snapshot does not cover",
+                message=f"producer {entry.producer_id} has offsets at or above {offset}, where the snapshot ends",
                 offset=entry.last_data_offset,
             )
 
@@ -243,7 +243,7 @@ def _check_metadata(fs: FileSystem, directory: Path, topic_id: str | None) -> It
 
 
 def check_batches_file(fs: FileSystem, path: Path) -> Iterator[Finding]:
-    """A metadata snapshot (``.checkpoint``): batches like a log's, without a base offset in its name to hold them to."""
+    """A metadata snapshot (``.checkpoint``): batches as in a log, but no base offset in its name to hold them to."""
     table = scan_batches(read_whole(fs, path))
     for row in table.rows():
         if not row.crc_ok or not row.header_ok:
