@@ -124,7 +124,7 @@ def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
         row = table.row(index)
         yield Finding(
             path=reader.path,
-            message=f"a batch begins at offset {row.base_offset}, the one before ends at {table.last_offset[index - 1]}",
+            message=f"a batch begins at offset {row.base_offset}, the last ended at {table.last_offset[index - 1]}",
             position=row.position,
             offset=row.base_offset,
         )
