@@ -9,7 +9,6 @@ of the 24-byte slot: Kafka's ``SkimpyOffsetMap``.
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 import numpy as np
@@ -20,6 +19,12 @@ cdef extern from "siphash.h" nogil:
         uint64_t high
     tl_hash128 tl_siphash(uint64_t, uint64_t, const uint8_t*, size_t, int, int)
     uint64_t tl_little64(const uint8_t*, size_t)
+
+cdef extern from "zeroed.h" nogil:
+    ctypedef struct tl_zeroed:
+        void* data
+    bint tl_zeroed_take(tl_zeroed*, size_t)
+    void tl_zeroed_free(tl_zeroed*)
 
 cdef extern from *:
     """
@@ -54,6 +59,7 @@ cdef class OffsetMap:
     ``key``: 16 random bytes. ValueError for another length, no slots, or a load factor outside (0, 1).
     """
 
+    cdef tl_zeroed memory
     cdef Slot* slots
     cdef readonly Py_ssize_t slot_count
     cdef readonly Py_ssize_t max_size
@@ -78,12 +84,12 @@ cdef class OffsetMap:
         self.key_low = tl_little64(<const uint8_t*>secret, 8)
         self.key_high = tl_little64(<const uint8_t*>secret + 8, 8)
         self.latest_offset = -1
-        self.slots = <Slot*>calloc(self.slot_count, sizeof(Slot))
-        if self.slots == NULL:
+        if not tl_zeroed_take(&self.memory, self.slot_count * sizeof(Slot)):
             raise MemoryError(f"no memory for {self.slot_count} slots")
+        self.slots = <Slot*>self.memory.data
 
     def __dealloc__(self):
-        free(self.slots)
+        tl_zeroed_free(&self.memory)
 
     def __len__(self):
         return self.size
