@@ -92,9 +92,8 @@ def tidelog_command(*arguments: object) -> None:
 
 
 def start_spark() -> SparkSession:
-    spark = tidelog.spark.session(
-        "flights", config={"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "4", "spark.log.level": "ERROR"}
-    )
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    spark = tidelog.spark.session("flights", config={**quiet, "spark.sql.shuffle.partitions": "4"})
     console.print(f"  Spark {spark.version}, {spark.sparkContext.master}")
     return spark
 
@@ -197,7 +196,8 @@ def append_flights(spark: SparkSession, disk: Path) -> None:
     after = read(spark, disk, "flights").count()
     console.print(f"  appended offsets {offsets[0]:,} to {offsets[-1]:,} of flights-0; rows {before:,} → {after:,}")
     december = delays_by_origin_and_month(spark, disk).where("origin = 'SFO' and month = 12")
-    december.show(truncate=False)
+    for row in december.collect():
+        console.print(f"  {row.city} in December, from the new rows: {row.flights:,} flights, {row.delay_minutes} minutes")
 
 
 def print_timings() -> None:

@@ -10,7 +10,7 @@ from tidelog.model import TidelogError
 
 
 class Severity(enum.StrEnum):
-    """``ERROR``: the file contradicts itself or the log. ``WARNING``: odd, but Kafka lives with it. ``NOTE``: normal."""
+    """``ERROR``: the file contradicts itself or the log. ``WARNING``: odd, Kafka lives with it. ``NOTE``: normal."""
 
     ERROR = "error"
     WARNING = "warning"
