@@ -1,7 +1,8 @@
 """Entry point of the ``tidelog`` command: the list of commands, and what ends a run.
 
 A command is imported when it is called, so ``tidelog --help`` reads no engine. Exit codes: 0 clean, 1 findings,
-2 usage, 3 unreadable.
+2 usage, 3 unreadable, 130 interrupted. Errors are one sentence on stderr; a reader that goes away (head) ends a run
+quietly.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import click
 
-from tidelog.cli.output import Format, print_report
-from tidelog.cli.report import UNREADABLE, Report
-from tidelog.model.errors import ConfigError, TidelogError
+from tidelog.cli.output import Format, print_report, visible
+from tidelog.cli.report import CLEAN, INTERRUPTED, UNREADABLE, USAGE, Report
+from tidelog.model.errors import ConfigError, OffsetOutOfRangeError, TidelogError
 from tidelog.version import __version__
 
 COMMANDS = {
@@ -46,13 +48,41 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:
+            _silence_stdout()
+            context.exit(CLEAN)
+
+    def main(self, *args: Any, **named: Any) -> NoReturn:
+        """As click's, but errors end as the module says."""
+        # None inside a program that took stdout away; a stream of a test may not be reconfigurable.
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        try:
+            code = super().main(*args, **named | {"standalone_mode": False, "prog_name": "tidelog"})
+        except click.Abort:
+            code = INTERRUPTED
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except (ConfigError, OffsetOutOfRangeError) as error:
+            code = _fail(error, USAGE)
+        except TidelogError as error:
+            code = _fail(error, UNREADABLE)
+        except OSError as error:
+            code = _fail(error, UNREADABLE)
+        sys.exit(code)
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="tidelog")
 def cli() -> None:
     """Apache Kafka's log storage in Python: read, check, repair and extend Kafka data directories.
 
-    Reading commands never write. Commands that write print a plan first, and need --apply.
+    Reading commands never write. The one that writes into a data directory (recover) prints a plan first, and needs
+    --apply.
 
     \b
     Examples:
@@ -64,30 +94,36 @@ def cli() -> None:
 
 @cli.result_callback()
 @click.pass_context
-def _print(context: click.Context, report: Report | None, **_options: Any) -> None:
+def _print(context: click.Context, /, report: Report | None, **_options: Any) -> None:
     if report is None:
         return
     chosen = context.ensure_object(dict)
     if chosen.get("quiet"):
-        report = Report(rows=report.rows, columns=report.columns, text=report.text, exit_code=report.exit_code)
-    print_report(report, Format(chosen.get("format", Format.TABLE)))
+        report = replace(report, notes=())
+    default = Format.JSONL if report.jsonl_by_default else Format.TABLE
+    print_report(report, Format(chosen.get("format", default)))
     context.exit(report.exit_code.value)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (``sys.argv`` by default) and exit with its code."""
+    cli.main(args=None if arguments is None else list(arguments))
+
+
+def _fail(error: Exception, code: int) -> int:
     try:
-        cli.main(args=None if arguments is None else list(arguments), prog_name="tidelog")
-    except ConfigError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
-    except TidelogError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(UNREADABLE)
+        sys.stdout.flush()  # what was found before the error comes before it
+        click.echo(f"Error: {visible(str(error))}", err=True)
     except BrokenPipeError:
-        # The reader (head, less) has gone; Python must not complain again while it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _silence_stdout()
+    return code
+
+
+def _silence_stdout() -> None:
+    """The reader (head, less) has gone; Python must not complain again while it flushes at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 if __name__ == "__main__":

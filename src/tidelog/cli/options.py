@@ -1,4 +1,4 @@
-"""Options several commands share."""
+"""Options several commands share, and the paths they are given."""
 
 from __future__ import annotations
 
@@ -19,9 +19,53 @@ def output_options(command: F) -> F:
         ("jsonl", "Print one JSON object a line."),
         ("json", "Print one JSON array."),
     ):
-        command = click.option(f"--{name}", is_flag=True, expose_value=False, callback=_remember(name), help=text)(command)
+        option = click.option(f"--{name}", is_flag=True, expose_value=False, callback=_remember(name), help=text)
+        command = option(command)
+    quiet = _remember("quiet")
     return click.option(
-        "--quiet", "-q", is_flag=True, expose_value=False, callback=_remember("quiet"), help="No progress bar, no notes."
+        "--quiet",
+        "-q",
+        is_flag=True,
+        expose_value=False,
+        callback=quiet,
+        help="No progress bar and no notes.",
+    )(command)
+
+
+def selection(command: F) -> F:
+    """Adds the parameters ``arguments`` and ``topics``; ``targets.select`` makes directories and partitions of them."""
+    command = click.option(
+        "--topic",
+        "-t",
+        "topics",
+        multiple=True,
+        metavar="NAME",
+        help="Only this TOPIC or TOPIC-PARTITION, or those that match a pattern with * and ?. Repeatable; the same as"
+        " a name behind the directories.",
+    )(command)
+    return click.argument("arguments", nargs=-1, required=True, metavar="DIR... [TOPIC | TOPIC-PARTITION]...")(command)
+
+
+def threads_option(command: F) -> F:
+    return click.option(
+        "--threads", type=click.IntRange(1), metavar="N", help="Threads to use.  [default: one a processor]"
+    )(command)
+
+
+def reading_options(command: F) -> F:
+    """Adds ``isolation`` and ``until``: how far a read goes."""
+    command = click.option(
+        "--until",
+        type=click.Choice(["log_end", "high_watermark", "checkpoint"]),
+        help="Where reading ends: behind the last valid batch, at the checkpointed high watermark, or at the recovery"
+        " point.  [default: high_watermark in a directory that a running process holds, else log_end]",
+    )(command)
+    return click.option(
+        "--isolation",
+        type=click.Choice(["read_uncommitted", "read_committed"]),
+        default="read_uncommitted",
+        show_default=True,
+        help="read_committed leaves out aborted records and ends at the last stable offset.",
     )(command)
 
 
@@ -39,7 +83,17 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, bool], Non
 
 
 def is_quiet() -> bool:
-    return bool(click.get_current_context().find_root().ensure_object(dict).get("quiet"))
+    return bool(_chosen().get("quiet"))
+
+
+def chosen_format() -> str | None:
+    """``json``, ``jsonl`` or ``csv``; None where none was asked for."""
+    return _chosen().get("format")
+
+
+def _chosen() -> dict[str, Any]:
+    chosen: dict[str, Any] = click.get_current_context().find_root().ensure_object(dict)
+    return chosen
 
 
 def expand(patterns: Iterable[str]) -> list[Path]:

@@ -1,6 +1,7 @@
-"""Prints a report as a table, JSON, JSON lines or CSV. The only place the command line writes to stdout.
+"""Prints a report as tables, JSON, JSON lines or CSV. The only place the command line writes to stdout.
 
-Tables show units a person reads (bytes and counts with separators); the other three keep plain numbers.
+Tables show units a person reads (counts with separators); the other three keep plain numbers. Text of a data
+directory reaches a terminal only with its control characters escaped.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ import enum
 import io
 import itertools
 import json
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TextIO
 
-from tidelog.cli.report import Report
+from tidelog.cli.report import Report, Row, Table
+
+_UNSAFE = re.compile(r"[\x7f-\x9f\ud800-\udfff]")
+"""What JSON need not escape, and a terminal or UTF-8 cannot take: C1 controls and halves of surrogate pairs."""
 
 
 class Format(enum.StrEnum):
@@ -24,55 +29,88 @@ class Format(enum.StrEnum):
     CSV = "csv"
 
 
-def print_report(report: Report, form: Format, out: TextIO | None = None) -> None:
+def print_report(report: Report, form: Format, out: TextIO | None = None, errors: TextIO | None = None) -> None:
+    """``out`` is stdout and ``errors`` stderr unless given; the report's exit code is final on return."""
     out = sys.stdout if out is None else out
+    errors = sys.stderr if errors is None else errors
     if report.text is not None:
         for chunk in report.text:
             out.write(chunk)
-        out.flush()
-        return
-    match form:
-        case Format.JSON:
-            _print_json(report.rows, out)
-        case Format.JSONL:
-            for row in report.rows:
-                out.write(json.dumps(row, default=_plain, ensure_ascii=False) + "\n")
-        case Format.CSV:
-            _print_csv(report, out)
-        case Format.TABLE:
-            _print_table(report, out)
+    else:
+        match form:
+            case Format.JSON:
+                _print_json(report.rows, out)
+            case Format.JSONL:
+                for row in _shown(report, out):
+                    out.write(_json(row) + "\n")
+            case Format.CSV:
+                _print_csv(report, out)
+            case Format.TABLE:
+                tables = report.tables or [Table(rows=report.rows, columns=report.columns, title=report.title)]
+                for table in tables:
+                    _print_table(table, out, live=report.live)
     out.flush()
+    notes_to = out if form is Format.TABLE and report.text is None else errors
+    for note in report.notes:
+        if notes_to is out or errors.isatty():
+            notes_to.write(visible(note) + "\n")
+    notes_to.flush()
 
 
-def _print_json(rows: Iterable[Mapping[str, object]], out: TextIO) -> None:
-    # Written row by row: a report may be larger than memory.
+def visible(text: str) -> str:
+    """Control characters as escapes: a key or a topic of somebody else's may not steer the reader's terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _shown(report: Report, out: TextIO) -> Iterable[Row]:
+    for row in report.rows:
+        yield row
+        if report.live:
+            out.flush()
+
+
+def _json(value: object) -> str:
+    text = json.dumps(value, default=_plain, ensure_ascii=False)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _print_json(rows: Iterable[Row], out: TextIO) -> None:
+    # Written row by row: a report may be larger than memory. An error on the way leaves an array all the same.
     separator = "[\n"
-    for row in rows:
-        out.write(separator + json.dumps(row, default=_plain, ensure_ascii=False))
-        separator = ",\n"
-    out.write("[]\n" if separator == "[\n" else "\n]\n")
+    try:
+        for row in rows:
+            out.write(separator + _json(row))
+            separator = ",\n"
+    finally:
+        out.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
 def _print_csv(report: Report, out: TextIO) -> None:
-    rows = iter(report.rows)
+    writer = csv.writer(out, lineterminator="\n")
+    rows = iter(_shown(report, out))
     first = next(rows, None)
     if first is None:
         if report.columns:
-            csv.writer(out, lineterminator="\n").writerow(report.columns)
+            writer.writerow(report.columns)
         return
     names = list(first)
-    writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
+    escape = out.isatty()
     for row in itertools.chain((first,), rows):
-        writer.writerow([_cell(row.get(name)) for name in names])
+        writer.writerow([_cell(row.get(name), escape=escape) for name in names])
 
 
-def _cell(value: object) -> object:
+def _cell(value: object, *, escape: bool) -> object:
     if value is None:
         return ""
     if isinstance(value, Mapping | list | tuple):
-        return json.dumps(value, default=_plain, ensure_ascii=False)
-    return _plain(value) if isinstance(value, bytes) else value
+        return _json(value)
+    if not isinstance(value, str | bytes):
+        return value
+    text = str(_plain(value))
+    return visible(text) if escape else text
 
 
 def _plain(value: object) -> object:
@@ -88,26 +126,45 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def _print_table(report: Report, out: TextIO) -> None:
-    rows = list(report.rows)
+def _print_table(table: Table, out: TextIO, *, live: bool) -> None:
+    if table.widths is not None:
+        _print_stream(table, table.widths, out, live=live)
+        return
+    rows = list(table.rows)
     if rows:
-        _rich_table(rows, report.columns or list(rows[0]), report.title, out)
-    for note in report.notes:
-        out.write(note + "\n")
+        _rich_table(rows, table, table.columns or list(rows[0]), out)
 
 
-def _rich_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str, out: TextIO) -> None:
+def _print_stream(table: Table, widths: Mapping[str, int], out: TextIO, *, live: bool) -> None:
+    columns: Sequence[str] | None = table.columns
+    for number, row in enumerate(table.rows):
+        columns = columns or list(row)
+        if number == 0:
+            out.write(_line([_heading(name) for name in columns], columns, widths) + "\n")
+        out.write(_line([_text(row.get(name), table.show.get(name)) for name in columns], columns, widths) + "\n")
+        if live:
+            out.flush()
+
+
+def _line(cells: Sequence[str], columns: Sequence[str], widths: Mapping[str, int]) -> str:
+    return "  ".join(cell.ljust(widths.get(name, 0)) for name, cell in zip(columns, cells, strict=True)).rstrip()
+
+
+def _rich_table(rows: Sequence[Row], shown: Table, columns: Sequence[str], out: TextIO) -> None:
     from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
-    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = RichTable(title=shown.title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
-        numeric = all(_is_number(row.get(name)) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+        numeric = name not in shown.show and all(_is_number(row.get(name)) for row in rows)
+        table.add_column(_heading(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_visible(_human(row.get(name)))) for name in columns))
+        table.add_row(*(Text(_text(row.get(name), shown.show.get(name))) for name in columns))
+    if shown.total is not None:
+        table.add_section()
+        table.add_row(*(Text(_human(shown.total[name]) if name in shown.total else "") for name in columns))
     buffer = io.StringIO()
     is_terminal = out.isatty()
     # A pipe gets whole lines: nothing is cut to a width that nobody looks at.
@@ -116,8 +173,16 @@ def _rich_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], ti
         out.write(line.rstrip() + "\n")
 
 
+def _heading(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _text(value: object, show: Callable[[object], str] | None) -> str:
+    return visible(show(value) if show is not None and value is not None else _human(value))
 
 
 def _human(value: object) -> str:
@@ -131,12 +196,7 @@ def _human(value: object) -> str:
         case float():
             return f"{value:,.2f}"
         case list() | tuple() | dict():
-            return json.dumps(value, default=_plain, ensure_ascii=False)
+            return _json(value) if value else "–"
         case bytes() | bytearray():
             return str(_plain(value))
     return str(value)
-
-
-def _visible(text: str) -> str:
-    """Control characters as escapes: a key or a topic of somebody else's may not steer the reader's terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)

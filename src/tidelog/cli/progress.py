@@ -7,20 +7,36 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tidelog.cli.options import is_quiet
+from tidelog.model.errors import CancelledError
 
-Advance = Callable[[int], None]
+
+class Advance:
+    """Called with the bytes that were read, from any thread. After ``cancel`` it ends whoever calls it."""
+
+    def __init__(self, show: Callable[[int], None]) -> None:
+        self._show = show
+        self._cancelled = False
+
+    def __call__(self, count: int) -> None:
+        if self._cancelled:
+            raise CancelledError("interrupted")
+        self._show(count)
+
+    def cancel(self) -> None:
+        self._cancelled = True
 
 
 @contextmanager
 def progress(description: str, total_bytes: int | None) -> Iterator[Advance]:
-    """Yields ``advance(bytes)``, safe to call from several threads; shows nothing where nobody looks."""
+    """Yields what is to be told the bytes; shows nothing where nobody looks."""
     if is_quiet() or not sys.stderr.isatty():
-        yield lambda _bytes: None
+        yield Advance(lambda _bytes: None)
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    text, left = TextColumn("{task.description}"), TimeRemainingColumn()
+    columns = (text, BarColumn(), DownloadColumn(), TransferSpeedColumn(), left)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total_bytes)
-        yield lambda count: bar.advance(task, count)
+        yield Advance(lambda count: bar.advance(task, count))

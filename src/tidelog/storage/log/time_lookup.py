@@ -34,7 +34,7 @@ def first_at_or_after(source: StateSource, timestamp_ms: int, start: int, end: i
     state = source.state
     for segment in state.segments.between(start, end):
         with segment.open(source.fs, source.directory) as reader:
-            if _largest_timestamp(state, segment, reader) < timestamp_ms:
+            if largest_timestamp(state, segment, reader) < timestamp_ms:
                 continue
             # Up to that entry's offset all timestamps are at most its own, which is below the target.
             hinted = reader.time_hints.floor(timestamp_ms - 1)
@@ -53,7 +53,7 @@ def latest_timestamp(source: StateSource, start: int, end: int) -> TimestampOffs
     candidates = []
     for segment in state.segments.between(start, end):
         with segment.open(source.fs, source.directory) as reader:
-            largest = _largest_timestamp(state, segment, reader)
+            largest = largest_timestamp(state, segment, reader)
         if largest >= 0:
             candidates.append((largest, segment))
     best: TimestampOffset | None = None
@@ -84,7 +84,7 @@ def _latest_in(rows: Rows, best: TimestampOffset | None, start: int, end: int) -
     return best
 
 
-def _largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentReader) -> int:
+def largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentReader) -> int:
     """Of all the segment's batches, -1 where none has a timestamp."""
     unflushed = state.recovered is not None and segment.base_offset >= state.recovered.start_offset
     hints = reader.time_hints

@@ -1,0 +1,46 @@
+"""Options of the commands that read records: where they begin and end, and how keys and values look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tidelog.inspect.record_rows import RowShape
+from tidelog.inspect.record_text import BytesFormat
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_BOUND = (
+    "an offset, -N for N offsets before the end, a date and time (UTC unless it says otherwise), @MS since 1970,"
+    " earliest or latest"
+)
+
+
+def bound_options(command: F) -> F:
+    """Adds ``start`` and ``end``, texts for ``bounds.parse_bound``."""
+    command = click.option(
+        "--end", default="latest", show_default=True, metavar="WHERE", help="Up to here, exclusive; as --start."
+    )(command)
+    return click.option(
+        "--start", default="earliest", show_default=True, metavar="WHERE", help=f"From here: {_BOUND}."
+    )(command)
+
+
+def shape_options(command: F) -> F:
+    """Adds ``key_format`` and ``value_format``; ``shape_of`` makes a RowShape of them."""
+    for side in ("value", "key"):
+        command = click.option(
+            f"--{side}-format",
+            type=click.Choice([form.value for form in BytesFormat]),
+            default=BytesFormat.AUTO.value,
+            show_default=True,
+            help=f"How a {side} is shown; auto is text where it is UTF-8, else hex behind 0x; json parses it; none"
+            " leaves it out.",
+        )(command)
+    return command
+
+
+def shape_of(key_format: str, value_format: str) -> RowShape:
+    return RowShape(key_format=BytesFormat(key_format), value_format=BytesFormat(value_format))

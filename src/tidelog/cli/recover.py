@@ -1,0 +1,228 @@
+"""``tidelog recover``: prints a plan; with ``--apply`` carries it out."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+import click
+
+from tidelog.cli.options import output_options, selection, threads_option
+from tidelog.cli.output import visible
+from tidelog.cli.progress import progress
+from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
+from tidelog.cli.targets import Target, select
+from tidelog.model import CancelledError, TidelogError
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.recover import RecoverProgress, RecoverResult, recover_directory
+from tidelog.storage.manager.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
+
+PLAN_COLUMNS = ("name", "segments", "from_offset", "reasons", "read_bytes", "write_bytes", "leftovers", "trims")
+DONE_COLUMNS = (
+    "name",
+    "log_start",
+    "log_end",
+    "segments",
+    "recovered_segments",
+    "batches",
+    "cut_bytes",
+    "deleted_segments",
+    "removed_files",
+)
+
+
+@click.command()
+@selection
+@click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is changed.")
+@click.option(
+    "--topic-config",
+    "settings",
+    multiple=True,
+    metavar="TOPIC:KEY=VALUE",
+    help="A setting of a topic, by Kafka's key; wins over the cluster metadata in the directory. Repeatable.",
+)
+@threads_option
+@output_options
+def recover(
+    arguments: Sequence[str],
+    topics: Sequence[str],
+    is_applied: bool,
+    settings: Sequence[str],
+    threads: int | None,
+) -> Report:
+    """Do what a broker does after a kill, without a broker.
+
+    That is, what happens between a broker's start after a kill and its orderly stop: temporary files are settled,
+    unflushed segments checked and cut behind their last valid batch, indexes rebuilt and trimmed, producer snapshots,
+    checkpoints and the clean-shutdown marker written. First look at the plan; --apply recovers whole directories, while
+    no broker runs on them. Ctrl-C ends it after the segments under way; it can be started again.
+
+    Topic settings (segment.index.bytes and others) come from the cluster metadata if that is in the directory.
+
+    Exit codes: 0 planned or recovered, 2 wrong usage, 3 a directory cannot be read, is held, or a partition cannot be
+    recovered.
+
+    \b
+    Examples:
+      tidelog recover /var/lib/kafka
+      tidelog recover '/mnt/disk*/kafka' --apply
+      tidelog recover /var/lib/kafka --apply --topic-config orders:index.interval.bytes=1024
+    """
+    exit_code = ExitCode()
+    targets = select(arguments, topics, exit_code)
+    options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=_settings(settings), threads=threads)
+    if not is_applied:
+        return _plan_report(targets, options, exit_code)
+    if any(target.only is not None for target in targets):
+        raise click.UsageError("--apply recovers whole log directories: name no topic and no partition.")
+    return _apply_report(targets, options, exit_code)
+
+
+def _settings(texts: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    settings: dict[str, dict[str, str]] = {}
+    for text in texts:
+        topic, colon, setting = text.partition(":")
+        key, equals, value = setting.partition("=")
+        if not (topic and colon and key and equals):
+            raise click.UsageError(f"--topic-config {text!r} is not TOPIC:KEY=VALUE.")
+        settings.setdefault(topic, {})[key.strip()] = value
+    return settings
+
+
+def _plan_report(targets: Sequence[Target], options: RecoverOptions, exit_code: ExitCode) -> Report:
+    plans = [plan_directory(LOCAL, target.path, options, only=target.only) for target in targets]
+    rows = [_plan_row(plan, part) for plan in plans for part in plan.partitions]
+    where = ["directory"] * (len(plans) > 1)
+    total = {"name": "total"} | {
+        name: sum(value for row in rows if isinstance(value := row[name], int))
+        for name in ("segments", "read_bytes", "write_bytes")
+    }
+    table = Table(
+        rows=rows,
+        columns=[*where, *PLAN_COLUMNS],
+        total=total if len(rows) > 1 else None,
+        show={"reasons": ", ".join, "leftovers": ", ".join, "trims": lambda names: str(len(names))},
+    )
+    return Report(
+        rows=rows, tables=[table], notes=[note for plan in plans for note in _plan_notes(plan)], exit_code=exit_code
+    )
+
+
+def _plan_row(plan: RecoverPlan, part: PartitionPlan) -> Row:
+    renames = [f"{source} to {target}" for source, target in part.leftovers.renames]
+    return {
+        "directory": str(plan.path),
+        "name": part.name,
+        "topic": part.topic_partition.topic,
+        "partition": part.topic_partition.partition,
+        "recovery_point": part.recovery_point,
+        "log_start": part.log_start_offset,
+        "segments": len(part.recover),
+        "from_offset": part.recover[0].base_offset if part.recover else None,
+        "reasons": sorted({segment.reason.value for segment in part.recover}),
+        "read_bytes": part.read_bytes,
+        "write_bytes": part.write_bytes,
+        "leftovers": [*part.leftovers.removals, *renames],
+        "leftover_bytes": part.leftover_bytes,
+        "trims": list(part.trims),
+    }
+
+
+def _plan_notes(plan: RecoverPlan) -> Iterator[str]:
+    free = shutil.disk_usage(plan.path).free
+    yield (
+        f"{plan.path} ({plan.condition}): {plan.segments:,} segments of {len(plan.partitions):,} partitions to recover,"
+        f" {plan.read_bytes:,} bytes to read; at most {plan.free_bytes_needed:,} bytes of space needed, {free:,} free."
+    )
+    if plan.temporary:
+        yield f"Unfinished checkpoints to remove: {', '.join(plan.temporary)}."
+    if plan.untouched:
+        yield f"Left as they are: {', '.join(plan.untouched)}."
+    for warning in plan.warnings:
+        yield f"Warning: {warning}."
+    if plan.holder is not None:
+        yield f"Process {plan.holder} holds the directory: nothing can be applied while it runs."
+    else:
+        yield "Nothing was changed. --apply carries it out."
+
+
+def _apply_report(targets: Sequence[Target], options: RecoverOptions, exit_code: ExitCode) -> Report:
+    results: list[RecoverResult] = []
+    for target in targets:
+        try:
+            results.append(_apply(target, options))
+        except CancelledError:
+            raise
+        except TidelogError as error:
+            click.echo(f"Error: {visible(str(error))}", err=True)
+            exit_code.at_least(UNREADABLE)
+    if any(result.failures for result in results):
+        exit_code.at_least(UNREADABLE)
+    rows = [row for result in results for row in _done_rows(result)]
+    where = ["directory"] * (len(results) > 1)
+    failed = any(row["error"] is not None for row in rows)
+    return Report(
+        rows=rows,
+        tables=[Table(rows=rows, columns=[*where, *DONE_COLUMNS, *(["error"] * failed)])],
+        notes=[note for result in results for note in _done_notes(result)],
+        exit_code=exit_code,
+    )
+
+
+def _apply(target: Target, options: RecoverOptions) -> RecoverResult:
+    plan = plan_directory(LOCAL, target.path, options)
+    free = shutil.disk_usage(target.path).free
+    if free < plan.free_bytes_needed:
+        needs = f"up to {plan.free_bytes_needed:,} bytes are needed, {free:,} are free"
+        click.echo(f"Warning: {visible(str(target.path))}: {needs}.", err=True)
+    cancelled = threading.Event()
+    done = 0
+    with progress(f"Recovering {target.path.name}", plan.read_bytes) as advance:
+
+        def on_progress(now: RecoverProgress) -> None:
+            nonlocal done
+            advance(now.bytes_done - done)
+            done = now.bytes_done
+
+        try:
+            return recover_directory(LOCAL, target.path, options, on_progress=on_progress, cancelled=cancelled)
+        except KeyboardInterrupt:
+            click.echo("Interrupted: what is done is done, the rest is as it was. Start it again to finish.", err=True)
+            raise
+
+
+def _done_rows(result: RecoverResult) -> Iterator[Row]:
+    for part in result.partitions:
+        yield {
+            "directory": str(result.plan.path),
+            "name": part.name,
+            "topic": part.topic_partition.topic,
+            "partition": part.topic_partition.partition,
+            "log_start": part.log_start_offset,
+            "log_end": part.end_offset,
+            "segments": part.segments,
+            "recovered_segments": part.recovered_segments,
+            "batches": part.batches,
+            "cut_bytes": part.cut_bytes,
+            "deleted_segments": part.deleted_segments,
+            "removed_files": part.removed_files,
+            "warnings": list(part.warnings),
+            "error": None,
+        }
+    for name, error in result.failures:
+        unknown = dict.fromkeys(("topic", "partition", *DONE_COLUMNS[1:], "warnings"))
+        yield {"directory": str(result.plan.path), "name": name, **unknown, "error": str(error)}
+
+
+def _done_notes(result: RecoverResult) -> Iterator[str]:
+    for part in result.partitions:
+        for warning in part.warnings:
+            yield f"{part.name}: {warning}."
+    segments = sum(part.recovered_segments for part in result.partitions)
+    done = f"{segments:,} segments of {len(result.partitions):,} partitions recovered, {result.cut_bytes:,} bytes cut"
+    if result.failures:
+        yield f"{result.plan.path}: {done}; {len(result.failures)} partitions failed: nothing was checkpointed."
+    else:
+        yield f"{result.plan.path}: {done}; it counts as stopped in order now."

@@ -1,0 +1,167 @@
+"""What a command works on: log directories, and which partitions of each; made of arguments and ``--topic``.
+
+An argument is a path or a name. The first is a path. A later one is a name if it has no slash and either matches a
+topic or partition of the directories before it, or is no path. A path may be a glob, and may be a single partition's
+directory: then only that partition of the directory around it is meant. Paths that cannot be read are told on stderr,
+end the run with exit code 3, and do not keep the others from being read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from glob import glob
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from tidelog.cli.options import expand
+from tidelog.cli.output import visible
+from tidelog.cli.progress import Advance
+from tidelog.cli.report import UNREADABLE, ExitCode
+from tidelog.model import DirectoryError, TidelogError, TopicPartition
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.listing import sort_names
+from tidelog.storage.log.partitions import live_partitions, require_log_directory
+from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
+
+T = TypeVar("T")
+
+_AT_ONCE = 8
+_PARTITION_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A log directory; ``only`` is None for all of its partitions."""
+
+    path: Path
+    only: frozenset[TopicPartition] | None = None
+
+    def partitions(self) -> list[TopicPartition]:
+        """In the order of their names, as a directory listing has them."""
+        return [part for part in live_partitions(LOCAL, self.path) if self.only is None or part in self.only]
+
+    def log_bytes(self) -> int:
+        """Bytes of ``.log`` files: what reading all of it reads."""
+        total = 0
+        for partition in self.partitions():
+            directory = self.path / partition.directory_name
+            total += sum(LOCAL.stat(directory / n).size for n in LOCAL.list_names(directory) if n.endswith(".log"))
+        return total
+
+
+def select(arguments: Sequence[str], topics: Collection[str], exit_code: ExitCode) -> list[Target]:
+    """At least one target. UsageError for a name that nothing matches; exits with 3 where no path can be read."""
+    targets: dict[Path, Target] = {}
+    names: list[str] = list(topics)
+    for number, argument in enumerate(arguments):
+        if number > 0 and _is_name(argument, targets.values()):
+            names.append(argument)
+            continue
+        for path in expand([argument]):
+            try:
+                _add(targets, _target(path))
+            except TidelogError as error:
+                click.echo(f"Error: {visible(str(error))}", err=True)
+                exit_code.at_least(UNREADABLE)
+    if not targets:
+        raise click.exceptions.Exit(UNREADABLE)
+    return _narrowed(list(targets.values()), names)
+
+
+def each_target(
+    targets: Sequence[Target], function: Callable[[Target], T], exit_code: ExitCode, advance: Advance | None = None
+) -> list[tuple[Target, T]]:
+    """Results in order, several directories at once; one that cannot be read is told on stderr (exit code 3).
+
+    An interruption also ends whatever tells ``advance`` what it reads.
+    """
+    results: list[tuple[Target, T]] = []
+    with ThreadPoolExecutor(min(len(targets), _AT_ONCE), thread_name_prefix="directory") as pool:
+        for target, future in [(target, pool.submit(function, target)) for target in targets]:
+            try:
+                results.append((target, future.result()))
+            except TidelogError as error:
+                click.echo(f"Error: {visible(str(error))}", err=True)
+                exit_code.at_least(UNREADABLE)
+            except KeyboardInterrupt:
+                if advance is not None:
+                    advance.cancel()
+                raise
+    return results
+
+
+def name_matches(name: str, partition: TopicPartition) -> bool:
+    """``name`` is a topic, a partition, or a pattern of either."""
+    return fnmatchcase(partition.topic, name) or fnmatchcase(partition.directory_name, name)
+
+
+def _is_name(argument: str, targets: Iterable[Target]) -> bool:
+    if "/" in argument:
+        return False
+    whole = [target for target in targets if target.only is None]
+    if any(name_matches(argument, part) for target in whole for part in target.partitions()):
+        return True
+    return not Path(argument).exists() and not glob(argument)
+
+
+def _target(path: Path) -> Target:
+    """DirectoryError, FileMissingError or StorageError where it is neither a log directory nor a partition."""
+    try:
+        require_log_directory(LOCAL, path)
+        return Target(path=path)
+    except DirectoryError:
+        partition = _as_partition(path)
+        if partition is None:
+            raise
+        parent = path.parent if path.name and path.name != ".." else path.resolve().parent
+        return Target(path=parent, only=frozenset({partition}))
+
+
+def _as_partition(path: Path) -> TopicPartition | None:
+    if not LOCAL.stat(path).is_dir:
+        return None
+    names = LOCAL.list_names(path)
+    try:
+        parsed = PartitionDirectoryName.parse(path.resolve().name)
+    except DirectoryError:
+        return None
+    if parsed.purpose is not DirectoryPurpose.LIVE:
+        return None
+    is_partition = not names or _PARTITION_FILES & set(names) or sort_names(names).segments
+    return parsed.topic_partition if is_partition else None
+
+
+def _add(targets: dict[Path, Target], new: Target) -> None:
+    key = new.path.resolve()
+    before = targets.get(key)
+    if before is None:
+        targets[key] = new
+    elif before.only is not None:
+        targets[key] = replace(before, only=None if new.only is None else before.only | new.only)
+
+
+def _narrowed(targets: Sequence[Target], names: Sequence[str]) -> list[Target]:
+    """Whole directories keep the partitions that a name matches; those with none are left out."""
+    if not names:
+        return list(targets)
+    unmatched = dict.fromkeys(names)
+    narrowed = []
+    for target in targets:
+        only = set()
+        for partition in target.partitions():
+            matching = [name for name in names if name_matches(name, partition)]
+            if matching:
+                only.add(partition)
+            for name in matching:
+                unmatched.pop(name, None)
+        if only:
+            narrowed.append(Target(path=target.path, only=frozenset(only)))
+    if unmatched:
+        where = ", ".join(str(target.path) for target in targets)
+        raise click.UsageError(f"No topic or partition {', '.join(map(repr, unmatched))} in {where}.")
+    return narrowed

@@ -1,0 +1,131 @@
+"""Where a read begins or ends, as people say it, and which offset that is in a partition.
+
+=====================  ============================================================================
+text                   offset
+=====================  ============================================================================
+``earliest``           the log start
+``latest``             the end of the read (see ``LogView``, which knows isolation and ``until``)
+``1234``               itself, brought into [log start, log end]
+``-10``                ten offsets before the end of the read
+``@1700000000000``     of the first record at or after that time (ms since 1970); else the end
+``2024-05-01``,        the same; without a zone the time is UTC
+``2024-05-01T10:30Z``
+``max-timestamp``      (look-ups only) of the first record with the largest timestamp
+=====================  ============================================================================
+
+Reads only. Called by: export, offsets, the command line. Source of the words: Kafka's ``GetOffsetShell``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tidelog.model import ConfigError, Isolation
+from tidelog.storage.log.log_view import LogView, Until
+from tidelog.storage.log.time_lookup import TimestampOffset
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_LONG = 2**63
+
+
+class BoundKind(enum.StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    MAX_TIMESTAMP = "max-timestamp"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """``number`` is an offset (negative: counted from the end) or a time in ms, by kind."""
+
+    kind: BoundKind
+    number: int = 0
+
+
+EARLIEST = Bound(BoundKind.EARLIEST)
+LATEST = Bound(BoundKind.LATEST)
+_WORDS = {"earliest": EARLIEST, "latest": LATEST}
+_KAFKA_TIMES = {-1: LATEST, -2: EARLIEST, -3: Bound(BoundKind.MAX_TIMESTAMP)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """How far a reader may see."""
+
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    until: Until | None = None
+
+
+USUAL_LIMITS = ReadLimits()
+
+
+def parse_bound(text: str) -> Bound:
+    """An offset or a time, as in the module's table. ConfigError for anything else."""
+    number = _integer(text)
+    if number is not None:
+        return Bound(BoundKind.OFFSET, number)
+    return _WORDS.get(text) or _time(text)
+
+
+def parse_time(text: str) -> Bound:
+    """The same for look-ups by time: a number is ms since 1970, or Kafka's -1 latest, -2 earliest, -3 max-timestamp."""
+    number = _integer(text)
+    if number is not None:
+        return _KAFKA_TIMES.get(number) or Bound(BoundKind.TIMESTAMP, number)
+    if text == BoundKind.MAX_TIMESTAMP:
+        return Bound(BoundKind.MAX_TIMESTAMP)
+    return _WORDS.get(text) or _time(text)
+
+
+def resolve_bound(view: LogView, bound: Bound, limits: ReadLimits) -> int:
+    """An offset in [log start, log end]."""
+    end = view.limit(limits.isolation, limits.until)
+    match bound.kind:
+        case BoundKind.EARLIEST:
+            offset = view.log_start
+        case BoundKind.OFFSET:
+            offset = bound.number if bound.number >= 0 else end + bound.number
+        case BoundKind.LATEST:
+            offset = end
+        case _:
+            found = look_up(view, bound, limits)
+            offset = end if found is None else found.offset
+    return max(view.log_start, min(view.log_end, offset))
+
+
+def look_up(view: LogView, bound: Bound, limits: ReadLimits) -> TimestampOffset | None:
+    """The record at a time; None where there is none. A timestamp of -1: the offset is no record's."""
+    match bound.kind:
+        case BoundKind.TIMESTAMP:
+            return view.offset_for_timestamp(bound.number, isolation=limits.isolation, until=limits.until)
+        case BoundKind.MAX_TIMESTAMP:
+            return view.latest_timestamp(isolation=limits.isolation, until=limits.until)
+    return TimestampOffset(-1, resolve_bound(view, bound, limits))
+
+
+def _integer(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit():
+        return None
+    number = int(text)
+    if not -_LONG <= number < _LONG:
+        raise ConfigError(f"'{text}' is not a 64-bit number")
+    return number
+
+
+def _time(text: str) -> Bound:
+    if text.startswith("@") and (number := _integer(text[1:])) is not None:
+        return Bound(BoundKind.TIMESTAMP, number)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        known = "a date and time (2024-05-01, 2024-05-01T10:30:00Z), @MS since 1970, earliest or latest"
+        raise ConfigError(f"'{text}' is neither a number nor {known}") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return Bound(BoundKind.TIMESTAMP, (moment - _EPOCH) // _MILLISECOND)

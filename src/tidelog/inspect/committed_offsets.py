@@ -1,0 +1,170 @@
+"""The committed offsets of groups, read from the ``__consumer_offsets`` partitions of a log directory.
+
+The newest record of a key counts; a null value removes the key. Offsets committed in a transaction count once it was
+committed: those of aborted and of open transactions are left out. (A read_committed read would not do: it ends at the
+last stable offset, and so hides what other groups committed behind an open transaction.) Of two records of a key the
+one further on in the log wins, wherever its transaction's marker lies, as in Kafka's ``OffsetMetadataManager``.
+
+Reads only; partitions in parallel; memory grows with the number of live keys. Called by: ``offsets``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tidelog.kernel import BatchTable
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.record.internal.frames import decode_key, decode_value
+from tidelog.record.internal.group_tables import GROUP_TYPES
+from tidelog.record.rows import iter_records
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.log.column_stream import ColumnChoice, column_chunks
+from tidelog.storage.log.directory_state import read_directory_state
+from tidelog.storage.log.log_view import LogView, Until
+from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.row_stream import ReadRange, Rows, RowStream
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+_OFFSET_KEYS = frozenset({"OffsetCommitKey", "LegacyOffsetCommitKey"})
+_CHOICE = ColumnChoice(headers=False)
+
+Key = tuple[str, TopicPartition]
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """``commit_timestamp`` in ms; ``leader_epoch`` None where the commit did not say it."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_timestamp: int
+    source: TopicPartition
+    """The partition of ``__consumer_offsets`` it stands in, and where there."""
+    source_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffsets:
+    """``undecoded``: keys and values of unknown types or versions, or that do not decode; ``errors``: of partitions."""
+
+    offsets: tuple[CommittedOffset, ...]
+    partitions: int
+    undecoded: int
+    errors: tuple[TidelogError, ...]
+
+
+@dataclass(slots=True)
+class _Found:
+    offsets: dict[Key, CommittedOffset]
+    undecoded: int = 0
+    error: TidelogError | None = None
+
+
+def read_committed_offsets(
+    fs: FileSystem,
+    path: Path,
+    *,
+    until: Until | None = None,
+    threads: int | None = None,
+    advance: Advance = lambda _bytes: None,
+) -> GroupOffsets:
+    """All groups of a log directory, by group, topic and partition; none where it has no ``__consumer_offsets``."""
+    fs = ReadOnlyFileSystem(fs)
+    state = read_directory_state(fs, path)
+    partitions = [part for part in live_partitions(fs, path) if part.topic == OFFSETS_TOPIC]
+
+    def read(partition: TopicPartition) -> _Found:
+        found = _Found({})
+        try:
+            view = LogView(fs, path / partition.directory_name, directory_state=state)
+            _read_partition(view, partition, until, found, advance)
+        except TidelogError as error:
+            found.error = error
+        return found
+
+    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="groups") as pool:
+        parts = list(pool.map(read, partitions))
+    offsets = sorted(
+        (commit for part in parts for commit in part.offsets.values()),
+        key=lambda commit: (commit.group, commit.partition),
+    )
+    return GroupOffsets(
+        offsets=tuple(offsets),
+        partitions=len(partitions),
+        undecoded=sum(part.undecoded for part in parts),
+        errors=tuple(part.error for part in parts if part.error is not None),
+    )
+
+
+def _read_partition(
+    view: LogView, source: TopicPartition, until: Until | None, found: _Found, advance: Advance
+) -> None:
+    end = view.end_offset(until)
+    transactions = view.transactions(end)
+    wanted = ReadRange(start=view.log_start, end=end, aborted=transactions.aborted)
+    rows = _settled(view.batches(wanted), transactions.scan.open, advance)
+    for chunk in column_chunks(rows, _CHOICE, wanted.start, wanted.end):
+        for record in iter_records(chunk.columns):
+            if record.key is not None:
+                _apply(found, source, record.offset, record.key, record.value)
+
+
+def _settled(stream: RowStream, open_: Mapping[int, int], advance: Advance) -> Iterator[Rows]:
+    """The batches without those of open transactions (producer id -> first offset)."""
+    for rows in stream:
+        advance(int(rows.table.size.sum()))
+        pending = _pending(rows.table, open_)
+        if pending.any():
+            rows = rows._replace(table=rows.table.take(~pending))
+        if len(rows.table):
+            yield rows
+
+
+def _pending(table: BatchTable, open_: Mapping[int, int]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    pending = np.zeros(len(table), np.bool_)
+    for producer_id, first_offset in open_.items():
+        of_producer = (table.producer_id == producer_id) & table.is_transactional
+        pending |= of_producer & (table.base_offset >= first_offset)
+    return pending
+
+
+def _apply(found: _Found, source: TopicPartition, offset: int, key: bytes, value: bytes | None) -> None:
+    try:
+        decoded = decode_key(GROUP_TYPES, key)
+        if decoded.fields is None or decoded.name not in _OFFSET_KEYS:
+            found.undecoded += decoded.fields is None
+            return
+        group = decoded.fields["group"]
+        partition = TopicPartition(decoded.fields["topic"], decoded.fields["partition"])
+        if value is None:
+            found.offsets.pop((group, partition), None)
+            return
+        fields = decode_value(GROUP_TYPES, decoded.number, value).fields
+    except TidelogError:
+        found.undecoded += 1
+        return
+    if fields is None:
+        found.undecoded += 1
+        return
+    epoch = fields.get("leaderEpoch", -1)
+    found.offsets[group, partition] = CommittedOffset(
+        group=group,
+        partition=partition,
+        offset=fields["offset"],
+        leader_epoch=epoch if epoch >= 0 else None,
+        metadata=fields["metadata"],
+        commit_timestamp=fields["commitTimestamp"],
+        source=source,
+        source_offset=offset,
+    )

@@ -1,0 +1,173 @@
+"""``info``: what a log directory holds, from names, checkpoints, indexes and a few batches.
+
+Cheap on purpose: of a ``.log`` only the first batch of each segment is read, and what finding the log's end
+needs (in a killed directory that is every unflushed segment). Reads only; partitions in parallel.
+Called by: command line, Python.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidelog.model import CheckpointError, DirectoryError, TidelogError, TopicPartition
+from tidelog.record.attributes import CODECS, DELETE_HORIZON_FLAG, TIMESTAMP_TYPE_FLAG, codec_of
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
+from tidelog.storage.checkpoint.partition_metadata import PARTITION_METADATA_FILE, PartitionMetadata
+from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.leftovers import decide_leftovers
+from tidelog.storage.log.log_view import LogView, Until
+from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.time_lookup import largest_timestamp
+from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
+from tidelog.storage.segment.segment_reader import SegmentReader
+
+_CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionInfo:
+    """Bytes of ``.log`` files and of all files; offsets as a reader finds them; timestamps in ms, None without any.
+
+    ``formats``: magic and codec of each segment's first batch, as ``v2 gzip``. ``leftovers``: files that the next start
+    removes or renames. ``error``: why the rest is not known.
+    """
+
+    partition: TopicPartition
+    directory: Path
+    topic_id: str | None = None
+    segments: int = 0
+    log_bytes: int = 0
+    bytes: int = 0
+    log_start: int | None = None
+    high_watermark: int | None = None
+    last_stable: int | None = None
+    log_end: int | None = None
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
+    formats: tuple[str, ...] = ()
+    leader_epoch: int | None = None
+    leftovers: tuple[str, ...] = ()
+    error: TidelogError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryInfo:
+    """``passing``: directories on their way in or out (``-delete``, ``-future``, ``-stray``)."""
+
+    path: Path
+    state: DirectoryState
+    meta: MetaProperties | None
+    broker_epoch: int | None
+    """Of the run that stopped in order."""
+    passing: tuple[str, ...]
+    warnings: tuple[str, ...]
+    partitions: tuple[PartitionInfo, ...]
+
+    @property
+    def condition(self) -> Condition:
+        return self.state.condition
+
+
+def describe_directory(
+    fs: FileSystem, path: Path, *, only: Iterable[TopicPartition] | None = None, threads: int | None = None
+) -> DirectoryInfo:
+    """Describe a log directory, or the partitions of ``only`` in it. DirectoryError where it cannot be listed."""
+    fs = ReadOnlyFileSystem(fs)
+    state = read_directory_state(fs, path)
+    wanted = None if only is None else frozenset(only)
+    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
+    warnings = list(state.warnings)
+    meta: MetaProperties | None = None
+    try:
+        meta = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
+    except CheckpointError as error:
+        warnings.append(str(error))
+
+    def describe(partition: TopicPartition) -> PartitionInfo:
+        view = LogView(fs, path / partition.directory_name, directory_state=state)
+        try:
+            return describe_partition(view, partition)
+        except TidelogError as error:
+            return PartitionInfo(partition=partition, directory=view.directory, error=error)
+
+    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="info") as pool:
+        described = tuple(pool.map(describe, partitions))
+    return DirectoryInfo(
+        path=path,
+        state=state,
+        meta=meta,
+        broker_epoch=CleanShutdownFile(fs, path).read(),
+        passing=tuple(_passing(fs, path)),
+        warnings=tuple(warnings),
+        partitions=described,
+    )
+
+
+def describe_partition(view: LogView, partition: TopicPartition) -> PartitionInfo:
+    """Any TidelogError of opening or walking the log."""
+    fs, directory, state = view.fs, view.directory, view.state
+    first_timestamp = None
+    times = []
+    formats: dict[str, None] = {}
+    for segment in state.segments:
+        with segment.open(fs, directory) as reader:
+            head = _first_batch(reader)
+            if head is None:
+                continue
+            formats.setdefault(head.format)
+            if first_timestamp is None and head.timestamp >= 0:
+                first_timestamp = head.timestamp
+            times.append(largest_timestamp(state, segment, reader))
+    topic_id = PartitionMetadata.read(fs, directory / PARTITION_METADATA_FILE)
+    epochs = LeaderEpochCheckpoint.read(fs, directory / LEADER_EPOCH_CHECKPOINT)
+    leftovers = decide_leftovers(state.listing, None)
+    return PartitionInfo(
+        partition=partition,
+        directory=directory,
+        topic_id=None if topic_id is None else topic_id.topic_id_text,
+        segments=len(state.segments),
+        log_bytes=sum(segment.size for segment in state.segments),
+        bytes=sum(fs.stat(directory / name).size for name in fs.list_names(directory)),
+        log_start=view.log_start,
+        high_watermark=view.end_offset(Until.HIGH_WATERMARK),
+        last_stable=view.last_stable_offset(Until.LOG_END),
+        log_end=view.log_end,
+        first_timestamp=first_timestamp,
+        last_timestamp=max((time for time in times if time >= 0), default=None),
+        formats=tuple(formats),
+        leader_epoch=epochs[-1].epoch if epochs else None,
+        leftovers=(*leftovers.removals, *(source for source, _ in leftovers.renames)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    format: str
+    timestamp: int
+
+
+def _first_batch(reader: SegmentReader) -> _Head | None:
+    """Of the first whole batch; None where there is none. A batch with a delete horizon does not say where it began."""
+    chunk = next(reader.chunks(0, verify_crc=False, chunk_bytes=_CHUNK_BYTES), None)
+    if chunk is None or not len(chunk.table):
+        return None
+    row = chunk.table.row(0)
+    codec = CODECS.get(codec_of(row.attributes), "unknown")
+    says_base = not row.attributes & (DELETE_HORIZON_FLAG | TIMESTAMP_TYPE_FLAG)
+    return _Head(f"v{row.magic} {codec}", row.base_timestamp if says_base else row.max_timestamp)
+
+
+def _passing(fs: FileSystem, path: Path) -> Iterator[str]:
+    for name in fs.list_names(path):
+        try:
+            purpose = PartitionDirectoryName.parse(name).purpose
+        except DirectoryError:
+            continue
+        if purpose is not DirectoryPurpose.LIVE:
+            yield name

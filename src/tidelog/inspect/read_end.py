@@ -1,0 +1,32 @@
+"""Where a read ends and why, in a sentence: the rule of ``LogView``'s table said for one directory. Pure."""
+
+from __future__ import annotations
+
+from tidelog.model import Isolation
+from tidelog.storage.log.directory_state import Condition, DirectoryState
+from tidelog.storage.log.log_view import Until
+
+_CONDITIONS = {
+    Condition.CLEAN: "it was stopped in order",
+    Condition.KILLED: "its last owner was killed",
+}
+
+
+def read_end(
+    state: DirectoryState, isolation: Isolation = Isolation.READ_UNCOMMITTED, until: Until | None = None
+) -> str:
+    """For example ``/data: read up to the last valid batch (nobody holds it, it was stopped in order)``."""
+    if state.condition is Condition.HELD:
+        why = f"process {state.holder} holds it"
+    else:
+        why = f"nobody holds it, {_CONDITIONS[state.condition]}"
+    if until is None:
+        until = Until.HIGH_WATERMARK if state.condition is Condition.HELD else Until.LOG_END
+    end = {
+        Until.LOG_END: "the last valid batch",
+        Until.HIGH_WATERMARK: "the high watermark in its checkpoint",
+        Until.CHECKPOINT: "the recovery point in its checkpoint",
+    }[until]
+    if isolation is Isolation.READ_COMMITTED:
+        end = f"the last stable offset below {end}, without aborted records"
+    return f"{state.path}: read up to {end} ({why})"
