@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dump_cases import CASES, DIRECTORY, OUTPUTS, DumpCase
+from dump_cases import CASES, DIRECTORY, OUTPUTS, DumpCase, options_of
+from golden_sets import KRAFT_SETS
 from kafka.java import java_command
+from tidelog.inspect.dump import dump_kafka_format
 
 pytestmark = pytest.mark.kafka
 
@@ -36,6 +39,43 @@ def test_kept_output(case: DumpCase, golden: Callable[..., Path], tmp_path: Path
         return
     assert done.stdout.decode() == case.stdout
     assert errors == case.stderr
+
+
+@pytest.mark.parametrize("set_name", KRAFT_SETS)
+@pytest.mark.parametrize(
+    "switches", [("--print-data-log",), ("--verify-index-only",)], ids=lambda switches: switches[0]
+)
+def test_files_of_a_killed_broker(
+    set_name: str,
+    switches: tuple[str, ...],
+    golden: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every file as ``kill -9`` left it, but the indexes of empty logs: there Kafka's tool ends with an exception.
+
+    Kafka prints the findings of several files in the order of a hash table, so standard error is compared in any order.
+    """
+    directory = tmp_path / "unclean"
+    shutil.copytree(golden(set_name, "unclean"), directory)
+    monkeypatch.chdir(directory)
+    files = [
+        str(path)
+        for path in sorted(Path().glob("*/*"))
+        if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+        and not path.parent.name.startswith("big-")
+        and not (path.suffix == ".index" and path.with_suffix(".log").stat().st_size == 0)
+    ]
+    done = subprocess.run(
+        java_command("kafka.tools.DumpLogSegments", *switches, "--files", ",".join(files)),
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    complaints: list[str] = []
+    text = "".join(dump_kafka_format(files, options_of(switches), complain=complaints.append))
+    assert text == done.stdout.decode()
+    assert sorted(complaints) == sorted(done.stderr.decode().splitlines())
 
 
 def _without_traces(text: str) -> list[str]:
