@@ -8,7 +8,8 @@ Steps:
    orderly stop closes it, and synced; partitions run in parallel.
 4. Checkpoints: recovery points (each log's end), log starts (where they lie inside the first segment), high watermarks
    (clamped to the log; the log's end where the cluster metadata knows of one replica only). The cleaner's is untouched.
-5. The clean-shutdown marker is written, with broker epoch -1: after a kill no one may claim that nothing was lost.
+5. The clean-shutdown marker is written, with broker epoch -1: after a kill no one may claim that nothing was lost. A
+   directory that was stopped in order keeps the epoch it had.
 
 What a crash or a cancelled run leaves: partitions that are done are whole and synced, the others as the kill left them,
 or in part recovered. Steps 4 and 5 wait for all of step 3, so the next run does it all again and ends the same.
@@ -35,7 +36,7 @@ from tidelog.storage.checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.fs import LOCAL, FileSystem
-from tidelog.storage.log.directory_state import LOCK_FILE
+from tidelog.storage.log.directory_state import LOCK_FILE, Condition
 from tidelog.storage.log.load_plan import first_unflushed_base
 from tidelog.storage.log.loader import LoadedLog, load_log
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
@@ -113,15 +114,17 @@ def recover_directory(
     """
     lock = fs.lock(path / LOCK_FILE)
     try:
-        plan = plan_directory(fs, path, options)
-        CleanShutdownFile(fs, path).remove()
+        plan = plan_directory(fs, path, options, held_here=True)
+        marker = CleanShutdownFile(fs, path)
+        known_epoch = marker.read() if plan.condition is Condition.CLEAN else None
+        marker.remove()
         for name in plan.temporary:
             fs.remove(path / name, missing_ok=True)
         run = _Run(fs, path, options, plan, on_progress, cancelled or threading.Event())
         partitions, failures = run.load_all()
         if not failures:
             _write_checkpoints(fs, path, plan, partitions)
-            CleanShutdownFile(fs, path).write(UNKNOWN_BROKER_EPOCH)
+            marker.write(UNKNOWN_BROKER_EPOCH if known_epoch is None else known_epoch)
         return RecoverResult(plan=plan, partitions=partitions, failures=failures)
     finally:
         lock.release()

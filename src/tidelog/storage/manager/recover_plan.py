@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidelog.model import CheckpointError, DirectoryError, TopicPartition
-from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
@@ -106,14 +106,23 @@ class RecoverPlan:
 
 
 def plan_directory(
-    fs: FileSystem, path: Path, options: RecoverOptions, *, only: Collection[TopicPartition] | None = None
+    fs: FileSystem,
+    path: Path,
+    options: RecoverOptions,
+    *,
+    only: Collection[TopicPartition] | None = None,
+    held_here: bool = False,
 ) -> RecoverPlan:
     """Look at a log directory. DirectoryError where it cannot be listed or is none; nothing is changed or locked.
 
-    ``only``: a forecast for these partitions alone; such a plan cannot be applied.
+    ``only``: a forecast for these partitions alone; such a plan cannot be applied. ``held_here``: the caller holds the
+    directory's lock, so the condition is the one in which the last owner left it.
     """
     fs = ReadOnlyFileSystem(fs)
     state = read_directory_state(fs, path)
+    if held_here:
+        left_clean = CleanShutdownFile(fs, path).exists()
+        state = replace(state, condition=Condition.CLEAN if left_clean else Condition.KILLED, holder=None)
     metadata = read_cluster_metadata(fs, path) if options.use_cluster_metadata else ClusterMetadata()
     planner = _Planner(fs, path, options, state, metadata, _node_id(fs, path))
     partitions, untouched, temporary, warnings = [], [], [], list(state.warnings)
