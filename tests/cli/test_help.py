@@ -1,0 +1,49 @@
+"""The page of the commands is what ``--help`` prints, and every option of the command line is on it."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import ModuleType
+
+import click
+import pytest
+
+from project.tree import ROOT
+from tidelog.cli.main import COMMANDS, cli
+
+
+def command_page() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("command_page", ROOT / "scripts" / "command_page.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_what_the_commands_print() -> None:
+    module = command_page()
+    assert module.PAGE.read_text() == module.page(), "run `make map`"
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_help_text_says_its_exit_codes_and_examples_that_parse(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command
+    text = command.help or ""
+    assert "Exit codes: 0" in text
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    examples = [line.split() for line in text.partition("Examples:")[2].splitlines() if line.strip()]
+    assert examples
+    for words in examples:
+        assert words[:2] == ["tidelog", name]
+        own = words[: next((at for at, word in enumerate(words) if word in ("|", ">")), len(words))]
+        assert {word for word in own if word.startswith("--")} <= options
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_the_common_options(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {"--json", "--jsonl", "--csv", "--quiet"} <= options
