@@ -1,0 +1,176 @@
+"""A log directory that this process writes to: lock, marker and checkpoints, from opening to a crash or a stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from log_maker import BASE_TIME, mark_clean, plain, write_checkpoint, write_segment
+from tidelog.model import ClosedError, DirectoryError, LockedError, StorageError
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.storage.checkpoint import CleanShutdownFile
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.manager.log_directory import LogDirectory, SingleLog
+
+MARKER = ".kafka_cleanshutdown"
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
+LOG_START = "log-start-offset-checkpoint"
+HIGH_WATERMARK = "replication-offset-checkpoint"
+CONFIG = LogConfig(segment_index_bytes=4096, message_timestamp_after_max_ms=2**62)
+
+
+def open_directory(path: Path) -> LogDirectory:
+    return LogDirectory(LOCAL, path, clock=SYSTEM_CLOCK, config=CONFIG)
+
+
+def append(directory: LogDirectory, name: str, count: int = 3) -> None:
+    log = directory.open_log(directory.path / name)
+    log.append_batch([b"x"] * count, timestamps=[BASE_TIME] * count)
+    log.close()
+
+
+def crash(directory: LogDirectory) -> None:
+    """What a kill leaves: nothing is closed in order, and the lock is gone."""
+    for log in directory._logs.values():
+        for segment in log.log._segments:
+            segment.close_handlers()
+    directory._lock.release()
+
+
+def test_it_is_made_where_it_is_missing(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path / "a" / "b")
+    append(directory, "t-0")
+    directory.close()
+    directory.close()
+    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == sorted(
+        [".lock", MARKER, RECOVERY_POINT, LOG_START, HIGH_WATERMARK, "t-0"]
+    )
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError) as caught:
+        open_directory(tmp_path / "file")
+    assert str(tmp_path / "file") in str(caught.value)
+
+
+def test_one_owner_at_a_time(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    with pytest.raises(LockedError):
+        open_directory(tmp_path)
+    directory.close()
+    open_directory(tmp_path).close()
+
+
+def test_the_marker_is_there_only_after_an_orderly_stop(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    append(directory, "t-0")
+    assert not (tmp_path / MARKER).exists()
+    crash(directory)
+    assert not (tmp_path / MARKER).exists()
+    directory = open_directory(tmp_path)
+    log = directory.open_log(tmp_path / "t-0")
+    assert [segment.base_offset for segment in log.log.loaded.recovered] == [0]
+    directory.close()
+    assert CleanShutdownFile(LOCAL, tmp_path).read() == -1
+    directory = open_directory(tmp_path)
+    assert not (tmp_path / MARKER).exists()
+    assert directory.open_log(tmp_path / "t-0").log.loaded.recovered == ()
+    directory.close()
+
+
+def test_the_marker_keeps_its_broker_epoch(tmp_path: Path) -> None:
+    mark_clean(tmp_path)
+    open_directory(tmp_path).close()
+    assert CleanShutdownFile(LOCAL, tmp_path).read() == 1
+
+
+def test_no_marker_while_a_partition_was_not_recovered(tmp_path: Path) -> None:
+    """After a kill a directory counts as stopped in order once every partition was opened."""
+    for name in ("t-0", "t-1"):
+        write_segment(tmp_path / name, 0, [plain(0)])
+    directory = open_directory(tmp_path)
+    append(directory, "t-0")
+    directory.close()
+    assert not (tmp_path / MARKER).exists()
+    directory = open_directory(tmp_path)
+    for name in ("t-0", "t-1"):
+        append(directory, name)
+    directory.close()
+    assert (tmp_path / MARKER).exists()
+
+
+def test_checkpoints_are_written_at_a_flush_and_others_entries_stay(tmp_path: Path) -> None:
+    for name in (RECOVERY_POINT, HIGH_WATERMARK):
+        write_checkpoint(tmp_path, name, {"other-3": 77})
+    directory = open_directory(tmp_path)
+    log = directory.open_log(tmp_path / "t-0")
+    log.append_batch([b"x"] * 5, timestamps=[BASE_TIME] * 5)
+    log.flush()
+    for name in (RECOVERY_POINT, HIGH_WATERMARK):
+        assert (tmp_path / name).read_text() == "0\n2\nother 3 77\nt 0 5\n"
+    assert (tmp_path / LOG_START).read_text() == "0\n0\n"
+    directory.close()
+
+
+def test_a_log_start_inside_a_segment_is_kept(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 0, [plain(0), plain(10)])
+    write_checkpoint(tmp_path, LOG_START, {"t-0": 7})
+    mark_clean(tmp_path)
+    directory = open_directory(tmp_path)
+    assert directory.open_log(tmp_path / "t-0").log.log_start_offset == 7
+    directory.close()
+    assert (tmp_path / LOG_START).read_text() == "0\n1\nt 0 7\n"
+
+
+def test_unreadable_checkpoints_count_as_empty(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 0, [plain(0)])
+    for name in (RECOVERY_POINT, LOG_START, HIGH_WATERMARK):
+        (tmp_path / name).write_text("nonsense\n")
+    directory = open_directory(tmp_path)
+    log = directory.open_log(tmp_path / "t-0").log
+    assert (log.recovery_point, log.log_start_offset, log.end_offset) == (0, 0, 10)
+    directory.close()
+
+
+def test_a_log_that_failed_leaves_no_marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = open_directory(tmp_path)
+    append(directory, "t-1")
+    log = directory.open_log(tmp_path / "t-0")
+    log.append(b"x", None, (), BASE_TIME)
+
+    def full(*_: object) -> int:
+        raise StorageError("no space left on the disk")
+
+    monkeypatch.setattr(type(log.log._segments.last._file), "pwrite", full)
+    with pytest.raises(StorageError, match="no space"):
+        log.append(b"x", None, (), BASE_TIME)
+    monkeypatch.undo()
+    directory.close()
+    assert not (tmp_path / MARKER).exists()
+    assert not LOCAL.lock_holder(tmp_path / ".lock")
+
+
+def test_refusals(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    log = directory.open_log(tmp_path / "t-0")
+    with pytest.raises(LockedError, match="in this process already"):
+        directory.open_log(tmp_path / "t-0")
+    with pytest.raises(DirectoryError, match="TOPIC-PARTITION"):
+        directory.open_log(tmp_path / "t")
+    with pytest.raises(DirectoryError, match="controllers"):
+        directory.open_log(tmp_path / "__cluster_metadata-0")
+    directory.close()
+    for call in (lambda: directory.open_log(tmp_path / "t-1"), log.flush):
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_a_log_alone_releases_the_lock_whatever_happens(tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    write_segment(log, 0, []).write_bytes(plain(2**31 + 5))
+    with pytest.raises(StorageError, match="31 bits"):
+        SingleLog(LOCAL, log, clock=SYSTEM_CLOCK, config=CONFIG)
+    assert LOCAL.lock_holder(tmp_path / ".lock") is None
