@@ -125,13 +125,30 @@ def test_a_log_start_inside_a_segment_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / LOG_START).read_text() == "0\n1\nt 0 7\n"
 
 
-def test_unreadable_checkpoints_count_as_empty(tmp_path: Path) -> None:
+def test_one_line_says_what_was_loaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for base in (0, 10):
+        write_segment(tmp_path / "t-0", base, [plain(base)])
+    (tmp_path / "t-0" / "leader-epoch-checkpoint").write_text("what?\n")
+    write_checkpoint(tmp_path, RECOVERY_POINT, {"t-0": 10})
+    with caplog.at_level("INFO", "tidelog"):
+        directory = open_directory(tmp_path)
+        directory.open_log(tmp_path / "t-0")
+        directory.close()
+    warning, line = caplog.messages
+    assert "leader epochs are taken from the batches" in warning
+    assert line.startswith(
+        f"Loaded {tmp_path / 't-0'} with 2 segments, 1 of them recovered, log start offset 0 and log end offset 20 in "
+    )
+
+
+def test_unreadable_checkpoints_count_as_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_segment(tmp_path / "t-0", 0, [plain(0)])
     for name in (RECOVERY_POINT, LOG_START, HIGH_WATERMARK):
         (tmp_path / name).write_text("nonsense\n")
     directory = open_directory(tmp_path)
     log = directory.open_log(tmp_path / "t-0").log
     assert (log.recovery_point, log.log_start_offset, log.end_offset) == (0, 0, 10)
+    assert [message.endswith("taken as empty") for message in caplog.messages] == [True] * 3
     directory.close()
 
 

@@ -18,6 +18,7 @@ Called by: the API. Thread rule: any thread. Source: Kafka's ``LogManager``.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,8 @@ from tidelog.storage.log.record_writer import RecordWriter
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
 
 UNKNOWN_BROKER_EPOCH = -1
+
+_log = logging.getLogger(__name__)
 
 
 class LogDirectory:
@@ -92,6 +95,7 @@ class LogDirectory:
             self._require_open()
             if partition in self._logs:
                 raise LockedError("the log is open in this process already", path=path)
+            begun_ms = self._clock.monotonic_ms()
             log = PartitionLog.open(
                 OpenRequest(
                     fs=self._fs,
@@ -104,6 +108,7 @@ class LogDirectory:
                     log_start_offset=self._log_starts.get(partition, 0),
                 )
             )
+            _tell(log, self._clock.monotonic_ms() - begun_ms)
             self._logs[partition] = opened = DirectoryLog(log, self._clock, self._after_flush, self._after_close)
             return opened
 
@@ -171,10 +176,11 @@ class LogDirectory:
             OffsetCheckpoint.write(self._fs, self._path / name, offsets)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
-        """An unreadable checkpoint counts as empty, as for a broker."""
+        """An unreadable checkpoint counts as empty and is warned of, as by a broker."""
         try:
             return OffsetCheckpoint.read(self._fs, self._path / name)
-        except CheckpointError:
+        except CheckpointError as error:
+            _log.warning("%s; taken as empty", error)
             return {}
 
     def _config_of(self, topic: str) -> LogConfig:
@@ -239,6 +245,22 @@ class SingleLog:
     def close(self) -> None:
         """Idempotent."""
         self._home.close()
+
+
+def _tell(log: PartitionLog, took_ms: int) -> None:
+    """One line for a loaded log, and what loading had to warn of."""
+    loaded = log.loaded
+    for warning in loaded.warnings:
+        _log.warning("%s: %s", log.directory, warning)
+    _log.info(
+        "Loaded %s with %d segments, %d of them recovered, log start offset %d and log end offset %d in %d ms",
+        log.directory,
+        len(loaded.base_offsets),
+        len(loaded.recovered),
+        loaded.log_start_offset,
+        loaded.end_offset,
+        took_ms,
+    )
 
 
 def _node_id(fs: FileSystem, path: Path) -> int | None:
