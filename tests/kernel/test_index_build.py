@@ -17,57 +17,64 @@ EMPTY = (0, -1, 100, 99)
 
 def columns(rows):
     sizes = np.array([row[0] for row in rows], dtype=np.int32)
+    positions = np.cumsum(sizes, dtype=np.int64) - sizes
     last_offsets = 100 + np.cumsum(np.array([row[1] for row in rows], dtype=np.int64))
     timestamps = np.array([row[2] for row in rows], dtype=np.int64)
-    return sizes, last_offsets, timestamps
+    return positions, sizes, last_offsets, timestamps
 
 
 def as_lists(selection):
-    rows, timestamps, offsets, state, bad_row = selection
-    return rows.tolist(), timestamps.tolist(), offsets.tolist(), state, bad_row
+    entries, state, bad_row = selection
+    return entries.T.tolist(), state, bad_row
+
+
+both = pytest.mark.parametrize("select", [select_index_entries, plain_select_index_entries])
 
 
 @given(batches, st.integers(0, 5000))
 def test_compiled_equals_plain(rows, interval):
-    arguments = (*columns(rows), interval, *EMPTY)
+    arguments = (*columns(rows), 100, interval, EMPTY)
     assert as_lists(select_index_entries(*arguments)) == as_lists(plain_select_index_entries(*arguments))
 
 
-@pytest.mark.parametrize("select", [select_index_entries, plain_select_index_entries])
+@both
 @given(rows=batches, cut=st.integers(0, 60))
 def test_chunks_give_what_the_whole_gives(select, rows, cut):
     rows = [(size, abs(step) + 1, timestamp) for size, step, timestamp in rows]
-    sizes, offsets, timestamps = columns(rows)
-    whole = as_lists(select(sizes, offsets, timestamps, 2000, *EMPTY))
-    first = select(sizes[:cut], offsets[:cut], timestamps[:cut], 2000, *EMPTY)
-    second = select(sizes[cut:], offsets[cut:], timestamps[cut:], 2000, *first[3])
-    assert whole[0] == first[0].tolist() + [row + len(sizes[:cut]) for row in second[0].tolist()]
-    assert whole[1] == first[1].tolist() + second[1].tolist()
-    assert whole[2] == first[2].tolist() + second[2].tolist()
-    assert whole[3] == second[3]
+    whole_columns = columns(rows)
+    whole = as_lists(select(*whole_columns, 100, 2000, EMPTY))
+    first = as_lists(select(*(column[:cut] for column in whole_columns), 100, 2000, EMPTY))
+    second = as_lists(select(*(column[cut:] for column in whole_columns), 100, 2000, first[1]))
+    assert whole == (first[0] + second[0], second[1], -1)
 
 
-@pytest.mark.parametrize("select", [select_index_entries, plain_select_index_entries])
+@both
 def test_entry_comes_after_more_than_the_interval(select):
-    sizes, offsets, timestamps = columns([(1000, 1, 5), (1000, 1, 9), (1, 1, 7), (1000, 1, 9), (1, 1, 3)])
-    rows, entry_timestamps, entry_offsets, state, bad_row = select(sizes, offsets, timestamps, 2000, *EMPTY)
-    assert rows.tolist() == [3]
-    assert entry_timestamps.tolist() == [9]
-    assert entry_offsets.tolist() == [102], "the first batch with the largest timestamp"
+    rows = [(1000, 1, 5), (1000, 1, 9), (1, 1, 7), (1000, 1, 9), (1, 1, 3)]
+    entries, state, bad_row = as_lists(select(*columns(rows), 100, 2000, EMPTY))
+    assert entries == [[104, 2001, 9, 102]], "the timestamp's offset is of the first batch that has it"
     assert state == (1001, 9, 102, 104)
     assert bad_row == -1
 
 
-@pytest.mark.parametrize("select", [select_index_entries, plain_select_index_entries])
+@both
 def test_offset_that_does_not_ascend_stops_the_selection(select):
-    sizes, offsets, timestamps = columns([(10, 5, 1), (10, 1, 1), (10, -3, 1), (10, 9, 1)])
-    rows, _, _, _, bad_row = select(sizes, offsets, timestamps, 0, *EMPTY)
-    assert rows.tolist() == [1]
+    rows = [(10, 5, 1), (10, 1, 1), (10, -3, 1), (10, 9, 1)]
+    entries, _, bad_row = as_lists(select(*columns(rows), 100, 0, EMPTY))
+    assert entries == [[106, 10, 1, 105]]
     assert bad_row == 2
 
 
-@pytest.mark.parametrize("select", [select_index_entries, plain_select_index_entries])
+@both
+@pytest.mark.parametrize("offset", [99, 100 + 2**31, -(2**63), 2**63 - 1])
+def test_offset_out_of_31_bits_stops_the_selection(select, offset):
+    positions, sizes, offsets, timestamps = columns([(10, 5, 1), (10, 1, 1)])
+    offsets[1] = offset
+    assert as_lists(select(positions, sizes, offsets, timestamps, 100, 0, EMPTY))[2] == 1
+
+
+@both
 def test_columns_of_unequal_length_are_refused(select):
-    sizes, offsets, timestamps = columns([(10, 5, 1)])
+    positions, sizes, offsets, timestamps = columns([(10, 5, 1)])
     with pytest.raises(ValueError, match="columns"):
-        select(sizes, offsets[:0], timestamps, 0, *EMPTY)
+        select(positions, sizes, offsets[:0], timestamps, 100, 0, EMPTY)

@@ -3,51 +3,58 @@
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
 
 
 def select_index_entries(
+    const int64_t[:] position,
     const int32_t[:] size,
     const int64_t[:] last_offset,
     const int64_t[:] max_timestamp,
+    int64_t base_offset,
     int64_t interval_bytes,
-    int64_t bytes_since_entry,
-    int64_t best_timestamp,
-    int64_t offset_of_best,
-    int64_t last_entry_offset,
+    state,
 ):
     cdef Py_ssize_t n = size.shape[0]
-    cdef Py_ssize_t row
+    cdef Py_ssize_t row = 0
     cdef Py_ssize_t count = 0
-    cdef Py_ssize_t bad_row = -1
-    if last_offset.shape[0] != n or max_timestamp.shape[0] != n:
-        raise ValueError(f"columns of {n}, {last_offset.shape[0]} and {max_timestamp.shape[0]} rows")
-    rows_array = np.empty(n, dtype=np.int32)
-    timestamps_array = np.empty(n, dtype=np.int64)
-    offsets_array = np.empty(n, dtype=np.int64)
-    cdef int32_t[:] rows = rows_array
-    cdef int64_t[:] timestamps = timestamps_array
-    cdef int64_t[:] offsets = offsets_array
+    cdef int64_t bytes_since_entry, best_timestamp, offset_of_best, last_entry_offset
+    cdef int64_t total = 0
+    bytes_since_entry, best_timestamp, offset_of_best, last_entry_offset = state
+    if not n == position.shape[0] == last_offset.shape[0] == max_timestamp.shape[0]:
+        raise ValueError(f"columns of {position.shape[0]}, {n}, {last_offset.shape[0]}, {max_timestamp.shape[0]} rows")
+    if interval_bytes < 0:
+        raise ValueError(f"an interval of {interval_bytes} bytes")
+    # An entry needs more than interval_bytes since the one before, so this many fit (sizes are above zero).
+    for row in range(n):
+        total += size[row]
+    cdef Py_ssize_t room = min(n, (bytes_since_entry + total) // (interval_bytes + 1) + 1)
+    entries = np.empty((4, room), dtype=np.int64)
+    cdef int64_t[:, ::1] out = entries
+    cdef bint sound = True
     with nogil:
         for row in range(n):
+            # As unsigned, an offset below the base is far above the limit.
+            if <uint64_t>(<uint64_t>last_offset[row] - <uint64_t>base_offset) > INT32_MAX:
+                sound = False
+                break
             if max_timestamp[row] > best_timestamp:
                 best_timestamp = max_timestamp[row]
                 offset_of_best = last_offset[row]
             if bytes_since_entry > interval_bytes:
-                if last_offset[row] <= last_entry_offset:
-                    bad_row = row
+                if last_offset[row] <= last_entry_offset or count >= room:
+                    sound = False
                     break
-                rows[count] = <int32_t>row
-                timestamps[count] = best_timestamp
-                offsets[count] = offset_of_best
+                out[0, count] = last_offset[row]
+                out[1, count] = position[row]
+                out[2, count] = best_timestamp
+                out[3, count] = offset_of_best
                 count += 1
                 last_entry_offset = last_offset[row]
                 bytes_since_entry = 0
             bytes_since_entry += size[row]
     return (
-        rows_array[:count].copy(),
-        timestamps_array[:count].copy(),
-        offsets_array[:count].copy(),
+        entries[:, :count],
         (bytes_since_entry, best_timestamp, offset_of_best, last_entry_offset),
-        bad_row,
+        -1 if sound else row,
     )

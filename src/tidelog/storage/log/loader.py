@@ -181,7 +181,7 @@ class _Loader:
         damaged = {part.base_offset for part in plan.recover if part.reason is not RecoveryReason.UNFLUSHED}
         for segment in listing.segments:
             if segment.base_offset in damaged:
-                self._recover(segment.base_offset)
+                self._recover(segment.base_offset, was_flushed=True)
             self._segments.add(SegmentOnDisk(segment.base_offset))
         for base_offset in plan.new_time_indexes:
             with self._fs.open(segment_file(self._directory, base_offset, FileKind.TIME_INDEX), create=True):
@@ -189,13 +189,13 @@ class _Loader:
 
     def _recover_unflushed(self, parts: Iterable[SegmentToRecover]) -> None:
         for part in parts:
-            recovered = self._recover(part.base_offset)
+            recovered = self._recover(part.base_offset, was_flushed=False)
             # A segment whose index was lost was cut in Kafka's first pass, which does not end the log.
             if recovered.emptied or (recovered.cut_bytes and not part.index_lost):
                 self._delete([segment.base_offset for segment in self._segments.between(part.base_offset)[1:]])
                 return
 
-    def _recover(self, base_offset: int) -> RecoveredSegment:
+    def _recover(self, base_offset: int, *, was_flushed: bool) -> RecoveredSegment:
         producers = self._new_producers()
         producers.rebuild(self._segments, self._request.log_start_offset, base_offset, after_clean_shutdown=False)
 
@@ -209,6 +209,7 @@ class _Loader:
             base_offset,
             index_interval_bytes=self._request.config.index_interval_bytes,
             on_batches=on_batches,
+            was_flushed=was_flushed,
         )
         if not recovered.emptied:
             producers.take_snapshot()

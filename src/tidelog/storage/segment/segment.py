@@ -132,7 +132,7 @@ class LogSegment:
         """The largest timestamp (-1: none) and the last offset of the first batch that has it."""
         if self._builder is None:
             return self.time_index.last_entry
-        return TimestampOffset(self._builder.max_timestamp, self._builder.offset_of_max_timestamp)
+        return self._builder.largest
 
     def can_hold(self, offset: int) -> bool:
         """Whether ``offset`` lies within 31 bits above the base offset."""
@@ -157,10 +157,9 @@ class LogSegment:
             raise
         self._size = start + written
         entries = self._index_builder().add(table, shift=start - int(table.position[0]))
-        for relative_offset, position in entries.offset_entries.tolist():
-            self.offset_index.append(self._base_offset + relative_offset, position)
-        for timestamp, relative_offset in entries.time_entries.tolist():
-            self.time_index.maybe_append(timestamp, self._base_offset + relative_offset)
+        for offset, position, timestamp, offset_of_timestamp in entries.T.tolist():
+            self.offset_index.append(offset, position)
+            self.time_index.maybe_append(timestamp, offset_of_timestamp)
         return start
 
     def append_one(self, data: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
@@ -177,7 +176,7 @@ class LogSegment:
             self._roll_timestamp = max_timestamp
         if builder.add_one(size, last_offset, max_timestamp):
             self.offset_index.append(last_offset, start)
-            self.time_index.maybe_append(builder.max_timestamp, builder.offset_of_max_timestamp)
+            self.time_index.maybe_append(*builder.largest)
 
     def append_aborted(self, transaction: AbortedTransaction) -> None:
         self._txn_index.append(transaction)
@@ -375,7 +374,6 @@ class LogSegment:
         self._builder.resume(
             last_entry_offset=self.offset_index.last_offset if self.offset_index.entries else None,
             largest=largest,
-            last_time_entry=self.time_index.last_entry,
         )
 
     def _largest_timestamp(self) -> TimestampOffset:
@@ -390,8 +388,7 @@ class LogSegment:
 
     def _write_final_time_entry(self) -> None:
         if self._builder is not None:
-            for timestamp, relative_offset in self._builder.final_time_entry().tolist():
-                self.time_index.maybe_append(timestamp, self._base_offset + relative_offset, skip_full_check=True)
+            self.time_index.maybe_append(*self._builder.largest, skip_full_check=True)
 
     def _require_fit(self, table: BatchTable, start: int) -> None:
         for offset in (int(table.last_offset.min()), int(table.last_offset.max())):

@@ -2,7 +2,8 @@
 
 Steps, and what a crash after each leaves:
 
-1. ``.index`` is removed: a segment without it is recovered again, whatever the recovery point says.
+1. Where the segment had been flushed, ``.index`` is removed: a segment without it is recovered again, whatever the
+   recovery point says.
 2. The batches are walked in chunks (format, CRC, offset within 31 bits above the base). Nothing is written.
 3. The ``.log`` is cut behind the last sound batch.
 4. ``.timeindex``, ``.txnindex`` (where it existed or a transaction was aborted), and at last ``.index`` are written,
@@ -19,23 +20,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tidelog.kernel import BatchTable
 from tidelog.model import FileMissingError, InvalidOffsetError, StorageError
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.index import AbortedTransaction, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
-from tidelog.storage.segment.index_builder import IndexBuilder, OffsetEntries, TimeEntries
+from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
+MAX_SEGMENT_BYTES = 2**31 - 1
+_CHUNK_BYTES = 8 * 1024 * 1024
+"""Large, so that what is done once a chunk does not count."""
 
 BatchListener = Callable[["Buffer", BatchTable], Iterable[AbortedTransaction]]
 """Takes the sound batches of a chunk (buffer index = position - the chunk's first position), in order; gives the
@@ -59,24 +61,25 @@ class _Walk:
     """What the walk over a segment gathers."""
 
     def __init__(self, base_offset: int, index_interval_bytes: int) -> None:
+        self.base_offset = base_offset
         self.builder = IndexBuilder(base_offset, index_interval_bytes)
-        self.offset_entries: list[OffsetEntries] = []
-        self.time_entries: list[TimeEntries] = []
+        self.entries: list[Entries] = []
         self.aborted: list[AbortedTransaction] = []
         self.size = 0
         self.batches = 0
         self.end_offset = base_offset
 
     def add(self, table: BatchTable) -> None:
-        entries = self.builder.add(table)
-        self.offset_entries.append(entries.offset_entries)
-        self.time_entries.append(entries.time_entries)
+        self.entries.append(self.builder.add(table))
         self.size = int(table.position[-1]) + int(table.size[-1])
         self.end_offset = int(table.last_offset[-1]) + 1
         self.batches += len(table)
 
-    def finish(self) -> None:
-        self.time_entries.append(self.builder.final_time_entry())
+    def offset_index(self) -> bytes:
+        return offset_index_bytes(self.base_offset, self.entries)
+
+    def time_index(self) -> bytes:
+        return time_index_bytes(self.base_offset, self.entries, self.builder.largest)
 
 
 def recover_segment(
@@ -86,28 +89,37 @@ def recover_segment(
     *,
     index_interval_bytes: int,
     on_batches: BatchListener,
+    was_flushed: bool = False,
 ) -> RecoveredSegment:
-    """Recover the segment. StorageError if a sound batch's offset does not fit, or the file is larger than 2 GiB."""
+    """Recover the segment. StorageError if a sound batch's offset does not fit, or the file is larger than 2 GiB.
+
+    ``was_flushed``: no recovery point says that it has to be recovered, so step 1 sees to it that a crash does not
+    leave it half rebuilt for good.
+    """
     index_path = segment_file(directory, base_offset, FileKind.INDEX)
-    fs.remove(index_path, missing_ok=True)
+    if was_flushed:
+        fs.remove(index_path, missing_ok=True)
     walk = _Walk(base_offset, index_interval_bytes)
     emptied = False
     with SegmentReader(fs, directory, base_offset) as reader:
         size_before = reader.size
+        if size_before > MAX_SEGMENT_BYTES:
+            raise StorageError(f"{size_before} bytes are more than a segment can hold (2 GiB)", path=reader.path)
         try:
             _walk_batches(reader, walk, on_batches)
-            walk.finish()
+            time_index = walk.time_index()
         except InvalidOffsetError:
             emptied = True
             walk = _Walk(base_offset, index_interval_bytes)
+            time_index = walk.time_index()
     if walk.size < size_before:
         with fs.open(segment_file(directory, base_offset, FileKind.LOG), write=True) as file:
             file.truncate(walk.size)
-    _write(fs, segment_file(directory, base_offset, FileKind.TIME_INDEX), walk.time_entries)
+    _write(fs, segment_file(directory, base_offset, FileKind.TIME_INDEX), time_index)
     transactions = segment_file(directory, base_offset, FileKind.TXN_INDEX)
     if walk.aborted or fs.exists(transactions):
-        _write(fs, transactions, [np.frombuffer(encode_transactions(walk.aborted), np.uint8)])
-    _write(fs, index_path, walk.offset_entries)
+        _write(fs, transactions, encode_transactions(walk.aborted))
+    _write(fs, index_path, walk.offset_index())
     return RecoveredSegment(
         base_offset=base_offset,
         end_offset=walk.end_offset,
@@ -130,34 +142,26 @@ def sync_segment(fs: FileSystem, directory: Path, base_offset: int) -> None:
 
 
 def _walk_batches(reader: SegmentReader, walk: _Walk, on_batches: BatchListener) -> None:
-    for buffer, table in reader.chunks(0, verify_crc=True):
+    for buffer, table in reader.chunks(0, verify_crc=True, chunk_bytes=_CHUNK_BYTES):
         if not len(table):
             return
         sound = table if table.crc_ok.all() else table.take(slice(0, int(np.argmin(table.crc_ok))))
         if len(sound):
-            _require_offsets_in_range(reader, sound)
-            walk.add(sound)
+            try:
+                walk.add(sound)
+            except InvalidOffsetError:
+                raise
+            except StorageError as error:
+                raise StorageError(
+                    error.message, path=reader.path, position=error.position, offset=error.offset
+                ) from None
             walk.aborted.extend(on_batches(buffer, sound))
         if len(sound) < len(table):
             return
 
 
-def _require_offsets_in_range(reader: SegmentReader, table: BatchTable) -> None:
-    relative = table.last_offset - reader.base_offset
-    if int(relative.min()) >= 0 and int(relative.max()) <= MAX_RELATIVE_OFFSET:
-        return
-    row = int(np.flatnonzero((relative < 0) | (relative > MAX_RELATIVE_OFFSET))[0])
-    raise StorageError(
-        f"a batch ends at offset {int(table.last_offset[row])}, not within 31 bits above the segment's base offset",
-        path=reader.path,
-        position=int(table.position[row]),
-        offset=int(table.base_offset[row]),
-    )
-
-
-def _write(fs: FileSystem, path: Path, parts: Iterable[npt.NDArray[Any]]) -> None:
-    data = b"".join(part.tobytes() for part in parts)
+def _write(fs: FileSystem, path: Path, data: bytes) -> None:
     with fs.open(path, create=True) as file:
-        file.truncate(0)
         if data:
             file.pwrite(data, 0)
+        file.truncate(len(data))
