@@ -16,6 +16,7 @@ import io
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
@@ -47,6 +48,10 @@ class _Body(Protocol):
 
     def finish(self) -> None: ...
 
+    def abandon(self) -> None:
+        """Let go of the file, which is about to be closed and removed; never raises."""
+        ...
+
 
 class ExportFile:
     """One file under way. OSError from every call but ``abandon``."""
@@ -55,6 +60,7 @@ class ExportFile:
         self.path = path
         self._temporary = path.with_name(path.name + ".tmp")
         self._file = self._temporary.open("wb")
+        self._body: _Body | None = None
         try:
             self._body = _body(self._file, form, shape)
         except BaseException:
@@ -62,10 +68,12 @@ class ExportFile:
             raise
 
     def write(self, partition: TopicPartition, columns: RecordColumns) -> None:
+        assert self._body is not None
         self._body.write(partition, columns)
 
     def finish(self) -> int:
         """Put the file in its place, durably; its size in bytes."""
+        assert self._body is not None
         self._body.finish()
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -81,7 +89,10 @@ class ExportFile:
 
     def abandon(self) -> None:
         """Leave nothing behind."""
-        self._file.close()
+        if self._body is not None:
+            self._body.abandon()
+        with suppress(OSError):  # what is left to flush may not fit on the disk either
+            self._file.close()
         self._temporary.unlink(missing_ok=True)
 
 
@@ -110,6 +121,9 @@ class _JsonLines:
     def finish(self) -> None:
         pass
 
+    def abandon(self) -> None:
+        pass
+
 
 class _Csv:
     def __init__(self, file: BinaryIO, shape: RowShape) -> None:
@@ -129,6 +143,9 @@ class _Csv:
     def finish(self) -> None:
         pass
 
+    def abandon(self) -> None:
+        pass
+
 
 def _csv_cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | Mapping) else value
@@ -145,6 +162,9 @@ class _Arrow:
 
     def finish(self) -> None:
         self._writer.close()
+
+    def abandon(self) -> None:
+        pass
 
 
 class _Parquet:
@@ -175,6 +195,14 @@ class _Parquet:
     def finish(self) -> None:
         self._write_group()
         self._writer.close()
+
+    def abandon(self) -> None:
+        from pyarrow import ArrowException
+
+        try:
+            self._writer.close()
+        except (OSError, ValueError, ArrowException):
+            self._writer.is_open = False  # else it tries again when it is collected, and tells stderr
 
 
 def _schema() -> pyarrow.Schema:
