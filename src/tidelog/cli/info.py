@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from tidelog.cli.options import output_options, selection, threads_option
-from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
+from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_of_files
 from tidelog.cli.targets import each_target, select
 from tidelog.inspect.info import DirectoryInfo, PartitionInfo, describe_directory
 from tidelog.inspect.record_text import iso_time
@@ -86,7 +86,7 @@ def _table(directory: DirectoryInfo) -> Table:
     rows = [_partition_row(part) for part in directory.partitions]
     columns = list(COLUMNS) + [name for name in ("leftovers", "error") if any(row[name] for row in rows)]
     shown = dict.fromkeys(TIMES, iso_time)
-    lists = dict.fromkeys(("formats", "leftovers"), ", ".join)
+    lists = {"formats": ", ".join, "leftovers": count_of_files}
     return Table(rows=rows, columns=columns, title=str(directory.path), show=shown | lists)
 
 

@@ -11,7 +11,7 @@ import click
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.output import visible
 from tidelog.cli.progress import progress
-from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
+from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_of_files
 from tidelog.cli.targets import Target, select
 from tidelog.model import CancelledError, TidelogError
 from tidelog.runtime import SYSTEM_CLOCK
@@ -103,7 +103,7 @@ def _plan_report(targets: Sequence[Target], options: RecoverOptions, exit_code: 
         rows=rows,
         columns=[*where, *PLAN_COLUMNS],
         total=total if len(rows) > 1 else None,
-        show={"reasons": ", ".join, "leftovers": ", ".join, "trims": lambda names: str(len(names))},
+        show={"reasons": ", ".join, "leftovers": count_of_files, "trims": count_of_files},
     )
     return Report(
         rows=rows, tables=[table], notes=[note for plan in plans for note in _plan_notes(plan)], exit_code=exit_code

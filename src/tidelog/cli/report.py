@@ -60,3 +60,8 @@ class Report:
     exit_code: ExitCode = field(default_factory=ExitCode)
     jsonl_by_default: bool = False
     live: bool = False
+
+
+def count_of_files(names: Sequence[str]) -> str:
+    """For tables: how many; a hundred names would hide the rest. JSON and CSV have them all."""
+    return f"{len(names):,} file{'' if len(names) == 1 else 's'}" if names else "–"
