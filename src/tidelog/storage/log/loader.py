@@ -127,6 +127,7 @@ class _Loader:
         self._recovered: list[RecoveredSegment] = []
         self._deleted: list[int] = []
         self._warnings: list[str] = []
+        self._epochs_lost = False
         self._stored_epochs = self._read_epochs()
         self._epochs = LeaderEpochCache(self._stored_epochs.entries)
         self._segments: LogSegments[SegmentOnDisk] = LogSegments()
@@ -258,7 +259,8 @@ class _Loader:
         try:
             return LeaderEpochCache(LeaderEpochCheckpoint.read(self._fs, self._directory / LEADER_EPOCH_CHECKPOINT))
         except CheckpointError as error:
-            self._warnings.append(f"{error}; the leader epochs are taken from the batches that are recovered")
+            self._warnings.append(f"{error}; the leader epochs are taken from the batches")
+            self._epochs_lost = True
             return LeaderEpochCache()
 
     def _assign_epochs(self, table: BatchTable) -> None:
@@ -273,6 +275,13 @@ class _Loader:
             self._epochs.assign(int(epochs[row]), int(table.base_offset[row]))
 
     def _cut_epochs(self, end_offset: int) -> None:
+        if self._epochs_lost:
+            self._epochs.clear()
+            for segment in self._segments:
+                with SegmentReader(self._fs, self._directory, segment.base_offset) as reader:
+                    for _, table in reader.chunks(verify_crc=False):
+                        if len(table):
+                            self._assign_epochs(table)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._request.log_start_offset)
         path = self._directory / LEADER_EPOCH_CHECKPOINT
