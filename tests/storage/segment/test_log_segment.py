@@ -254,6 +254,15 @@ class TestTruncate:
         put(segment, plain(BASE, timestamp=7))
         assert segment.roll_timestamp == 16
 
+    def test_an_empty_segment_gets_room_again(self, make: Make) -> None:
+        segment = make()
+        segment.on_become_inactive()
+        assert (segment.offset_index.length, segment.time_index.length) == (0, 0)
+        assert segment.truncate_to(BASE) == 0
+        assert (segment.offset_index.length, segment.time_index.length) == (1200, 1200)
+        put(segment, plain(BASE), plain(BASE + 10))
+        assert segment.offset_index.entries == 1
+
     def test_an_offset_in_a_gap(self, make: Make) -> None:
         segment = make()
         put(segment, plain(BASE), plain(BASE + 60))
