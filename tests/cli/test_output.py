@@ -15,7 +15,7 @@ from tidelog.model import CorruptRecordError
 
 ROWS: list[Row] = [
     {"name": "first", "count": 1234567, "share": 0.5, "ok": True, "list": ["a", 1], "none": None},
-    {"name": "second,\n\"2\"", "count": -1, "share": 1.0, "ok": False, "list": [], "none": None},
+    {"name": 'second,\n"2"', "count": -1, "share": 1.0, "ok": False, "list": [], "none": None},
 ]
 
 
