@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from benchmarks.datasets import Data
-from benchmarks.worker import Worker, our_worker
+from benchmarks.datasets import CACHE, Data
+from benchmarks.worker import Worker
 from kafka.java import java_command
 
 _Process = TypeVar("_Process", bound=AbstractContextManager[object])
@@ -23,7 +24,7 @@ class Bench:
         self._scale = scale
         self._java: Worker | None = None
         self._data: Data | None = None
-        self._ours: dict[int | None, Worker] = {}
+        self._ours: Worker | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -41,11 +42,12 @@ class Bench:
             self._java = self._stack.enter_context(Worker(command))
         return self._java
 
-    def ours(self, *, cpus: int | None = None) -> Worker:
-        """Our side, bound to so many cores."""
-        if cpus not in self._ours:
-            self._ours[cpus] = self._stack.enter_context(our_worker(cpus=cpus))
-        return self._ours[cpus]
+    @property
+    def ours(self) -> Worker:
+        """Our side."""
+        if self._ours is None:
+            self._ours = self._stack.enter_context(Worker([sys.executable, "-m", "benchmarks.worker"]))
+        return self._ours
 
     @property
     def data(self) -> Data:
@@ -58,5 +60,5 @@ class Bench:
         return self._stack.enter_context(process)
 
     def directory(self) -> Path:
-        """A directory for what a row writes; it goes with the run."""
-        return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-bench-")))
+        """A directory for what a row writes, beside the data; it goes with the run."""
+        return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="run-", dir=CACHE)))

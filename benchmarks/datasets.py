@@ -35,7 +35,7 @@ HUNDRED = DataSet(name="100-bytes-100-a-batch", records=1_800_000, value_bytes=1
 THOUSAND = DataSet(name="1-kb-100-a-batch", records=250_000, value_bytes=1000, records_per_batch=100)
 SINGLE = DataSet(name="100-bytes-1-a-batch", records=700_000, value_bytes=100, records_per_batch=1)
 MANY = replace(HUNDRED, name="four-partitions", records=500_000, partitions=4)
-SPARK = DataSet(name="250-bytes", records=600_000, value_bytes=250, records_per_batch=100, partitions=2)
+SPARK = DataSet(name="250-bytes", records=2_400_000, value_bytes=250, records_per_batch=100, partitions=2)
 DUMPED = DataSet(name="dumped", records=400_000, value_bytes=100, records_per_batch=100)
 
 

@@ -1,7 +1,7 @@
 """Row decode: every record of a partition, its CRC checked.
 
 Kafka's side iterates the records of each batch and copies keys and values out, as its consumer does; ours makes Arrow
-record batches with keys, values, headers and timestamps. One core each.
+record batches with keys, values, headers and timestamps. One thread each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidelog import open_log
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    worker = bench.ours(cpus=1)
+    worker = bench.ours
     for data_set, name in ((HUNDRED, "100 B records to Arrow"), (THOUSAND, "1 KB records to Arrow")):
         partition = bench.data.directory(data_set) / "bench-0"
         yield Case(

@@ -1,6 +1,6 @@
 """Row dump: ``kafka-dump-log --deep-iteration``, the same text, byte for byte (the first run compares the files).
 
-Kafka's side is its ``DumpLogSegments`` in the warm JVM, its output through a large buffer. One core each.
+Kafka's side is its ``DumpLogSegments`` in the warm JVM, its output through a large buffer. One thread each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SWITCH = "--deep-iteration"
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    worker = bench.ours(cpus=1)
+    worker = bench.ours
     segment = min((bench.data.directory(DUMPED) / "bench-0").glob("*.log"))
     out = bench.directory()
     theirs, ours = out / "kafka.txt", out / "tidelog.txt"

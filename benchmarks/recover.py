@@ -1,7 +1,7 @@
 """Row recover: what a broker does to its logs between a start after a kill and an orderly stop, nothing being flushed.
 
 Kafka's side loads each partition with its own ``UnifiedLog`` (every segment recovered), flushes and closes it; ours is
-``recover`` of the whole log directory, which also syncs files and writes the checkpoints. One core against one thread;
+``recover`` of the whole log directory, which also syncs files and writes the checkpoints. One thread each;
 then all cores against the two threads a directory that are Kafka's default.
 """
 
@@ -24,20 +24,19 @@ LARGEST_MESSAGE_BYTES = 16 * 1024 * 1024
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    for data_set, name, cpus, target in (
-        (HUNDRED, "100 records a batch, one core", 1, 3.0),
-        (SINGLE, "1 record a batch, one core", 1, 15.0),
-        (MANY, "100 records a batch, 4 partitions, all cores", None, 3.0),
+    worker = bench.ours
+    for data_set, name, threads, peer_threads, target in (
+        (HUNDRED, "100 records a batch, one thread", 1, 1, 3.0),
+        (SINGLE, "1 record a batch, one thread", 1, 1, 15.0),
+        (MANY, "100 records a batch, 4 partitions, all cores", 0, KAFKA_DEFAULT_THREADS, 3.0),
     ):
         directory = bench.data.directory(data_set)
-        threads = KAFKA_DEFAULT_THREADS if cpus is None else cpus
-        peer = ("recover", directory, threads, data_set.segment_bytes)
-        ours = ("recover", directory, cpus or 0, data_set.segment_bytes)
-        worker = bench.ours(cpus=cpus)
+        peer = ("recover", directory, peer_threads, data_set.segment_bytes)
+        ours = ("recover", directory, threads, data_set.segment_bytes)
         yield Case(
             name=name,
             peer=lambda words=peer: bench.java.do(*words),
-            ours=lambda words=ours, worker=worker: worker.do(*words),
+            ours=lambda words=ours: worker.do(*words),
             target=target,
         )
 

@@ -1,6 +1,6 @@
 """Row scan: walk every batch of a partition's segments and check its CRC.
 
-Kafka's side iterates ``FileRecords`` and calls ``ensureValid``; ours reads chunks into batch tables. One core each.
+Kafka's side iterates ``FileRecords`` and calls ``ensureValid``; ours reads chunks into batch tables. One thread each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidelog.storage.segment.segment_reader import SegmentReader
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    worker = bench.ours(cpus=1)
+    worker = bench.ours
     for data_set, name in (
         (HUNDRED, "100 B records, 100 a batch"),
         (THOUSAND, "1 KB records, 100 a batch"),

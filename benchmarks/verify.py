@@ -1,6 +1,7 @@
 """Row verify: is every byte sound? Kafka's tool for that is ``DumpLogSegments --deep-iteration``, one segment a time.
 
-Ours checks the whole log directory: batches and records, indexes, snapshots and checkpoints against the log. One core.
+Ours checks the whole log directory: batches and records, indexes, snapshots and checkpoints against the log. One thread
+each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tidelog.storage.fs import LOCAL
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    worker = bench.ours(cpus=1)
+    worker = bench.ours
     directory = bench.data.directory(DUMPED)
     (segment,) = (directory / "bench-0").glob("*.log")
     yield Case(

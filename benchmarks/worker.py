@@ -4,14 +4,13 @@ The line is the work's name and its arguments, separated by tabs; the answer is 
 "error TAB text". Kafka's side (java/Peer.java), Spark's (spark_session.py) and ours (this module as a program) all
 speak it, so that the driver can let them take turns while each stays warm, and times only the work itself.
 
-As a program: ``python -m benchmarks.worker [CPUS]``; the work NAME is the module benchmarks.NAME, which has ``run``
+As a program: ``python -m benchmarks.worker``; the work NAME is the module benchmarks.NAME, which has ``run``
 and, for what is not to be timed, ``prepare``.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import subprocess
 import sys
 import time
@@ -39,14 +38,13 @@ class WorkError(Exception):
 class Worker:
     """A worker process; leaving the context ends it."""
 
-    def __init__(self, command: list[str], *, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
             encoding="utf-8",
-            env=None if environment is None else {**os.environ, **environment},
         )
 
     def do(self, *words: str | Path | int) -> Done:
@@ -80,11 +78,6 @@ class Worker:
         self.close()
 
 
-def our_worker(*, cpus: int | None = None) -> Worker:
-    """tidelog's side; ``cpus`` binds it to so many cores."""
-    return Worker([sys.executable, "-m", "benchmarks.worker", *([] if cpus is None else [str(cpus)])])
-
-
 def serve(lines: TextIO, answers: TextIO) -> None:
     """Do the work of each line."""
     for line in lines:
@@ -105,6 +98,4 @@ def serve(lines: TextIO, answers: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
     serve(sys.stdin, sys.stdout)

@@ -44,12 +44,19 @@ final class GenerateWork implements Peer.Work {
         Compression compression = Compression.of(codec).build();
         MemoryRecordsBuilder builder = MemoryRecords.builder(buffer, compression, TimestampType.CREATE_TIME, 0);
         for (int i = 0; i < count; i++) {
-            for (int at = 0; at < value.length; at++) {
-                value[at] = (byte) ('a' + (random.nextInt() & 15));
-            }
+            fill(value, random);
             byte[] key = ByteBuffer.allocate(8).putLong(random.nextLong()).array();
             builder.append(FIRST_TIMESTAMP_MS + first + i, key, value);
         }
         return builder.build();
+    }
+
+    /** Letters from a to p, sixteen from each random number. */
+    private static void fill(byte[] value, SplittableRandom random) {
+        long bits = 0;
+        for (int at = 0; at < value.length; at++) {
+            bits = at % 16 == 0 ? random.nextLong() : bits >>> 4;
+            value[at] = (byte) ('a' + (bits & 15));
+        }
     }
 }

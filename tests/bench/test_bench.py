@@ -41,7 +41,7 @@ def test_the_rows_beside_kafka_run(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_the_row_beside_spark_runs(tmp_path: Path) -> None:
     (case,) = run_bench(tmp_path, "spark")["spark"]["cases"]  # type: ignore[misc]
-    assert case["records"] == 12_000
+    assert case["records"] == 48_000
 
 
 def test_the_published_table_is_made_from_the_published_results(
