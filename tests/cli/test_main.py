@@ -166,3 +166,31 @@ def test_names_that_are_not_utf8_can_be_printed(golden: GoldenFactory, tmp_path:
 def test_nothing_is_on_stderr_without_a_terminal(golden: GoldenFactory) -> None:
     done = tidelog("verify", golden(FLIGHTS), "airports", "--json")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def on_a_terminal(*arguments: object) -> tuple[str, str]:
+    """(stdout, stderr) of a run whose stderr is a terminal."""
+    master, slave = os.openpty()
+    try:
+        words = [*COMMAND, *(str(argument) for argument in arguments)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=slave, text=True, timeout=120, check=True)
+        os.set_blocking(master, False)
+        try:
+            shown = os.read(master, 1_000_000).decode()
+        except BlockingIOError:
+            shown = ""
+        return done.stdout, shown
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+@pytest.mark.parametrize(("command", "title"), [("count", "Counting"), ("verify", "Verifying")])
+def test_progress_and_notes_are_for_a_terminal(golden: GoldenFactory, command: str, title: str) -> None:
+    out, shown = on_a_terminal(command, golden(FLIGHTS), "--json")
+    assert title in shown
+    assert str(golden(FLIGHTS)) in shown  # the note
+    assert json.loads(out)
+    quiet_out, quiet = on_a_terminal(command, golden(FLIGHTS), "--json", "--quiet")
+    assert quiet == ""
+    assert quiet_out == out

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,10 @@ import pytest
 from cli.runner import rows, run
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, FORMATS, SCENARIOS
+from tidelog.cli.progress import Advance
+from tidelog.cli.report import ExitCode
+from tidelog.cli.targets import Target, each_target
+from tidelog.model import CancelledError
 
 
 def counted(*arguments: object, code: int = 0) -> set[str]:
@@ -76,3 +84,26 @@ def test_directories_on_their_way_are_no_partitions(golden_copy: GoldenFactory) 
     assert "airports-0" not in counted(flights)
     run("count", leaving, code=3)
     run("count", flights / "meta.properties", code=3)
+
+
+def test_an_interruption_ends_the_directories_under_way(golden: GoldenFactory) -> None:
+    advance = Advance(lambda _bytes: None)
+    started = threading.Event()
+
+    def read_for_ever(_target: Target) -> None:
+        started.set()
+        while True:
+            advance(1)
+            time.sleep(0.001)
+
+    def interrupt() -> None:
+        started.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        each_target([Target(path=golden(FLIGHTS))], read_for_ever, ExitCode(), advance)
+    thread.join()
+    with pytest.raises(CancelledError):
+        advance(1)

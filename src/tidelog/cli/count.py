@@ -1,4 +1,4 @@
-"""``tidelog count``."""
+"""``tidelog count``: a row a partition, a total below; a partition that cannot be read is told in its row."""
 
 from __future__ import annotations
 

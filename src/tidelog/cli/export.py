@@ -1,4 +1,4 @@
-"""``tidelog export``."""
+"""``tidelog export``: records to files, a row a partition on stdout; never over another file unless told to."""
 
 from __future__ import annotations
 

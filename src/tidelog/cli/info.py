@@ -1,4 +1,4 @@
-"""``tidelog info``."""
+"""``tidelog info``: a table a directory; rows repeat what is known of the directory, so that each stands alone."""
 
 from __future__ import annotations
 

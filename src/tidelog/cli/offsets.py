@@ -1,4 +1,4 @@
-"""``tidelog offsets``."""
+"""``tidelog offsets``: look-ups by time, or with ``--groups`` committed offsets and lag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidelog verify``."""
+"""``tidelog verify``: findings, and for each partition what a broker would do at its next start."""
 
 from __future__ import annotations
 
