@@ -1,19 +1,20 @@
 """Row recover: what a broker does to its logs between a start after a kill and an orderly stop, nothing being flushed.
 
 Kafka's side loads each partition with its own ``UnifiedLog`` (every segment recovered), flushes and closes it; ours is
-``recover`` of the whole log directory, which also syncs files and writes the checkpoints. One thread each;
-then all cores against the two threads a directory that are Kafka's default.
+``recover`` of the whole log directory, which also syncs files and writes the checkpoints. The first run compares the
+files. One thread each; then all cores against the two threads a directory that are Kafka's default.
 """
 
 from __future__ import annotations
 
+import filecmp
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.datasets import HUNDRED, MANY, SINGLE
-from benchmarks.measure import Case
+from benchmarks.datasets import HUNDRED, MANY, SINGLE, linked_copy
+from benchmarks.measure import Case, MismatchError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.recover import recover_directory
@@ -30,15 +31,28 @@ def cases(bench: Bench) -> Iterator[Case]:
         (SINGLE, "1 record a batch, one thread", 1, 1, 15.0),
         (MANY, "100 records a batch, 4 partitions, all cores", 0, KAFKA_DEFAULT_THREADS, 3.0),
     ):
-        directory = bench.data.directory(data_set)
-        peer = ("recover", directory, peer_threads, data_set.segment_bytes)
-        ours = ("recover", directory, threads, data_set.segment_bytes)
+        theirs_directory, our_directory = (
+            linked_copy(bench.data.directory(data_set), bench.directory() / side) for side in ("kafka", "tidelog")
+        )
+        peer = ("recover", theirs_directory, peer_threads, data_set.segment_bytes)
+        ours = ("recover", our_directory, threads, data_set.segment_bytes)
         yield Case(
             name=name,
             peer=lambda words=peer: bench.java.do(*words),
             ours=lambda words=ours: worker.do(*words),
             target=target,
+            check=lambda theirs=theirs_directory, ours=our_directory: compare(ours, theirs),
         )
+
+
+def compare(ours: Path, theirs: Path) -> None:
+    """Both sides made the same files; leader epochs aside, which Kafka writes some time later."""
+    files = sorted(
+        path.relative_to(ours) for path in ours.glob("*/*") if path.suffix in (".index", ".timeindex", ".snapshot")
+    )
+    same, different, missing = filecmp.cmpfiles(ours, theirs, map(str, files), shallow=False)
+    if different or missing or not same:
+        raise MismatchError(f"recovered differently: {different + missing}")
 
 
 def prepare(directory: str, _threads: str, _segment_bytes: str) -> None:

@@ -6,13 +6,12 @@ broker is not counted); ours is ``format("tidelog")`` on the same partitions' di
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.datasets import SPARK
+from benchmarks.datasets import SPARK, linked_copy
 from benchmarks.measure import Case
 from benchmarks.worker import ROOT, Worker
 from kafka.broker import Broker
@@ -46,15 +45,7 @@ def serve(bench: Bench, directory: Path) -> str:
         name = f"{TOPIC}-{number}"
         identity = (broker.directory / name / "partition.metadata").read_bytes()
         shutil.rmtree(broker.directory / name)
-        shutil.copytree(directory / name, broker.directory / name, copy_function=_copy_or_link)
+        linked_copy(directory / name, broker.directory / name)
         (broker.directory / name / "partition.metadata").write_bytes(identity)
     broker.start()
     return broker.bootstrap
-
-
-def _copy_or_link(source: str, target: str) -> None:
-    """Nothing writes to the logs: as links they are one in the page cache. Indexes a broker may change."""
-    if source.endswith(".log"):
-        os.link(source, target)
-    else:
-        shutil.copy2(source, target)
