@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -76,6 +77,21 @@ def test_every_command_of_the_readme_exists_and_every_command_is_in_it() -> None
             command, *rest = line.partition("#")[0].split()[1:]
             known = {option for parameter in command_parameters(command) for option in parameter.opts}
             assert {word for word in rest if word.startswith("--")} <= known, line
+
+
+def test_the_commands_of_the_readme_run(golden_copy: Callable[..., Path]) -> None:
+    """In their order, on a killed broker's directory in the place of /var/lib/kafka."""
+    directory = golden_copy(FLIGHTS, "unclean")
+    directory.rename(directory.with_name("kafka"))
+    lines = "".join(code_blocks(README, "bash")).replace("/var/lib/", f"{directory.parent}/").splitlines()
+    commands = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("tidelog ")]
+    assert commands[-1][0] == "recover"
+    assert commands[-1][-1] == "--apply"
+    for command in commands:
+        result = CliRunner().invoke(cli, command)
+        assert result.exit_code in (0, 1), f"{command}: {result.output}"
+        assert result.stdout, command
+    assert (directory.with_name("kafka") / ".kafka_cleanshutdown").exists()
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
