@@ -11,23 +11,42 @@ from project.tree import ROOT, project_files, python_files, source_files
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
+CODE_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".java", ".sh", ".toml"}
 BINARY_SUFFIXES = {".gz", ".png", ".parquet", ".jar"}
 LOOSE_ENDS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|\bNotImplementedError|pragma: no cover")
 BARE_IGNORE = re.compile(r"type: ignore(?!\[)")
 SKIPPED = re.compile(r"pytest\.mark\.(skip|xfail)\b(?!if)")
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "tools_util"}
-MACHINE = re.compile(
-    r"(?<![\w.])/(?:home|Users|root)/\w"
-    r"|(?<![\w./])/(?:work|opt)/(?!kafka)\w"
-    r"|files\.pythonhosted\.org|pypi\.org/simple"
+ABSOLUTE = re.compile(
+    r"(?<![\w.*})\]~/$-])/(?:home|Users|root|work|opt|srv|mnt|media|tmp|nix|usr|var|etc|workspace)(?:/[\w.*-]+)+/?"
 )
+EXAMPLE_PATHS = ("/var/lib/kafka", "/var/lib/kaf*", "/var/lib/", "/mnt/disk", "/tmp/events", "/usr/bin/env")
+"""Paths that examples use, and the one that scripts begin with."""
+URL = re.compile(r"\bhttps?://([\w.-]+)")
+HOSTS = {"www.apache.org", "maven.apache.org", "kafka.apache.org", "cwiki.apache.org", "issues.apache.org"} | {
+    "github.com",
+    "keepachangelog.com",
+    "semver.org",
+}
+REGISTRY = re.compile(r"p[y]pi\.org|python[h]osted|repo1?\.maven|-index-url[=]|[a]rtifactory|[n]exus/")
+MACHINERY = re.compile(
+    r"\b(?:sub-?)?(?:ag[e]nt|ass[i]stant|chat ?b[o]t|l[l]m|g[p]t)s?\b|[c]laude|[a]nthropic|[o]penai", re.IGNORECASE
+)
+"""Written so that this file does not match itself: the project speaks of itself, not of what it was written with."""
 
 
 def text_files() -> Iterable[tuple[Path, str]]:
-    """Every text file but this one, which has to name what it looks for."""
     for path in project_files():
-        if path.suffix not in BINARY_SUFFIXES and ROOT / path != Path(__file__):
+        if path.suffix not in BINARY_SUFFIXES:
             yield path, (ROOT / path).read_text(errors="replace")
+
+
+def lines_with(pattern: re.Pattern[str]) -> Iterable[tuple[str, re.Match[str]]]:
+    """Where and what, for every place in the project that matches."""
+    for path, text in text_files():
+        for number, line in enumerate(text.splitlines(), 1):
+            for match in pattern.finditer(line):
+                yield f"{path}:{number}: {line.strip()[:100]}", match
 
 
 def test_no_source_file_is_long() -> None:
@@ -50,7 +69,7 @@ def test_no_loose_ends() -> None:
     found = [
         f"{path}:{number}: {line.strip()}"
         for path, text in text_files()
-        if path.suffix in {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".java", ".sh", ".toml"}
+        if path.suffix in CODE_SUFFIXES and ROOT / path != Path(__file__)  # which has to name what it looks for
         for number, line in enumerate(text.splitlines(), 1)
         if LOOSE_ENDS.search(line) or BARE_IGNORE.search(line) or SKIPPED.search(line)
     ]
@@ -85,11 +104,27 @@ def test_packages_only_re_export() -> None:
     assert not found
 
 
-def test_nothing_names_a_machine_or_a_registry() -> None:
-    found = [
-        f"{path}:{number}: {line.strip()[:100]}"
-        for path, text in text_files()
-        for number, line in enumerate(text.splitlines(), 1)
-        if MACHINE.search(line)
-    ]
-    assert not found
+def test_no_path_of_a_machine() -> None:
+    assert not [where for where, match in lines_with(ABSOLUTE) if not match[0].startswith(EXAMPLE_PATHS)]
+
+
+def test_no_registry_and_no_unknown_host() -> None:
+    assert not [where for where, _ in lines_with(REGISTRY)]
+    assert not [where for where, match in lines_with(URL) if match[1] not in HOSTS]
+
+
+def test_nothing_speaks_of_how_it_was_written() -> None:
+    assert not [where for where, _ in lines_with(MACHINERY)]
+
+
+def test_the_checks_of_places_see_what_they_should() -> None:
+    """Put together here, so that the checks do not find them in this file."""
+    for path in ("/ho" + "me/me/x", "'/wo" + "rk/data'", "see /t" + "mp/x", "=/ro" + "ot/.m2"):
+        found = ABSOLUTE.search(path)
+        assert found, path
+        assert not found[0].startswith(EXAMPLE_PATHS)
+    for harmless in ("a/home/b", "tests/tmp/x", "${HOME}/work/x", "and/or"):
+        assert not ABSOLUTE.search(harmless)
+    assert REGISTRY.search("ht" + "tps://py" + "pi.org/simple")
+    assert MACHINERY.search("an A" + "gent wrote it")
+    assert not MACHINERY.search("agency, prompt, session, assist")
