@@ -8,6 +8,7 @@ from tidelog.kernel._decode import ColumnDecoder
 from tidelog.kernel._encode import ColumnEncoder, encode_batch, encode_payload
 from tidelog.kernel._encode_records import encode_records
 from tidelog.kernel._index_build import select_index_entries
+from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
 from tidelog.kernel._scan import scan_batches
 from tidelog.kernel._seal import seal_batch
@@ -46,6 +47,7 @@ __all__ = [
     "seal_batch",
     "select_index_entries",
     "set_max_timestamp",
+    "take_buffer",
     "validate_batches",
     "validate_records",
 ]

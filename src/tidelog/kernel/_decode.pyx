@@ -9,15 +9,14 @@ a second one gets RuntimeError. A batch is added whole or not at all.
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t
-from libc.stdlib cimport free
 from libc.string cimport memset
 
 from tidelog.kernel._bytes cimport (
-    PREFIX, V2_ATTRIBUTES, V2_BASE_SEQUENCE, V2_BASE_TIMESTAMP, V2_HEADER, V2_LAST_OFFSET_DELTA, V2_LENGTH, V2_MAGIC,
-    V2_MAX_TIMESTAMP, V2_MIN_RECORD, V2_RECORD_COUNT, tl_add64, tl_load16, tl_load32, tl_load64,
+    PREFIX, TL_SLACK, V2_ATTRIBUTES, V2_BASE_SEQUENCE, V2_BASE_TIMESTAMP, V2_HEADER, V2_LAST_OFFSET_DELTA, V2_LENGTH,
+    V2_MAGIC, V2_MAX_TIMESTAMP, V2_MIN_RECORD, V2_RECORD_COUNT, tl_add64, tl_load16, tl_load32, tl_load64,
 )
 from tidelog.kernel._faults cimport FAULT_CRC, FAULT_HEADER, FAULT_NONE, FAULT_RECORD_COUNT
-from tidelog.kernel._memory cimport Block, Memory
+from tidelog.kernel._memory cimport Block, Memory, give_block, take_block
 from tidelog.kernel._records cimport (
     NO_MEMORY, Batch, Columns, Strings, Wanted, add_records, put_header, put_string, reserve_rows, reserve_strings,
 )
@@ -50,6 +49,7 @@ cdef class ColumnDecoder:
     cdef Py_ssize_t max_rows
     cdef Py_ssize_t max_bytes
     cdef Py_ssize_t limit_bytes
+    cdef Py_ssize_t key_bytes  # held at the last finish
     cdef bint refused
     cdef bint busy
     cdef readonly Py_ssize_t stopped_at
@@ -84,12 +84,12 @@ cdef class ColumnDecoder:
     cdef void drop(self) noexcept:
         """Free all columns and be empty."""
         cdef Columns* c = &self.columns
-        free(c.offset.data)
-        free(c.timestamp.data)
-        free(c.timestamp_type.data)
-        free(c.batch.data)
-        free(c.sequence.data)
-        free(c.header_offsets.data)
+        give_block(&c.offset)
+        give_block(&c.timestamp)
+        give_block(&c.timestamp_type)
+        give_block(&c.batch)
+        give_block(&c.sequence)
+        give_block(&c.header_offsets)
         free_strings(&c.key)
         free_strings(&c.value)
         free_strings(&c.header_key)
@@ -131,6 +131,30 @@ cdef class ColumnDecoder:
         # every record and every header takes its bytes too, so this bounds their int32 numbers
         return payload_bytes <= INT32_LIMIT - 1 - max(c.rows, c.headers)
 
+    cdef void make_room(self, const uint8_t* data, Py_ssize_t length) noexcept:
+        """An empty decoder's memory for the batches in ``data``, were they all like the first: only a guess.
+
+        Keys are guessed to be what they were before ``finish``; the rest of the bytes may well be values.
+        """
+        cdef Columns* c = &self.columns
+        cdef Py_ssize_t size, count
+        if c.offset.data != NULL or length < V2_HEADER:
+            return
+        size = min(max(<int32_t>tl_load32(data + V2_LENGTH), V2_HEADER) + PREFIX, length)
+        count = min(max(<int32_t>tl_load32(data + V2_RECORD_COUNT), 0), size // V2_MIN_RECORD)
+        length = min(length, min(self.max_bytes, self.limit_bytes) + size)
+        count = min(<Py_ssize_t>(<double>count / size * length), self.max_rows) + count + 64
+        take_block(&c.offset, count * 8)
+        take_block(&c.timestamp, count * 8)
+        take_block(&c.timestamp_type, count)
+        take_block(&c.batch, count * 4)
+        if self.wanted.keys:
+            take_strings_room(&c.key, count, min(length, self.key_bytes + self.key_bytes // 8 + size))
+        if self.wanted.values:
+            take_strings_room(&c.value, count, length)
+        if self.wanted.headers:
+            take_block(&c.header_offsets, (count + 1) * 4)
+
     cdef int enter(self) except -1:
         if self.busy:
             raise RuntimeError("a ColumnDecoder serves one thread at a time")
@@ -154,6 +178,7 @@ cdef class ColumnDecoder:
         cdef const uint8_t[:] kept
         cdef const uint8_t* chosen = NULL
         cdef Py_ssize_t row = first
+        cdef int64_t start
         cdef int32_t done = 0
         cdef int stop = FAULT_NONE
         if not 0 <= first <= end <= positions.shape[0]:
@@ -168,6 +193,9 @@ cdef class ColumnDecoder:
         try:
             PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
             try:
+                start = positions[row] - base_position if row < end else view.len
+                if 0 <= start < view.len:
+                    self.make_room(<const uint8_t*>view.buf + start, view.len - start)
                 with nogil:
                     while row < end:
                         if keep is not None and not kept[row]:
@@ -366,6 +394,7 @@ cdef class ColumnDecoder:
                 raise MemoryError()
             c.rows = c.headers = 0
             self.refused = False
+            self.key_bytes = <Py_ssize_t>c.key.data.used
             columns = {
                 "offset": array_of(&c.offset, np.int64, rows),
                 "timestamp": array_of(&c.timestamp, np.int64, rows),
@@ -442,6 +471,12 @@ cdef int put_header_bytes(Columns* columns, bytes name, bytes part) except -1:
 
 
 cdef void free_strings(Strings* column) noexcept:
-    free(column.offsets.data)
-    free(column.data.data)
-    free(column.validity.data)
+    give_block(&column.offsets)
+    give_block(&column.data)
+    give_block(&column.validity)
+
+
+cdef void take_strings_room(Strings* column, size_t count, size_t data_bytes) noexcept:
+    take_block(&column.offsets, (count + 1) * 4)
+    take_block(&column.validity, (count >> 3) + 1)
+    take_block(&column.data, data_bytes + TL_SLACK)

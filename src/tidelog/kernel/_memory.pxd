@@ -31,8 +31,14 @@ cdef inline bint reserve(Block* block, size_t extra) noexcept nogil:
     return extra <= (<size_t>1 << 48) and reserve_total(block, block.used + extra)
 
 
+# With the GIL: see _memory.pyx.
+cdef void take_block(Block* block, size_t wanted) noexcept
+cdef void give_block(Block* block) noexcept
+
+
 cdef class Memory:
     cdef Block block
+    cdef bint writable
 
     @staticmethod
     cdef Memory take(Block* block)

@@ -7,6 +7,7 @@
 # Bounds: `p <= stop <= end` always holds; every length is compared with what is left before it is used.
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
 from tidelog.kernel._bytes cimport TL_SLACK, tl_add64, tl_copy, tl_is_utf8, tl_varint, tl_varlong
 from tidelog.kernel._faults cimport (
@@ -15,8 +16,21 @@ from tidelog.kernel._faults cimport (
 )
 from tidelog.kernel._memory cimport Block, reserve, reserve_total
 
+cdef extern from "record.h" nogil:
+    enum: TL_MIN_RECORD_BODY
+    # The fields of one record; `rest` is where its headers begin, `stop` where it ends.
+    ctypedef struct tl_record:
+        const uint8_t* key
+        const uint8_t* value
+        const uint8_t* rest
+        const uint8_t* stop
+        int64_t timestamp_delta
+        int32_t offset_delta
+        int32_t key_length
+        int32_t value_length
+    bint tl_usual_record(const uint8_t*, const uint8_t*, int64_t, tl_record*)
+
 cdef enum:
-    MIN_RECORD_BODY = 6
     NO_MEMORY = 100  # beside the FAULT_* numbers
 
 # One column of byte strings; `offsets` holds one entry more than there are strings once the first one is begun.
@@ -77,19 +91,61 @@ cdef inline void put_string(
     (<int32_t*>column.offsets.data)[index + 1] = <int32_t>column.data.used
 
 
+# A column while the records of one batch go into it: what changes with each string is kept out of memory that the
+# strings' bytes might overlap for all the compiler knows.
+cdef struct Run:
+    int32_t* offsets
+    uint8_t* data
+    uint8_t* validity
+    size_t used
+    Py_ssize_t nulls
+
+
+cdef inline Run run_of(const Strings* column) noexcept nogil:
+    return Run(
+        <int32_t*>column.offsets.data, column.data.data, column.validity.data, column.data.used, column.nulls
+    )
+
+
+cdef inline void end_run(Strings* column, const Run* run) noexcept nogil:
+    column.data.used = run.used
+    column.nulls = run.nulls
+
+
+# As put_string, for a string whose bit says already that it is not null.
+cdef inline void put_in_run(
+    Run* run, Py_ssize_t index, const uint8_t* data, int32_t length, const uint8_t* readable_end
+) noexcept nogil:
+    if data == NULL:
+        run.validity[index >> 3] &= <uint8_t>~(1 << (index & 7))
+        run.nulls += 1
+    else:
+        tl_copy(run.data + run.used, data, length, readable_end)
+        run.used += length
+    run.offsets[index + 1] = <int32_t>run.used
+
+
+# Mark the strings [first, last) as not null.
+cdef inline void set_valid(Strings* column, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    cdef uint8_t* bits = column.validity.data
+    cdef Py_ssize_t byte = first >> 3
+    if first >= last:
+        return
+    bits[byte] = (bits[byte] & ((1 << (first & 7)) - 1)) | (0xff << (first & 7) & 0xff)
+    if (last - 1) >> 3 > byte:
+        memset(bits + byte + 1, 0xff, ((last - 1) >> 3) - byte)
+
+
 # Room for `count` strings in all and for `extra` bytes of data after those there are.
 cdef inline bint reserve_strings(Strings* column, size_t count, size_t extra) noexcept nogil:
-    cdef bint begun = column.offsets.data != NULL
     if not reserve_total(&column.offsets, (count + 1) * 4) or not reserve_total(&column.validity, (count >> 3) + 1):
         return False
-    if not begun:
-        (<int32_t*>column.offsets.data)[0] = 0
+    (<int32_t*>column.offsets.data)[0] = 0
     return reserve(&column.data, extra + TL_SLACK)
 
 
 # Room for `count` rows in all and for `extra` bytes of keys and of values.
 cdef inline bint reserve_rows(Columns* columns, const Wanted* wanted, size_t count, size_t extra) noexcept nogil:
-    cdef bint begun = columns.header_offsets.data != NULL
     if not reserve_total(&columns.offset, count * 8) or not reserve_total(&columns.timestamp, count * 8):
         return False
     if not reserve_total(&columns.timestamp_type, count) or not reserve_total(&columns.batch, count * 4):
@@ -103,8 +159,7 @@ cdef inline bint reserve_rows(Columns* columns, const Wanted* wanted, size_t cou
     if wanted.headers:
         if not reserve_total(&columns.header_offsets, (count + 1) * 4):
             return False
-        if not begun:
-            (<int32_t*>columns.header_offsets.data)[0] = 0
+        (<int32_t*>columns.header_offsets.data)[0] = 0
     return True
 
 
@@ -161,80 +216,97 @@ cdef inline int walk_headers(Columns* columns, bint keep, const uint8_t* p, cons
     return FAULT_NONE if p == stop else FAULT_RECORD_END
 
 
-# All records of a batch, which must fill [p, end). Room for them has been reserved. `done` counts whole records.
-cdef inline int walk_records(
-    Columns* columns, const Wanted* wanted, const Batch* batch, const uint8_t* p, const uint8_t* end, int32_t* done
+# One record, field by field with every bound: FAULT_NONE or the first fault. Its headers are not looked at.
+cdef inline int read_record(
+    const uint8_t* p, const uint8_t* end, int64_t last_delta, tl_record* record
 ) noexcept nogil:
     cdef const uint8_t* stop
-    cdef const uint8_t* key
-    cdef const uint8_t* value
-    cdef int32_t index, length, offset_delta, key_length, value_length
-    cdef int64_t timestamp_delta, offset
+    cdef int32_t length
+    cdef int used = tl_varint(p, end, &length)
+    p += used
+    if used == 0 or length < TL_MIN_RECORD_BODY or length > end - p:
+        return FAULT_RECORD_LENGTH
+    stop = record.stop = p + length
+    p += 1  # the attributes: unused
+    used = tl_varlong(p, stop, &record.timestamp_delta)
+    p += used
+    if used == 0:
+        return FAULT_TIMESTAMP
+    used = tl_varint(p, stop, &record.offset_delta)
+    p += used
+    if used == 0 or record.offset_delta < 0 or record.offset_delta > last_delta:
+        return FAULT_OFFSET
+    used = tl_varint(p, stop, &record.key_length)
+    p += used
+    if used == 0 or record.key_length > stop - p:
+        return FAULT_KEY
+    record.key = NULL
+    if record.key_length >= 0:
+        record.key = p
+        p += record.key_length
+    used = tl_varint(p, stop, &record.value_length)
+    p += used
+    if used == 0 or record.value_length > stop - p:
+        return FAULT_VALUE
+    record.value = NULL
+    if record.value_length >= 0:
+        record.value = p
+        p += record.value_length
+    record.rest = p
+    return FAULT_NONE
+
+
+# All records of a batch, which must fill [p, end). Room for them has been reserved, and their keys and values marked as
+# not null. `done` counts whole records. Where a fault is returned the columns' counts are not to be relied on.
+cdef inline int walk_records(
+    Columns* columns, Wanted wanted, Batch batch, const uint8_t* p, const uint8_t* end, int32_t* done
+) noexcept nogil:
+    cdef tl_record record
+    cdef int32_t index
+    cdef int64_t offset
     cdef int64_t last_delta = batch.last_offset - batch.base_offset
     cdef int64_t* offsets = <int64_t*>columns.offset.data
     cdef int64_t* timestamps = <int64_t*>columns.timestamp.data
+    cdef int32_t* header_offsets = <int32_t*>columns.header_offsets.data
     cdef Py_ssize_t row = columns.rows
-    cdef int used, fault
+    cdef Run keys = run_of(&columns.key)
+    cdef Run values = run_of(&columns.value)
+    cdef int fault
     cdef bint keep
     for index in range(batch.record_count):
         done[0] = index
-        used = tl_varint(p, end, &length)
-        p += used
-        if used == 0 or length < MIN_RECORD_BODY or length > end - p:
-            return FAULT_RECORD_LENGTH
-        stop = p + length
-        p += 1  # the attributes: unused
-        used = tl_varlong(p, stop, &timestamp_delta)
-        p += used
-        if used == 0:
-            return FAULT_TIMESTAMP
-        used = tl_varint(p, stop, &offset_delta)
-        p += used
-        if used == 0 or offset_delta < 0 or offset_delta > last_delta:
-            return FAULT_OFFSET
-        used = tl_varint(p, stop, &key_length)
-        p += used
-        if used == 0 or key_length > stop - p:
-            return FAULT_KEY
-        key = NULL
-        if key_length >= 0:
-            key = p
-            p += key_length
-        used = tl_varint(p, stop, &value_length)
-        p += used
-        if used == 0 or value_length > stop - p:
-            return FAULT_VALUE
-        value = NULL
-        if value_length >= 0:
-            value = p
-            p += value_length
-        offset = batch.base_offset + offset_delta
-        keep = wanted.start_offset <= offset < wanted.end_offset
-        if stop - p == 1 and p[0] == 0:  # no headers, as most records
-            p = stop
-        else:
-            fault = walk_headers(columns, keep and wanted.headers, p, stop)
+        if not tl_usual_record(p, end, last_delta, &record):
+            fault = read_record(p, end, last_delta, &record)
             if fault:
                 return fault
-            p = stop
+        p = record.stop
+        offset = batch.base_offset + record.offset_delta
+        keep = wanted.start_offset <= offset < wanted.end_offset
+        if p - record.rest != 1 or record.rest[0] != 0:  # most records have no headers
+            fault = walk_headers(columns, keep and wanted.headers, record.rest, p)
+            if fault:
+                return fault
         if not keep:
             continue
         offsets[row] = offset
         timestamps[row] = (
-            batch.max_timestamp if batch.timestamp_type == 1 else tl_add64(batch.base_timestamp, timestamp_delta)
+            batch.max_timestamp if batch.timestamp_type == 1
+            else tl_add64(batch.base_timestamp, record.timestamp_delta)
         )
         if wanted.keys:
-            put_string(&columns.key, row, key, key_length, end)
+            put_in_run(&keys, row, record.key, record.key_length, end)
         if wanted.values:
-            put_string(&columns.value, row, value, value_length, end)
+            put_in_run(&values, row, record.value, record.value_length, end)
         if wanted.headers:
-            (<int32_t*>columns.header_offsets.data)[row + 1] = <int32_t>columns.headers
+            header_offsets[row + 1] = <int32_t>columns.headers
         if wanted.sequences:
-            (<int32_t*>columns.sequence.data)[row] = sequence_after(batch.base_sequence, offset_delta)
+            (<int32_t*>columns.sequence.data)[row] = sequence_after(batch.base_sequence, record.offset_delta)
         row += 1
     if p != end:
         return FAULT_BATCH_END
     columns.rows = row
+    end_run(&columns.key, &keys)
+    end_run(&columns.value, &values)
     return FAULT_NONE
 
 
@@ -296,7 +368,11 @@ cdef inline int add_records(
     if not reserve_rows(columns, wanted, columns.rows + batch.record_count, end - p):
         return NO_MEMORY
     mark_columns(columns, &mark)
-    fault = walk_records(columns, wanted, batch, p, end, done)
+    if wanted.keys:
+        set_valid(&columns.key, mark.rows, mark.rows + batch.record_count)
+    if wanted.values:
+        set_valid(&columns.value, mark.rows, mark.rows + batch.record_count)
+    fault = walk_records(columns, wanted[0], batch[0], p, end, done)
     if fault:
         roll_back(columns, &mark)
         return fault

@@ -18,15 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-import numpy as np
-
 from tidelog import kernel
 from tidelog.kernel import BatchTable, Stop
 from tidelog.storage.fs import File, FileSystem
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
 from tidelog.storage.segment.hints import OffsetHints, TimeHints, read_offset_hints, read_time_hints
 
-CHUNK_BYTES = 2 * 1024 * 1024
+CHUNK_BYTES = 4 * 1024 * 1024
 
 
 class Chunk(NamedTuple):
@@ -181,6 +179,6 @@ def file_chunks(
 
 
 def _read(file: File, position: int, length: int) -> memoryview:
-    # Not bytearray: it would be zeroed first, which costs as much as the scan.
-    buffer = np.empty(length, np.uint8).data
+    # Not bytearray, nor any fresh memory where it can be helped: zeros and page faults cost as much as the scan.
+    buffer = kernel.take_buffer(length)
     return buffer[: file.pread_into(buffer, position)]

@@ -1,0 +1,79 @@
+"""Memory that is used again: never while somebody still looks at it, and at no cost to what a decoder gives."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+from kernel.batch_bytes import batch, record
+from kernel.twins import columns_value
+from tidelog.kernel import ColumnDecoder, scan_batches, take_buffer
+
+LARGE = 1 << 20
+
+
+def address(buffer):
+    return np.frombuffer(buffer, np.uint8).ctypes.data
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 32 << 10, LARGE + 1, 40 << 20])
+def test_a_buffer_has_the_size_asked_for_and_can_be_written(size):
+    buffer = take_buffer(size)
+    assert (len(buffer), buffer.readonly) == (size, False)
+    buffer[:] = bytes([7]) * size
+    assert bytes(buffer) == bytes([7]) * size
+
+
+def test_a_buffer_is_used_again_once_nobody_looks_at_it():
+    buffer = take_buffer(LARGE)
+    first = address(buffer)
+    part = buffer[10:20]
+    del buffer
+    assert address(take_buffer(LARGE)) != first
+    del part
+    assert address(take_buffer(LARGE)) == first
+
+
+def test_what_a_decoder_gave_stays_as_it_was():
+    """Columns that are kept while others come and go hold what they held."""
+    datas = [
+        batch([record(n, bytes([seed]) * 9, bytes([seed]) * 4000, [(b"h", bytes([seed]))]) for n in range(200)])
+        for seed in range(6)
+    ]
+    decoder = ColumnDecoder()
+    kept, expected = [], []
+    for turn in range(60):
+        data = datas[turn % len(datas)]
+        decoder.add_batches(data, scan_batches(data))
+        columns = decoder.finish()
+        assert bytes(columns.value_data[:4000]) == bytes([turn % len(datas)]) * 4000
+        if turn % 7 == 0:
+            kept.append(columns)
+            expected.append(columns_value(columns))
+        if turn % 21 == 20:
+            del kept[0], expected[0]
+    gc.collect()
+    assert [columns_value(columns) for columns in kept] == expected
+
+
+def test_threads_share_the_spare_memory():
+    failures = []
+
+    def work(seed):
+        for turn in range(300):
+            size = (32 << 10) * (1 + (turn * seed) % 9)
+            buffer = take_buffer(size)
+            np.frombuffer(buffer, np.uint8)[:] = seed
+            if turn % 3 == 0:
+                other = take_buffer(size // 2)
+                np.frombuffer(other, np.uint8)[:] = seed + 100
+            if not (np.frombuffer(buffer, np.uint8) == seed).all():
+                failures.append((seed, turn))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
