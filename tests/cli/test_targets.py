@@ -90,9 +90,9 @@ def test_an_interruption_ends_the_directories_under_way(golden: GoldenFactory) -
     advance = Advance(lambda _bytes: None)
     started = threading.Event()
 
-    def read_for_ever(_target: Target) -> None:
+    def read_for_long(_target: Target) -> None:
         started.set()
-        while True:
+        for _ in range(60_000):
             advance(1)
             time.sleep(0.001)
 
@@ -103,7 +103,7 @@ def test_an_interruption_ends_the_directories_under_way(golden: GoldenFactory) -
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        each_target([Target(path=golden(FLIGHTS))], read_for_ever, ExitCode(), advance)
+        each_target([Target(path=golden(FLIGHTS))], read_for_long, ExitCode(), advance)
     thread.join()
     with pytest.raises(CancelledError):
         advance(1)

@@ -9,7 +9,7 @@ end the run with exit code 3, and do not keep the others from being read.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from glob import glob
@@ -31,6 +31,7 @@ from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirect
 T = TypeVar("T")
 
 _AT_ONCE = 8
+_STEP_SECONDS = 0.5
 _PARTITION_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
 
 
@@ -82,16 +83,21 @@ def each_target(
     """
     results: list[tuple[Target, T]] = []
     with ThreadPoolExecutor(min(len(targets), _AT_ONCE), thread_name_prefix="directory") as pool:
-        for target, future in [(target, pool.submit(function, target)) for target in targets]:
-            try:
-                results.append((target, future.result()))
-            except TidelogError as error:
-                click.echo(f"Error: {visible(str(error))}", err=True)
-                exit_code.at_least(UNREADABLE)
-            except KeyboardInterrupt:
-                if advance is not None:
-                    advance.cancel()
-                raise
+        try:
+            for target, future in [(target, pool.submit(function, target)) for target in targets]:
+                # In steps: a signal that comes just before a wait begins is seen when it ends.
+                while not wait((future,), timeout=_STEP_SECONDS).done:
+                    pass
+                try:
+                    results.append((target, future.result()))
+                except TidelogError as error:
+                    click.echo(f"Error: {visible(str(error))}", err=True)
+                    exit_code.at_least(UNREADABLE)
+        except KeyboardInterrupt:
+            # Else leaving the pool would wait until everything has been read.
+            if advance is not None:
+                advance.cancel()
+            raise
     return results
 
 
