@@ -153,7 +153,9 @@ class _Run:
         wanted = view.range(start, max(start, end), isolation=isolation, until=until)
         stream = view.batches(wanted, on_corrupt=options.on_corrupt)
         records, first, last = 0, None, None
-        for chunk in column_chunks(self._watched(stream, view), self._choice(), wanted.start, wanted.end):
+        on_skipped = stream.stats.count if options.on_corrupt is OnCorrupt.SKIP else None
+        rows = self._watched(stream, view)
+        for chunk in column_chunks(rows, self._choice(), wanted.start, wanted.end, on_skipped=on_skipped):
             file.write(_partition_of(view), chunk.columns)
             records += len(chunk.columns)
             first = int(chunk.columns.offset[0]) if first is None else first

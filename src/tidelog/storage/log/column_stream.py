@@ -3,7 +3,7 @@
 A chunk of columns is finished when it has ``max_rows`` records or ``max_bytes`` of data (a batch is never cut, so the
 last one may pass the bound), and at the end of each buffer: so all records of a chunk are of one batch table, and
 ``columns.batch`` counts its rows.
-Called by: the view. Thread rule: as the row stream's.
+Called by: the view, Spark's workers. Thread rule: as the row stream's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tidelog.kernel import BatchTable, ColumnDecoder, RecordColumns
 from tidelog.model import TidelogError
 from tidelog.record.decode import decode_chunk
-from tidelog.storage.log.row_stream import Rows
+from tidelog.storage.log.row_stream import OnSkipped, Rows, SkippedRange
 
 MAX_ROWS = 64 * 1024
 MAX_BYTES = 16 * 1024 * 1024
@@ -45,8 +45,14 @@ class ColumnChunk(NamedTuple):
     """The ``.log`` file that the batches came from."""
 
 
-def column_chunks(rows: Iterable[Rows], choice: ColumnChoice, start: int, end: int) -> Iterator[ColumnChunk]:
-    """The records with offsets in ``[start, end)``. CorruptRecordError, with file and position, for a bad record."""
+def column_chunks(
+    rows: Iterable[Rows], choice: ColumnChoice, start: int, end: int, *, on_skipped: OnSkipped | None = None
+) -> Iterator[ColumnChunk]:
+    """The records with offsets in ``[start, end)``.
+
+    CorruptRecordError, with file and position, for a batch whose CRC fits and whose records cannot be read; with
+    ``on_skipped`` that batch is left out and told of, between the records before it and those behind.
+    """
     decoder = ColumnDecoder(
         keys=choice.keys,
         values=choice.values,
@@ -59,10 +65,24 @@ def column_chunks(rows: Iterable[Rows], choice: ColumnChoice, start: int, end: i
     for buffer, table, base_position, path in rows:
         row = 0
         while row < len(table):
+            skipped: SkippedRange | None = None
             try:
                 row = decode_chunk(buffer, table, decoder, base_position=base_position, first=row)
             except TidelogError as error:
                 error.path = error.path or str(path)
-                raise
+                if on_skipped is None:
+                    raise
+                row = decoder.stopped_at
+                skipped = _range_of(table, row, path, error)
+                row += 1
             if decoder.rows:
                 yield ColumnChunk(decoder.finish(), table, path)
+            if skipped is not None and on_skipped is not None:
+                on_skipped(skipped)
+
+
+def _range_of(table: BatchTable, row: int, path: Path, error: TidelogError) -> SkippedRange:
+    batch = table.row(row)
+    return SkippedRange(
+        path=path, position=batch.position, size_bytes=batch.size, offset=batch.base_offset, reason=error.message
+    )

@@ -7,7 +7,7 @@ or deleted.
 
 What must hold of the batches of one segment, else they are corrupt: CRC and header fit, offsets ascend, and they stay
 below the next segment's base offset. With ``OnCorrupt.SKIP`` the stream goes on at the next batch for which all of it
-holds, and counts what it left out.
+holds, counts what it left out and says so to ``on_skipped``, between the rows before it and those behind.
 
 Called by: the view. Thread rule: a stream belongs to one thread; many streams may share a state source.
 """
@@ -15,7 +15,7 @@ Called by: the view. Thread rule: a stream belongs to one thread; many streams m
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -59,6 +59,27 @@ class ScanStats:
     bytes: int = 0
     skipped_ranges: int = 0
     skipped_bytes: int = 0
+
+    def count(self, skipped: SkippedRange) -> None:
+        self.skipped_ranges += 1
+        self.skipped_bytes += skipped.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedRange:
+    """Bytes that a read left out as corrupt; ``offset`` is the first one whose record may be among them.
+
+    A read that begins within the damage learns of an ``offset`` below its own start.
+    """
+
+    path: Path
+    position: int
+    size_bytes: int
+    offset: int
+    reason: str
+
+
+OnSkipped = Callable[[SkippedRange], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +126,7 @@ class RowStream:
         wanted: ReadRange,
         *,
         on_corrupt: OnCorrupt = OnCorrupt.FAIL,
+        on_skipped: OnSkipped | None = None,
         verify_crc: bool = True,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
@@ -114,9 +136,12 @@ class RowStream:
         self._source = source
         self._wanted = wanted
         self._on_corrupt = on_corrupt
+        self._on_skipped = on_skipped
         self._verify_crc = verify_crc
         self._chunk_bytes = chunk_bytes
         self._retries = 0
+        self._seen_to = wanted.start
+        """The offset behind the last good batch that was seen in the segment, wanted or not."""
 
     def __iter__(self) -> Iterator[Rows]:
         """Rows until the range's end. CorruptRecordError, or OffsetOutOfRangeError where a broker cut away the rest."""
@@ -174,6 +199,7 @@ class RowStream:
             self.stats.segments += 1
             end = state.end_position(segment)
             position = reader.position_of(self.next_offset)
+            self._seen_to = reader.base_offset
             while True:
                 try:
                     yield from self._batches(reader, position, end, end_offset)
@@ -194,8 +220,16 @@ class RowStream:
             raise corrupt
         resumed = next_sound_batch(reader, corrupt.position, end, self.next_offset, end_offset)
         resumed = (reader.size if end is None else end) if resumed is None else resumed
-        self.stats.skipped_ranges += 1
-        self.stats.skipped_bytes += resumed - corrupt.position
+        skipped = SkippedRange(
+            path=reader.path,
+            position=corrupt.position,
+            size_bytes=resumed - corrupt.position,
+            offset=self._seen_to,
+            reason=corrupt.reason,
+        )
+        self.stats.count(skipped)
+        if self._on_skipped is not None:
+            self._on_skipped(skipped)
         return resumed
 
     def _batches(self, reader: SegmentReader, position: int, end: int | None, end_offset: int) -> Iterator[Rows]:
@@ -214,6 +248,7 @@ class RowStream:
             stop, stopped_at = table.stop, table.end_position
             sound = sound_rows(table, last_offset, end_offset)
             if sound:
+                self._seen_to = int(table.last_offset[sound - 1]) + 1
                 yield from self._wanted_rows(reader.path, chunk, sound)
                 if self.next_offset >= self._wanted.end:
                     return
