@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ pytest_plugins = ("skip_guard",)
 # A busy machine is no reason to fail: an example may take as long as it takes.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# A shell that starts the suite in the background has Ctrl-C ignored, here and in every child; some tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GoldenFactory = Callable[..., Path]
 

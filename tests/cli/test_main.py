@@ -149,10 +149,13 @@ def test_ctrl_c_ends_with_130(golden: GoldenFactory) -> None:
     ) as process:
         assert process.stdout
         assert process.stderr
-        assert json.loads(process.stdout.readline())["offset"] == 4503  # and now it waits
-        os.kill(process.pid, signal.SIGINT)
-        assert process.wait(60) == 130
-        assert b"Traceback" not in process.stderr.read()
+        try:
+            assert json.loads(process.stdout.readline())["offset"] == 4503  # and now it waits
+            os.kill(process.pid, signal.SIGINT)
+            assert process.wait(60) == 130
+            assert b"Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
 
 
 def test_names_that_are_not_utf8_can_be_printed(golden: GoldenFactory, tmp_path: Path) -> None:
