@@ -56,10 +56,10 @@ $(SPARK40)/.project: $(SPARK40)/.packages $(VENV)/.kernels pyproject.toml setup.
 
 include tests/kafka/jars.mk
 
-test: venv spark40 kafka-jars ## every test but the slow ones
+test: venv spark40 kafka-jars spark-kafka-jars ## every test but the slow ones
 	@$(BIN)/python -m pytest
 
-soak: venv spark40 kafka-jars ## the slow tests: the long fuzz and crash runs
+soak: venv spark40 kafka-jars spark-kafka-jars ## the slow tests: the long fuzz and crash runs
 	@$(BIN)/python -m pytest -m slow
 
 lint: venv ## ruff, mypy and the rooms
