@@ -76,6 +76,31 @@ def test_columns_are_read_only_and_keep_their_memory(twin):
 
 
 @both
+def test_one_row_is_that_row_of_all(twin):
+    data = b"".join(
+        batch([record(0)], base_offset=2**40 + n, base_timestamp=-n, attributes=n, base_sequence=n * 1000)
+        for n in range(7)
+    )
+    table = twin.scan_batches(data + message(2**50), base_position=2**33)
+    for part in (table, table.take(slice(2, 6)), table.take(np.array([5, 1, 3])), BatchTable.concat([table, table])):
+        rows = list(part.rows())
+        assert [part.row(index) for index in range(-len(part), len(part))] == rows + rows
+        for index in (len(part), -len(part) - 1):
+            with pytest.raises(IndexError):
+                part.row(index)
+    value = table.row(0)
+    assert {type(field) for field in value} == {int, bool}
+
+
+@both
+def test_take_all_copies_nothing(twin):
+    table = twin.scan_batches(DATA)
+    part = table.take(np.ones(len(table), np.bool_))
+    assert np.shares_memory(part.position, table.position)
+    assert table_value(part) == table_value(table)
+
+
+@both
 def test_rows_are_plain_values(twin):
     row = twin.scan_batches(DATA).row(-1)
     assert [type(value) for value in row] == [bool if name.endswith("_ok") else int for name in row._fields]

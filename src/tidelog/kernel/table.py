@@ -13,6 +13,7 @@ message's (-1 in v0), and epoch, producer and sequence are -1.
 from __future__ import annotations
 
 import enum
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
@@ -44,6 +45,8 @@ ROW_BYTES = sum(np.dtype(dtype).itemsize for _, dtype in COLUMNS)
 _COLUMN_START = {
     name: sum(np.dtype(dtype).itemsize for _, dtype in COLUMNS[:index]) for index, (name, _) in enumerate(COLUMNS)
 }
+_FIELDS = [(_COLUMN_START[name], struct.Struct("@" + np.dtype(dtype).char)) for name, dtype in COLUMNS]
+"""Each column's start, in bytes a row of capacity, and how one value of it is read."""
 
 
 class Stop(enum.IntEnum):
@@ -130,7 +133,7 @@ class BatchTable:
 
     def __init__(
         self,
-        block: bytes | bytearray,
+        block: bytes | memoryview,
         *,
         capacity: int,
         first: int,
@@ -180,12 +183,11 @@ class BatchTable:
     ) -> BatchTable:
         """A table of copies of ``columns`` (every name of ``COLUMNS``, all of one length)."""
         count = len(columns["position"])
-        block = bytearray(count * ROW_BYTES)
+        block = np.empty(count * ROW_BYTES, np.uint8)
         for name, dtype in COLUMNS:
-            start = _COLUMN_START[name] * count
-            np.frombuffer(block, dtype, count, start)[:] = columns[name]
+            np.frombuffer(block, dtype, count, _COLUMN_START[name] * count)[:] = columns[name]
         return cls(
-            block,
+            block.data,
             capacity=count,
             first=0,
             count=count,
@@ -203,13 +205,27 @@ class BatchTable:
         if len(tables) == 1:
             return tables[0]
         last = tables[-1]
-        columns = {name: np.concatenate([getattr(table, name) for table in tables]) for name, _ in COLUMNS}
-        verified = all(table.crc_verified for table in tables)
-        return cls.from_columns(columns, last.end_position, last.stop, last.partial_size, verified)
+        count = sum(map(len, tables))
+        block = np.empty(count * ROW_BYTES, np.uint8)
+        for name, dtype in COLUMNS:
+            column = np.frombuffer(block, dtype, count, _COLUMN_START[name] * count)
+            np.concatenate([getattr(table, name) for table in tables], out=column)
+        return cls(
+            block.data,
+            capacity=count,
+            first=0,
+            count=count,
+            end_position=last.end_position,
+            stop=last.stop,
+            partial_size=last.partial_size,
+            crc_verified=all(table.crc_verified for table in tables),
+        )
 
     def take(self, rows: slice | npt.NDArray[Any]) -> BatchTable:
-        """The rows of a slice (no copy where its step is 1), a boolean mask, or an array of row numbers."""
+        """The rows of a slice, a boolean mask, or an array of row numbers; no copy where the step is 1 or all are."""
         if not isinstance(rows, slice):
+            if rows.dtype == np.bool_ and len(rows) == self._count and rows.all():
+                return self.take(slice(None))
             columns = {name: getattr(self, name)[rows] for name, _ in COLUMNS}
             return self.from_columns(columns, self.end_position, self.stop, self.partial_size, self.crc_verified)
         first, end, step = rows.indices(self._count)
@@ -228,7 +244,12 @@ class BatchTable:
 
     def row(self, index: int) -> BatchRow:
         """Row ``index`` (negative: from the end) as plain values."""
-        return BatchRow(*(getattr(self, name)[index].item() for name, _ in COLUMNS))
+        if not -self._count <= index < self._count:
+            raise IndexError(f"row {index} of a table of {self._count}")
+        row = self._first + (index if index >= 0 else index + self._count)
+        return BatchRow._make(
+            [field.unpack_from(self._block, start * self._capacity + field.size * row)[0] for start, field in _FIELDS]
+        )
 
     def rows(self) -> Iterator[BatchRow]:
         """All rows as plain values, in order."""

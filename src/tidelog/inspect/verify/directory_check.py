@@ -117,7 +117,7 @@ def verify_directory(
             topic_id=plan.metadata.topic_ids.get(partition.topic),
             may_have_gaps=partition in cleaned or "compact" in policy or partition.topic in COMPACTED_TOPICS,
         )
-        return _verify_partition(fs, view, partition, plans.get(partition), known, tell)
+        return _verify_partition(fs, view, partition, plans.get(partition), known, tell, threads)
 
     with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="verify") as pool:
         verified = tuple(map(check, partitions) if threads == 1 else pool.map(check, partitions))
@@ -145,12 +145,13 @@ def _verify_partition(
     plan: PartitionPlan | None,
     known: KnownElsewhere,
     advance: Callable[[int], None],
+    threads: int | None,
 ) -> VerifiedPartition:
     findings: list[Finding] = []
     log_start = log_end = None
     prospect = "cannot be opened"
     try:
-        findings += check_partition(fs, view, known, advance)
+        findings += check_partition(fs, view, known, advance, threads=threads)
         log_start, log_end = view.log_start, view.log_end
         prospect = outlook(plan, view) if plan is not None else prospect
     except TidelogError as error:

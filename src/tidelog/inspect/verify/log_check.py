@@ -26,7 +26,8 @@ from tidelog.inspect.verify.finding import Finding, Severity
 from tidelog.inspect.verify.record_check import undecodable_batches
 from tidelog.kernel import BatchTable, Stop
 from tidelog.storage.log.transaction_scan import TransactionRows, transaction_rows
-from tidelog.storage.log.view_state import stop_reason
+from tidelog.storage.log.view_state import SoundSegment, stop_reason
+from tidelog.storage.segment.read_ahead import read_ahead
 from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
@@ -44,17 +45,25 @@ class LogCheck:
     """The transactional rows of batches whose CRC is right."""
     legacy_end_offsets: bool
     """Whether the table holds compressed v0/v1 sets, whose first offset is not in their header."""
+    sound: SoundSegment | None
+    """None where recovery would not take the whole file as it is."""
 
 
-def check_log(reader: SegmentReader, advance: Callable[[int], None], *, is_active: bool) -> LogCheck:
-    """Read a whole ``.log``. ``advance`` is told the bytes read; damage in one batch does not end the check."""
+def check_log(
+    reader: SegmentReader, advance: Callable[[int], None], *, is_active: bool, threads: int | None = None
+) -> LogCheck:
+    """Read a whole ``.log``. ``advance`` is told the bytes read; damage in one batch does not end the check.
+
+    Unless ``threads`` is 1 a second thread reads ahead.
+    """
     findings: list[Finding] = []
     tables: list[BatchTable] = []
     rows: list[TransactionRows] = []
     position, size = 0, reader.size
     while position < size:
         last: Chunk | None = None
-        for chunk in reader.chunks(position):
+        chunks = reader.chunks(position)
+        for chunk in chunks if threads == 1 else read_ahead(chunks):
             last = chunk
             table = chunk.table
             advance(len(chunk.buffer) if table.stop is not Stop.PARTIAL else table.end_position - chunk.base_position)
@@ -74,12 +83,23 @@ def check_log(reader: SegmentReader, advance: Callable[[int], None], *, is_activ
         position = resume
     whole = BatchTable.concat(tables) if tables else kernel.scan_batches(b"")
     findings += _check_order(reader, whole)
+    transactions = TransactionRows.concat(rows)
     return LogCheck(
         findings=tuple(sorted(findings, key=lambda finding: finding.position or 0)),
         table=whole,
-        transactions=TransactionRows.concat(rows),
+        transactions=transactions,
+        sound=_as_sound(reader, whole, transactions),
         legacy_end_offsets=bool(np.any((whole.magic < 2) & (whole.codec != 0))),
     )
+
+
+def _as_sound(reader: SegmentReader, table: BatchTable, transactions: TransactionRows) -> SoundSegment | None:
+    relative = table.last_offset - reader.base_offset
+    whole = table.stop is Stop.END and table.end_position == int(table.size.sum(dtype=np.int64))
+    if not whole or not (table.crc_ok & (relative >= 0) & (relative <= _RELATIVE_MAX)).all():
+        return None
+    next_offset = int(table.last_offset[-1]) + 1 if len(table) else reader.base_offset
+    return SoundSegment(size=table.end_position, next_offset=next_offset, transactions=transactions)
 
 
 def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ import numpy as np
 from tidelog.inspect.verify.abort_truth import aborts_shown
 from tidelog.inspect.verify.finding import Finding, Severity
 from tidelog.inspect.verify.index_check import check_offset_index, check_time_index, check_transaction_index
-from tidelog.inspect.verify.log_check import check_log
+from tidelog.inspect.verify.log_check import LogCheck, check_log
 from tidelog.inspect.verify.state_check import check_epochs
 from tidelog.kernel import BatchTable, Stop, scan_batches
 from tidelog.model import FileMissingError, TidelogError
@@ -62,8 +62,13 @@ class _Walk:
     last_epoch: int = -1
 
 
-def check_partition(fs: FileSystem, view: LogView, known: KnownElsewhere, advance: Advance) -> list[Finding]:
-    """Findings of a partition directory, in the order of its files. It raises only where nothing can be listed."""
+def check_partition(
+    fs: FileSystem, view: LogView, known: KnownElsewhere, advance: Advance, *, threads: int | None = None
+) -> list[Finding]:
+    """Findings of a partition directory, in the order of its files. It raises only where nothing can be listed.
+
+    The view, which must be a fresh one, is told of the segments that are sound. ``threads`` as for ``check_log``.
+    """
     directory = view.directory
     listing = list_partition(fs, directory)
     is_clean = view.directory_state.condition is Condition.CLEAN
@@ -72,7 +77,11 @@ def check_partition(fs: FileSystem, view: LogView, known: KnownElsewhere, advanc
     for number, segment in enumerate(listing.segments):
         is_last = number == len(listing.segments) - 1
         try:
-            _check_segment(fs, directory, segment, walk, epochs, advance, is_active=is_last and not is_clean)
+            with SegmentReader(fs, directory, segment.base_offset) as reader:
+                check = check_log(reader, advance, is_active=is_last and not is_clean, threads=threads)
+            if check.sound is not None:
+                view.take_as_sound(segment.base_offset, check.sound)
+            _check_beside(fs, directory, segment, check, walk, epochs, is_active=is_last and not is_clean)
         except FileMissingError as error:
             walk.findings.append(Finding.of(error, directory, Severity.NOTE))  # a broker took it away meanwhile
         except TidelogError as error:
@@ -95,18 +104,17 @@ def check_partition(fs: FileSystem, view: LogView, known: KnownElsewhere, advanc
     return walk.findings
 
 
-def _check_segment(
+def _check_beside(
     fs: FileSystem,
     directory: Path,
     segment: SegmentFiles,
+    check: LogCheck,
     walk: _Walk,
     epochs: list[EpochEntry] | None,
-    advance: Advance,
     *,
     is_active: bool,
 ) -> None:
-    with SegmentReader(fs, directory, segment.base_offset) as reader:
-        check = check_log(reader, advance, is_active=is_active)
+    """What stands beside a segment's ``.log``, whose check this is."""
     table = check.table.take(check.table.crc_ok & check.table.header_ok)
     walk.findings += check.findings
     walk.transactions.append(check.transactions)

@@ -41,9 +41,10 @@ from tidelog.storage.log.directory_state import Condition, DirectoryState, read_
 from tidelog.storage.log.row_stream import OnCorrupt, ReadRange, RowStream
 from tidelog.storage.log.splits import Split, plan_splits
 from tidelog.storage.log.time_lookup import TimestampOffset, first_at_or_after, latest_timestamp
-from tidelog.storage.log.view_state import LoadParameters, ViewState, load_view_state
+from tidelog.storage.log.view_state import LoadParameters, SoundSegment, ViewState, load_view_state
 from tidelog.storage.log.view_transactions import Resume, Transactions, read_transactions
 from tidelog.storage.segment.file_names import PartitionDirectoryName
+from tidelog.storage.segment.read_ahead import read_ahead
 
 _T = TypeVar("_T")
 _ATTEMPTS = 5
@@ -66,6 +67,7 @@ class LogView:
         self.topic_partition = _topic_partition(directory)
         self._directory_state = directory_state
         self._state: ViewState | None = None
+        self._sound: dict[int, SoundSegment] = {}
         self._transactions: dict[int, Transactions] = {}
         self._resume: Resume | None = None
 
@@ -87,8 +89,13 @@ class LogView:
             self._state = self._load()
         return self._state
 
+    def take_as_sound(self, base_offset: int, segment: SoundSegment) -> None:
+        """Spare the view, until it refreshes, the walk of a segment that the caller has read himself."""
+        self._sound[base_offset] = segment
+
     def refresh(self) -> ViewState:
         """Read everything again; what was handed out before stays as it is."""
+        self._sound = {}
         self._directory_state = read_directory_state(self.fs, self.directory.parent, self._directory_state)
         self._state = self._load()
         self._transactions = {}
@@ -103,6 +110,7 @@ class LogView:
                 condition=directory_state.condition,
                 recovery_point=0 if partition is None else directory_state.recovery_points.get(partition, 0),
                 log_start=0 if partition is None else directory_state.log_start_offsets.get(partition, 0),
+                sound=self._sound,
             ),
         )
         if partition is None and not state.listing.segments:
@@ -221,9 +229,11 @@ class LogView:
         on_corrupt: OnCorrupt = OnCorrupt.FAIL,
         verify_crc: bool = True,
     ) -> Iterator[ColumnChunk]:
-        """The records of a range as columns, in bounded chunks."""
-        rows = self.batches(wanted, on_corrupt=on_corrupt, verify_crc=verify_crc)
-        return column_chunks(rows, choice, wanted.start, wanted.end)
+        """The records of a range as columns, in bounded chunks; a long read uses a second thread."""
+        stream = self.batches(wanted, on_corrupt=on_corrupt, verify_crc=verify_crc)
+        if on_corrupt is OnCorrupt.SKIP:  # decoding counts what it leaves out, as the stream does: one thread for both
+            return column_chunks(stream, choice, wanted.start, wanted.end, on_skipped=stream.stats.count)
+        return column_chunks(read_ahead(stream), choice, wanted.start, wanted.end)
 
     def offset_for_timestamp(
         self,
@@ -231,10 +241,11 @@ class LogView:
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         until: Until | str | None = None,
+        on_corrupt: OnCorrupt = OnCorrupt.FAIL,
     ) -> TimestampOffset | None:
         """The first record at or after a timestamp; None where there is none below the isolation's limit."""
         end = self.limit(isolation, until)
-        return self._retrying(lambda: first_at_or_after(self, timestamp_ms, self.log_start, end))
+        return self._retrying(lambda: first_at_or_after(self, timestamp_ms, self.log_start, end, on_corrupt))
 
     def latest_timestamp(
         self, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED, until: Until | str | None = None

@@ -14,7 +14,8 @@ Called by: the view. Source: Kafka's ``LogLoader``, ``LogSegment.recover``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from tidelog.storage.log.leftovers import swap_end_offset
 from tidelog.storage.log.listing import PartitionListing, SegmentFiles, list_partition
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.transaction_scan import TransactionRows, transaction_rows
-from tidelog.storage.segment.file_names import FileKind
+from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 _ATTEMPTS = 20
@@ -74,6 +75,15 @@ class RecoveredTail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SoundSegment:
+    """A ``.log`` that the caller has just read to its end: every batch whole, its CRC right, its offset in range."""
+
+    size: int
+    next_offset: int
+    transactions: TransactionRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ViewState:
     condition: Condition
     listing: PartitionListing
@@ -97,6 +107,8 @@ class LoadParameters:
     recovery_point: int = 0
     log_start: int = 0
     """As checkpointed."""
+    sound: Mapping[int, SoundSegment] = field(default_factory=dict)
+    """By base offset: segments that need not be walked."""
 
 
 def load_view_state(fs: FileSystem, parameters: LoadParameters) -> ViewState:
@@ -135,7 +147,7 @@ def _load(fs: FileSystem, parameters: LoadParameters, listing: PartitionListing)
     recovered: RecoveredTail | None = None
     end = LogOffsetMetadata(log_start)
     if len(segments) and parameters.condition is Condition.KILLED:
-        segments, end, invalid, recovered = _recover(fs, directory, segments, parameters.recovery_point)
+        segments, end, invalid, recovered = _recover(fs, parameters, segments)
     elif len(segments):
         end, invalid = _walk_last(fs, directory, segments.last)
     if end.message_offset < log_start:
@@ -175,20 +187,20 @@ def _walk_last(fs: FileSystem, directory: Path, segment: ViewSegment) -> tuple[L
 
 
 def _recover(
-    fs: FileSystem, directory: Path, segments: LogSegments[ViewSegment], recovery_point: int
+    fs: FileSystem, parameters: LoadParameters, segments: LogSegments[ViewSegment]
 ) -> tuple[LogSegments[ViewSegment], LogOffsetMetadata, InvalidTail | None, RecoveredTail]:
     """Walk the unflushed segments with CRCs up to the first bytes that recovery would cut."""
-    unflushed = segments.between(recovery_point)
+    directory = parameters.directory
+    unflushed = segments.between(parameters.recovery_point)
     rows: list[TransactionRows] = []
     kept = [segment for segment in segments if segment.base_offset < unflushed[0].base_offset]
     for segment in unflushed:
-        with segment.open(fs, directory) as reader:
-            walk = _walk(reader, 0, recovering=rows)
+        walk = _recovery_walk(fs, parameters, segment, rows)
         whole = walk.position == walk.size
         kept.append(segment if whole else replace(segment, cut_at=walk.position))
         if not whole and not _index_lost(fs, directory, segment):
             break
-    invalid = walk.invalid_tail(reader.path, len(segments) - len(kept))
+    invalid = walk.invalid_tail(segment.files.path(directory, FileKind.LOG), len(segments) - len(kept))
     end = LogOffsetMetadata(walk.next_offset, kept[-1].base_offset, walk.position)
     recovered = RecoveredTail(start_offset=unflushed[0].base_offset, transactions=TransactionRows.concat(rows))
     return LogSegments(tuple(kept)), end, invalid, recovered
@@ -217,6 +229,18 @@ class _Walk:
         return InvalidTail(
             path=path, position=self.position, length=length, reason=self.reason, later_segments=later_segments
         )
+
+
+def _recovery_walk(
+    fs: FileSystem, parameters: LoadParameters, segment: ViewSegment, rows: list[TransactionRows]
+) -> _Walk:
+    """``rows`` takes the batches that matter to transactions."""
+    known = parameters.sound.get(segment.base_offset)
+    if known is None or known.size != segment.size or segment.files.state is not FileState.LIVE:
+        with segment.open(fs, parameters.directory) as reader:
+            return _walk(reader, 0, recovering=rows)
+    rows.append(known.transactions)
+    return _Walk(next_offset=known.next_offset, position=known.size, size=known.size, reason=stop_reason(Stop.END))
 
 
 def _walk(reader: SegmentReader, start: int, recovering: list[TransactionRows] | None = None) -> _Walk:

@@ -1,0 +1,79 @@
+"""Reading ahead: the same items in order, errors in their place, nothing left open."""
+
+import os
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from tidelog.storage.segment.read_ahead import read_ahead
+
+
+@pytest.fixture(autouse=True)
+def two_processors(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1}, raising=False)
+
+
+def chunks(count, threads, *, fail_at=None, closed=None):
+    try:
+        for number in range(count):
+            threads.append(threading.current_thread())
+            if number == fail_at:
+                raise OSError(f"chunk {number}")
+            yield SimpleNamespace(number=number, buffer=memoryview(bytes(100)))
+    finally:
+        if closed is not None:
+            closed.set()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 50])
+@pytest.mark.parametrize("after_bytes", [0, 100, 250, 10**6])
+def test_the_items_in_order(count, after_bytes):
+    items = read_ahead(chunks(count, []), after_bytes=after_bytes)
+    assert [chunk.number for chunk in items] == list(range(count))
+
+
+def test_short_reads_start_no_thread():
+    threads = []
+    assert len(list(read_ahead(chunks(10, threads), after_bytes=1001))) == 10
+    assert set(threads) == {threading.current_thread()}
+
+
+def test_one_processor_starts_no_thread(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0})
+    threads = []
+    assert len(list(read_ahead(chunks(10, threads), after_bytes=100))) == 10
+    assert set(threads) == {threading.current_thread()}
+
+
+def test_one_thread_reads_while_the_caller_works():
+    threads = []
+    items = read_ahead(chunks(10, threads), after_bytes=300)
+    assert [next(items).number for _ in range(4)] == [0, 1, 2, 3]
+    while len(threads) < 5:  # the fifth is made without being asked for
+        time.sleep(0.001)
+    assert len(list(items)) == 6
+    assert len(set(threads[:3])) == 1
+    assert len(set(threads[3:])) == 1
+    assert threads[0] is threading.current_thread() is not threads[3]
+
+
+@pytest.mark.parametrize("fail_at", [0, 2, 3, 7])
+def test_an_error_comes_in_its_place(fail_at):
+    items = read_ahead(chunks(9, [], fail_at=fail_at), after_bytes=250)
+    assert [next(items).number for _ in range(fail_at)] == list(range(fail_at))
+    with pytest.raises(OSError, match=f"chunk {fail_at}"):
+        next(items)
+
+
+def test_stopping_early_closes_what_is_read():
+    closed, threads = threading.Event(), []
+    items = read_ahead(chunks(100, threads, closed=closed), after_bytes=100)
+    for _ in range(3):
+        next(items)
+    items.close()
+    assert closed.wait(10)
+    assert len(threads) <= 5
+    threads[-1].join(10)
+    assert not threads[-1].is_alive()
