@@ -21,6 +21,7 @@ ROWS = ("scan", "decode", "recover", "dump", "verify", "spark", "startup")
 
 def main() -> None:
     options = _options()
+    table = ""
     with Bench(scale=options.scale) as bench:
         for row in options.rows:
             cases = importlib.import_module(f"benchmarks.{row}").cases(bench)
@@ -30,8 +31,9 @@ def main() -> None:
                 outcomes.append(measure(case, runs=options.runs, warm_ups=options.warm_ups))
                 _say(row, outcomes[-1], time.monotonic() - started)
             report.write_row(row, report.row_result(row, outcomes), options.results)
-    if options.results == report.RESULTS:
-        print(report.write_table(ROWS))
+            if options.results == report.RESULTS:  # after each row, so that a cancelled run leaves no other table
+                table = report.write_table(ROWS)
+    print(table)
 
 
 def _options() -> argparse.Namespace:
