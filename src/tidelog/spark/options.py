@@ -6,50 +6,71 @@ moves by changing the format and giving ``logDirs``. Pure: no file is touched an
 
 from __future__ import annotations
 
+import difflib
 import enum
-import json
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from tidelog.model import ConfigError, TopicPartition
-from tidelog.spark.schema import RECORD_COLUMNS, Mode
-
-T = TypeVar("T", bound=enum.Enum)
+from tidelog.spark.java_pattern import compile_java_pattern
+from tidelog.spark.option_text import (
+    Given,
+    parse_assignment,
+    parse_boolean,
+    parse_choice,
+    parse_enum,
+    parse_log_dirs,
+    parse_partition_map,
+    parse_positive,
+    parse_whole,
+)
+from tidelog.spark.schema import Mode, columns_of
 
 EARLIEST = -2
 LATEST = -1
-DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 
-IGNORED = frozenset(
-    {
-        "groupidprefix",
-        "kafka.group.id",
-        "kafka.bootstrap.servers",
-        "kafkaconsumer.polltimeoutms",
-        "fetchoffset.numretries",
-        "fetchoffset.retryintervalms",
-        "maxoffsetspertrigger",
-        "minoffsetspertrigger",
-        "maxtriggerdelay",
-        "path",
-    }
+EFFECTIVE = (
+    "logDirs",
+    "path",
+    "assign",
+    "subscribe",
+    "subscribePattern",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "endingOffsets",
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "splitBytes",
+    "includeHeaders",
+    "kafka.isolation.level",
+    "columns",
+    "includeControlRecords",
+    "includeBatchMetadata",
+    "verifyChecksums",
+    "onCorrupt",
+    "mode",
+    "until",
 )
-"""Accepted without effect: they steer a consumer or a trigger, and a batch read of files has neither."""
-
-KNOWN = (
-    frozenset(
-        name.lower()
-        for name in (
-            "logDirs assign subscribe subscribePattern startingTimestamp startingOffsetsByTimestamp startingOffsets "
-            "endingTimestamp endingOffsetsByTimestamp endingOffsets startingOffsetsByTimestampStrategy failOnDataLoss "
-            "minPartitions maxRecordsPerPartition includeHeaders kafka.isolation.level columns includeControlRecords "
-            "includeBatchMetadata verifyChecksums onCorrupt mode until splitBytes"
-        ).split()
-    )
-    | IGNORED
+IGNORED = (
+    "groupIdPrefix",
+    "kafka.group.id",
+    "kafka.bootstrap.servers",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
 )
+"""Of Spark's Kafka source, without effect here: they steer a consumer, and files have none."""
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+"""Without effect in a batch read, as in Spark's Kafka source, and with a warning, as there."""
+KNOWN = (*EFFECTIVE, *IGNORED, *STREAM_ONLY)
+_BY_LOWER_CASE = {name.lower(): name for name in KNOWN}
+_LIKENESS = 0.85
+"""From here on an unknown name is taken for a misspelt one: startingOffset, include-headers, subscribePatern."""
 
 
 class SubscriptionKind(enum.StrEnum):
@@ -60,7 +81,7 @@ class SubscriptionKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Which partitions a read covers; a pattern is a Python regular expression that must match the whole topic."""
+    """Which partitions a read covers; the pattern is Java's and has to match the whole topic."""
 
     kind: SubscriptionKind
     partitions: frozenset[TopicPartition] = frozenset()
@@ -74,7 +95,7 @@ class Subscription:
             case SubscriptionKind.SUBSCRIBE:
                 return partition.topic in self.topics
             case SubscriptionKind.PATTERN:
-                return re.fullmatch(self.pattern, partition.topic) is not None
+                return compile_java_pattern(self.pattern).fullmatch(partition.topic) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +121,7 @@ class OnCorrupt(enum.StrEnum):
 
 
 class Until(enum.StrEnum):
-    """Where a read that names no end stops; AUTO: the log end, or the high watermark where a live broker holds the directory."""
+    """Where a read that names no end stops. AUTO: the high watermark under a live broker, else the log end."""
 
     AUTO = "auto"
     LOG_END = "log_end"
@@ -118,7 +139,8 @@ class ReadOptions:
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
-    split_bytes: int = DEFAULT_SPLIT_BYTES
+    split_bytes: int | None = None
+    """None: the planner chooses."""
     include_headers: bool = False
     read_committed: bool = False
     columns: tuple[str, ...] | None = None
@@ -131,53 +153,54 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Parse a batch read's options (keys in any case); ConfigError names the option, the value and what is wanted."""
+        """A batch read's options, keys in any case; ConfigError names the option, the value and what is wanted."""
         given = {name.lower(): value for name, value in options.items()}
-        _refuse_unknown(given)
-        mode = _enum(given, "mode", Mode, Mode.RECORDS)
-        on_corrupt = _enum(given, "onCorrupt", OnCorrupt, OnCorrupt.FAIL)
+        _refuse_misspelt(given)
+        mode = parse_enum(given, "mode", Mode, Mode.RECORDS)
+        isolation = parse_choice(
+            given, "kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted"
+        )
+        strategy = parse_choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
         return cls(
-            log_dirs=_log_dirs(given),
+            log_dirs=parse_log_dirs(given),
             subscription=_subscription(given),
             starting=_starting(given),
             ending=_ending(given),
-            starting_timestamp_falls_back_to_latest=_choice(
-                given, "startingOffsetsByTimestampStrategy", ("error", "latest"), "error"
-            )
-            == "latest",
-            fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
-            min_partitions=_positive(given, "minPartitions"),
-            max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
-            split_bytes=_positive(given, "splitBytes") or DEFAULT_SPLIT_BYTES,
-            include_headers=_boolean(given, "includeHeaders", default=False),
-            read_committed=_choice(
-                given, "kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted"
-            )
-            == "read_committed",
-            columns=_columns(given),
-            include_control_records=_boolean(given, "includeControlRecords", default=False),
-            include_batch_metadata=_boolean(given, "includeBatchMetadata", default=False),
-            verify_checksums=_boolean(given, "verifyChecksums", default=True),
-            on_corrupt=on_corrupt,
+            starting_timestamp_falls_back_to_latest=strategy == "latest",
+            fail_on_data_loss=parse_boolean(given, "failOnDataLoss", default=True),
+            min_partitions=parse_positive(given, "minPartitions"),
+            max_records_per_partition=parse_positive(given, "maxRecordsPerPartition"),
+            split_bytes=parse_positive(given, "splitBytes"),
+            include_headers=parse_boolean(given, "includeHeaders", default=False),
+            read_committed=isolation == "read_committed",
+            columns=_columns(given, mode),
+            include_control_records=parse_boolean(given, "includeControlRecords", default=False),
+            include_batch_metadata=parse_boolean(given, "includeBatchMetadata", default=False),
+            verify_checksums=parse_boolean(given, "verifyChecksums", default=True),
+            on_corrupt=parse_enum(given, "onCorrupt", OnCorrupt, OnCorrupt.FAIL),
             mode=mode,
-            until=_enum(given, "until", Until, Until.AUTO),
+            until=parse_enum(given, "until", Until, Until.AUTO),
         )
 
 
-def _refuse_unknown(given: Mapping[str, str]) -> None:
-    unknown = sorted(name for name in given if name not in KNOWN and not name.startswith("kafka."))
-    if unknown:
-        raise ConfigError(f"Unknown option {', '.join(repr(name) for name in unknown)} for format tidelog")
+def remarks(options: Mapping[str, str]) -> list[str]:
+    """A sentence for every given option that has no effect and may have been meant to have one."""
+    given = {name.lower(): name for name in options}
+    stream_only = [name for name in STREAM_ONLY if name.lower() in given]
+    unknown = [name for lower, name in given.items() if lower not in _BY_LOWER_CASE and not lower.startswith("kafka.")]
+    sentences = [f"Option '{name}' has no effect in a batch read" for name in stream_only]
+    return sentences + [f"Option '{name}' is not one of format tidelog and has no effect" for name in sorted(unknown)]
 
 
-def _log_dirs(given: Mapping[str, str]) -> tuple[str, ...]:
-    dirs = tuple(part.strip() for part in given.get("logdirs", "").split(",") if part.strip())
-    if not dirs:
-        raise ConfigError("Option 'logDirs' is required: a comma-separated list of Kafka data directories")
-    return dirs
+def _refuse_misspelt(given: Given) -> None:
+    """Spark's sources pass over unknown options; one that all but names an option of ours is a mistake, though."""
+    for name in sorted(given.keys() - _BY_LOWER_CASE.keys()):
+        close = difflib.get_close_matches(name, _BY_LOWER_CASE, n=1, cutoff=_LIKENESS)
+        if close:
+            raise ConfigError(f"Unknown option '{name}': did you mean '{_BY_LOWER_CASE[close[0]]}'?")
 
 
-def _subscription(given: Mapping[str, str]) -> Subscription:
+def _subscription(given: Given) -> Subscription:
     chosen = [kind for kind in SubscriptionKind if kind.lower() in given]
     if len(chosen) != 1:
         found = ", ".join(chosen) if chosen else "none"
@@ -186,7 +209,10 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
     text = given[kind.lower()].strip()
     match kind:
         case SubscriptionKind.ASSIGN:
-            return Subscription(kind, partitions=frozenset(_parse_assignment(text)))
+            partitions = frozenset(parse_assignment(text))
+            if not partitions:
+                raise ConfigError(f"Option 'assign' names no partition: {text!r}")
+            return Subscription(kind, partitions=partitions)
         case SubscriptionKind.SUBSCRIBE:
             topics = frozenset(part.strip() for part in text.split(",") if part.strip())
             if not topics:
@@ -195,20 +221,11 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
         case SubscriptionKind.PATTERN:
             if not text:
                 raise ConfigError("Option 'subscribePattern' is empty")
-            return Subscription(kind, pattern=_compile_java_pattern(text))
+            compile_java_pattern(text)
+            return Subscription(kind, pattern=text)
 
 
-def _compile_java_pattern(text: str) -> str:
-    # Possessive quantifiers, atomic groups and named groups agree from Python 3.11 on but for Java's (?<name>…).
-    pattern = re.sub(r"\(\?<(?![=!])", "(?P<", text)
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ConfigError(f"Option 'subscribePattern' is not a regular expression: {text!r}: {error}") from error
-    return pattern
-
-
-def _starting(given: Mapping[str, str]) -> Bound:
+def _starting(given: Given) -> Bound:
     bound = _bound(given, "starting", default=EARLIEST)
     if bound.everywhere == LATEST:
         raise ConfigError("Option 'startingOffsets' can't be latest in a batch read: nothing would be read")
@@ -218,7 +235,7 @@ def _starting(given: Mapping[str, str]) -> Bound:
     return bound
 
 
-def _ending(given: Mapping[str, str]) -> Bound:
+def _ending(given: Given) -> Bound:
     bound = _bound(given, "ending", default=LATEST)
     if bound.everywhere == EARLIEST:
         raise ConfigError("Option 'endingOffsets' can't be earliest in a batch read: nothing would be read")
@@ -228,12 +245,12 @@ def _ending(given: Mapping[str, str]) -> Bound:
     return bound
 
 
-def _bound(given: Mapping[str, str], end: str, *, default: int) -> Bound:
+def _bound(given: Given, end: str, *, default: int) -> Bound:
     """The first given of three options decides: timestamp, offsets by timestamp, offsets."""
     if (text := given.get(f"{end}timestamp")) is not None:
-        return Bound(timestamp_ms=_whole_number(text, f"{end}Timestamp", least=0))
+        return Bound(timestamp_ms=parse_whole(text, f"{end}Timestamp", least=0))
     if (text := given.get(f"{end}offsetsbytimestamp")) is not None:
-        return Bound(timestamps_ms=_parse_partition_map(text, f"{end}OffsetsByTimestamp", least=0))
+        return Bound(timestamps_ms=parse_partition_map(text, f"{end}OffsetsByTimestamp", least=0))
     text = given.get(f"{end}offsets")
     if text is None:
         return Bound(everywhere=default)
@@ -242,90 +259,17 @@ def _bound(given: Mapping[str, str], end: str, *, default: int) -> Bound:
             return Bound(everywhere=EARLIEST)
         case "latest":
             return Bound(everywhere=LATEST)
-    return Bound(offsets=_parse_partition_map(text, f"{end}Offsets", least=EARLIEST))
+    return Bound(offsets=parse_partition_map(text, f"{end}Offsets", least=EARLIEST))
 
 
-def _columns(given: Mapping[str, str]) -> tuple[str, ...] | None:
+def _columns(given: Given, mode: Mode) -> tuple[str, ...] | None:
     text = given.get("columns")
     if text is None:
         return None
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    unknown = [name for name in names if name not in RECORD_COLUMNS]
-    if unknown or not names or len(set(names)) != len(names):
-        raise ConfigError(f"Option 'columns' takes distinct names out of {', '.join(RECORD_COLUMNS)}; got {text!r}")
-    return names
-
-
-def _parse_assignment(text: str) -> Iterable[TopicPartition]:
-    example = '{"topicA":[0,1],"topicB":[0,1]}'
-    parsed = _json_object(text, "assign", example)
-    for topic, partitions in parsed.items():
-        if not isinstance(partitions, list) or not all(_is_partition(number) for number in partitions):
-            raise ConfigError(f"Option 'assign' wants JSON like {example}; got {text!r}")
-        yield from (TopicPartition(topic, number) for number in partitions)
-
-
-def _parse_partition_map(text: str, option: str, *, least: int) -> dict[TopicPartition, int]:
-    example = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
-    result: dict[TopicPartition, int] = {}
-    for topic, numbers in _json_object(text, option, example).items():
-        if not isinstance(numbers, dict):
-            raise ConfigError(f"Option '{option}' wants JSON like {example}; got {text!r}")
-        for partition, number in numbers.items():
-            if not partition.isdecimal() or isinstance(number, bool) or not isinstance(number, int) or number < least:
-                raise ConfigError(
-                    f"Option '{option}' has a bad entry for {topic}-{partition}: {number!r} (whole numbers from {least})"
-                )
-            result[TopicPartition(topic, int(partition))] = number
-    return result
-
-
-def _json_object(text: str, option: str, example: str) -> dict[str, object]:
-    try:
-        parsed = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"Option '{option}' wants JSON like {example}; got {text!r}: {error}") from error
-    if not isinstance(parsed, dict):
-        raise ConfigError(f"Option '{option}' wants JSON like {example}; got {text!r}")
-    return parsed
-
-
-def _is_partition(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
-
-
-def _enum(given: Mapping[str, str], option: str, kind: Callable[[str], T], default: T) -> T:
-    text = given.get(option.lower())
-    if text is None:
-        return default
-    try:
-        return kind(text.strip().lower())
-    except ValueError as error:
-        allowed = ", ".join(member.value for member in type(default))
-        raise ConfigError(f"Option '{option}' takes one of {allowed}; got {text!r}") from error
-
-
-def _choice(given: Mapping[str, str], option: str, allowed: tuple[str, ...], default: str) -> str:
-    text = given.get(option.lower(), default).strip().lower()
-    if text not in allowed:
-        raise ConfigError(f"Option '{option}' takes one of {', '.join(allowed)}; got {text!r}")
-    return text
-
-
-def _boolean(given: Mapping[str, str], option: str, *, default: bool) -> bool:
-    return _choice(given, option, ("true", "false"), "true" if default else "false") == "true"
-
-
-def _positive(given: Mapping[str, str], option: str) -> int | None:
-    text = given.get(option.lower())
-    return None if text is None else _whole_number(text, option, least=1)
-
-
-def _whole_number(text: str, option: str, *, least: int) -> int:
-    try:
-        number = int(text.strip())
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise ConfigError(f"Option '{option}' takes a whole number from {least}; got {text!r}")
-    return number
+    known = {name.lower(): name for name in columns_of(mode)}
+    asked = [part.strip().lower() for part in text.split(",") if part.strip()]
+    if not asked or len(set(asked)) != len(asked) or not known.keys() >= set(asked):
+        raise ConfigError(
+            f"Option 'columns' takes distinct names out of {', '.join(known.values())} in mode {mode}; got {text!r}"
+        )
+    return tuple(known[name] for name in asked)

@@ -1,40 +1,44 @@
 """From options and filters to tasks, using names, checkpoints and indexes only: no record is read.
 
 Steps: find the partitions, load each one's frozen state, resolve its two ends, hold them to the log (data loss), cut
-at batch boundaries, put small pieces together. Runs in one planning worker; partitions are looked at in parallel.
+into tasks. Runs in one planning worker; partitions are looked at in parallel.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.model import (
     ConfigError,
     DirectoryError,
-    Isolation,
+    FileMissingError,
     OffsetOutOfRangeError,
-    TidelogError,
     TopicPartition,
     UnknownTopicOrPartitionError,
 )
-from tidelog.spark.options import EARLIEST, LATEST, Bound, ReadOptions, SubscriptionKind, Until
+from tidelog.spark.bounds import ResolvedBounds
+from tidelog.spark.cutting import Cuts, Cutting, PartitionRange
+from tidelog.spark.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
 from tidelog.spark.pruning import Pruning
 from tidelog.spark.schema import Mode
-from tidelog.spark.split import SMALL_TASK_BYTES, LogSplit, Piece, grouped
+from tidelog.spark.split import LogSplit, Piece
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import DirectoryState, read_directory_state
+from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.partitions import live_partitions, require_log_directory
 
 _log = logging.getLogger(__name__)
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """Left out of a pattern, as Kafka's consumer leaves them out; a topic may be named like one and still be a user's."""
+
+_SEGMENT_ROW_BYTES = 16 * 1024
+"""What a row about a segment counts for when tasks are put together: 256 of them are worth a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +51,42 @@ class _Found:
 def plan(options: ReadOptions, pruning: Pruning) -> list[LogSplit]:
     """The tasks of a read, in order of partition and offset. TidelogError says why a read cannot be planned."""
     found = _find(options)
-    _check_maps(options, found)
+    _check_maps(options, {entry.partition for entry in found})
     wanted = [entry for entry in found if pruning.keeps(entry.partition)]
+    cutting = Cutting(
+        split_bytes=options.split_bytes,
+        min_partitions=options.min_partitions,
+        max_records_per_partition=options.max_records_per_partition if options.mode is Mode.RECORDS else None,
+    )
     with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as pool:
-        nested = pool.map(lambda entry: _plan_partition(entry, options, pruning), wanted)
-        pieces = [piece for part in nested for piece in part]
-    if options.min_partitions is None:
-        return grouped(pieces, SMALL_TASK_BYTES)
-    return [LogSplit((piece.trimmed(),)) for piece in _at_least(pieces, options.min_partitions)]
+        ranges = list(pool.map(lambda entry: _range(entry, options, pruning), wanted))
+        return cutting.tasks([part for part in ranges if part is not None], pool)
 
 
 def _find(options: ReadOptions) -> list[_Found]:
     subscription = options.subscription
-    found: dict[tuple[TopicPartition, Path], _Found] = {}
+    found: list[_Found] = []
     for name in options.log_dirs:
         log_dir = Path(name)
+        require_log_directory(LOCAL, log_dir)
         state = read_directory_state(LOCAL, log_dir)
+        for warning in state.warnings:
+            _log.warning("%s", warning)
+        if state.condition is Condition.HELD and options.until is Until.AUTO and options.mode is Mode.RECORDS:
+            _log.warning(
+                "Process %s holds %s: reading up to the high watermarks it checkpointed; until=log_end reads on",
+                state.holder,
+                log_dir,
+            )
         for partition in live_partitions(LOCAL, log_dir):
             by_pattern = subscription.kind is SubscriptionKind.PATTERN
             if subscription.covers(partition) and not (by_pattern and partition.topic in INTERNAL_TOPICS):
-                found[partition, log_dir] = _Found(partition, log_dir / partition.directory_name, state)
-    entries = [found[key] for key in sorted(found)]
+                found.append(_Found(partition, log_dir / partition.directory_name, state))
+    found.sort(key=lambda entry: (entry.partition, entry.directory))
     if options.mode is Mode.RECORDS:
-        _refuse_copies(entries)
-    _check_missing(options, {entry.partition for entry in entries})
-    return entries
+        _refuse_copies(found)
+    _check_missing(options, {entry.partition for entry in found})
+    return found
 
 
 def _refuse_copies(entries: list[_Found]) -> None:
@@ -80,8 +95,8 @@ def _refuse_copies(entries: list[_Found]) -> None:
         other = seen.setdefault(entry.partition, entry.directory)
         if other != entry.directory:
             raise DirectoryError(
-                f"{entry.partition} lies in two of the directories, {other.parent} and {entry.directory.parent}: reading both "
-                "would double its records. Give one of them"
+                f"{entry.partition} lies in two of the directories, {other.parent} and {entry.directory.parent}: "
+                "reading both would double its records. Give one of them"
             )
 
 
@@ -89,20 +104,22 @@ def _check_missing(options: ReadOptions, found: set[TopicPartition]) -> None:
     subscription = options.subscription
     missing = sorted(str(partition) for partition in subscription.partitions - found)
     missing += sorted(subscription.topics - {partition.topic for partition in found})
-    if missing and options.fail_on_data_loss:
-        raise UnknownTopicOrPartitionError(
-            f"{', '.join(missing)} not found in {', '.join(options.log_dirs)}; set failOnDataLoss to false to go on without"
-        )
-    if missing:
-        _log.warning("%s not found in %s; reading the rest", ", ".join(missing), ", ".join(options.log_dirs))
+    if not missing:
+        return
+    sentence = f"{', '.join(missing)} not found in {', '.join(options.log_dirs)}"
+    if options.fail_on_data_loss:
+        raise UnknownTopicOrPartitionError(f"{sentence}; set failOnDataLoss to false to go on without")
+    _log.warning("%s; reading the rest", sentence)
 
 
-def _check_maps(options: ReadOptions, found: Iterable[_Found]) -> None:
-    """A map of offsets or timestamps must name every partition that is read, and no other."""
-    assigned = frozenset(entry.partition for entry in found)
+def _check_maps(options: ReadOptions, assigned: set[TopicPartition]) -> None:
+    """A map of offsets or timestamps must name every partition that is read, and no other but those that are gone."""
     for end, bound in (("starting", options.starting), ("ending", options.ending)):
         named = bound.named_partitions()
-        if named is not None and named != assigned:
+        if named is None:
+            continue
+        gone = {partition for partition in named - assigned if options.subscription.covers(partition)}
+        if (named if options.fail_on_data_loss else named - gone) != assigned:
             raise ConfigError(
                 f"The {end} offsets must name exactly the partitions that are read (-1 is latest, -2 earliest): "
                 f"named {_names(named)}, read {_names(assigned)}"
@@ -113,33 +130,53 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
     return "{" + ", ".join(sorted(str(partition) for partition in partitions)) + "}"
 
 
-def _plan_partition(entry: _Found, options: ReadOptions, pruning: Pruning) -> list[Piece]:
+def _range(entry: _Found, options: ReadOptions, pruning: Pruning) -> PartitionRange | None:
+    """What a partition gives to the read; None where that is nothing."""
     view = LogView(LOCAL, entry.directory, directory_state=entry.state)
-    until = None if options.until is Until.AUTO else options.until.value
-    if options.mode is Mode.SEGMENTS:
-        return [_piece(entry, view, view.log_start, max(view.log_end, view.log_start + 1), size_bytes=1)]
-    isolation = Isolation.READ_COMMITTED if options.read_committed else Isolation.READ_UNCOMMITTED
-    limit = view.log_end if options.mode is Mode.BATCHES else view.limit(isolation, until)
-    start = _start(view, options, entry.partition, isolation, until)
-    end = _end(view, options, entry.partition, isolation, until, limit)
-    start, end = _hold_to_log(view, options, entry.partition, start, end, limit)
-    if pruning.start_offset is not None:
-        start = max(start, pruning.start_offset)
-    if pruning.end_offset is not None:
-        end = min(end, pruning.end_offset)
-    if start >= end:
-        return []
-    splits = view.splits(start, end, options.split_bytes, min_timestamp_ms=pruning.min_timestamp_ms)
-    aborted = view.transactions(view.end_offset(until)).aborted if options.read_committed else None
-    pieces = [
-        replace(_piece(entry, view, split.start, split.end, size_bytes=split.size_bytes), aborted=aborted)
-        for split in splits
-    ]
-    most = options.max_records_per_partition
-    return pieces if most is None else [part for piece in pieces for part in _cut_by_records(piece, most)]
+    try:
+        if options.mode is Mode.SEGMENTS:
+            return _all_segments(entry, view)
+        return _wanted_range(entry, view, options, pruning)
+    except FileMissingError:
+        if options.fail_on_data_loss or LOCAL.exists(entry.directory):
+            raise
+        _log.warning("%s was deleted since the read began; reading the rest", entry.partition)
+        return None
 
 
-def _piece(entry: _Found, view: LogView, start: int, end: int, *, size_bytes: int) -> Piece:
+def _all_segments(entry: _Found, view: LogView) -> PartitionRange | None:
+    segments = view.state.segments
+    if not len(segments):
+        return None
+    size = _SEGMENT_ROW_BYTES * len(segments)
+    piece = _piece(entry, view, segments.first.base_offset, segments.last.base_offset + 1, size_bytes=size)
+    return PartitionRange(view=view, piece=piece, cuts=Cuts.NONE)
+
+
+def _wanted_range(entry: _Found, view: LogView, options: ReadOptions, pruning: Pruning) -> PartitionRange | None:
+    bounds = ResolvedBounds.resolve(view, options, entry.partition)
+    start, end = _hold_to_log(view, options, entry.partition, bounds)
+    _remark_tail(view, entry.partition)
+    if options.mode is Mode.RECORDS:
+        start = start if pruning.start_offset is None else max(start, pruning.start_offset)
+        end = end if pruning.end_offset is None else min(end, pruning.end_offset)
+    reports = options.on_corrupt is OnCorrupt.REPORT and view.state.invalid_tail is not None
+    tells_tail = reports and start <= end == view.log_end
+    if start >= end and not tells_tail:
+        return None
+    size = sum(segment.size for segment in view.state.segments.between(start, end))
+    return PartitionRange(
+        view=view,
+        piece=_piece(entry, view, start, end, size_bytes=size, bounds=bounds),
+        cuts=Cuts.BATCHES if options.mode is Mode.RECORDS else Cuts.SEGMENTS,
+        min_timestamp_ms=pruning.min_timestamp_ms if options.mode is Mode.RECORDS else None,
+        tells_tail=tells_tail,
+    )
+
+
+def _piece(
+    entry: _Found, view: LogView, start: int, end: int, *, size_bytes: int, bounds: ResolvedBounds | None = None
+) -> Piece:
     return Piece(
         partition=entry.partition,
         directory=entry.directory,
@@ -147,59 +184,15 @@ def _piece(entry: _Found, view: LogView, start: int, end: int, *, size_bytes: in
         end=end,
         size_bytes=size_bytes,
         state=view.state,
+        aborted=None if bounds is None else bounds.aborted,
     )
 
 
-def _start(
-    view: LogView, options: ReadOptions, partition: TopicPartition, isolation: Isolation, until: str | None
-) -> int:
-    timestamp = _timestamp(options.starting, partition)
-    if timestamp is not None:
-        record = view.offset_for_timestamp(timestamp, isolation=isolation, until=until)
-        if record is not None:
-            return record.offset
-        if options.starting_timestamp_falls_back_to_latest:
-            return view.limit(isolation, until)
-        raise TidelogError(
-            f"{partition} has no record at or after timestamp {timestamp}; set startingOffsetsByTimestampStrategy to latest "
-            "to read nothing there",
-            path=view.directory,
-        )
-    offset = _offset(options.starting, partition)
-    return view.log_start if offset == EARLIEST else offset
-
-
-def _end(
-    view: LogView,
-    options: ReadOptions,
-    partition: TopicPartition,
-    isolation: Isolation,
-    until: str | None,
-    limit: int,
-) -> int:
-    timestamp = _timestamp(options.ending, partition)
-    if timestamp is not None:
-        record = view.offset_for_timestamp(timestamp, isolation=isolation, until=until)
-        return limit if record is None else record.offset
-    offset = _offset(options.ending, partition)
-    return limit if offset == LATEST else offset
-
-
-def _timestamp(bound: Bound, partition: TopicPartition) -> int | None:
-    return bound.timestamp_ms if bound.timestamps_ms is None else bound.timestamps_ms[partition]
-
-
-def _offset(bound: Bound, partition: TopicPartition) -> int:
-    if bound.offsets is not None:
-        return bound.offsets[partition]
-    assert bound.everywhere is not None, "a bound has one of four forms"
-    return bound.everywhere
-
-
 def _hold_to_log(
-    view: LogView, options: ReadOptions, partition: TopicPartition, start: int, end: int, limit: int
+    view: LogView, options: ReadOptions, partition: TopicPartition, bounds: ResolvedBounds
 ) -> tuple[int, int]:
     """The range within the log; what lies outside was lost, or was never there."""
+    start, end, limit = bounds.start, bounds.end, bounds.limit
     lost = []
     if start < view.log_start:
         lost.append(f"records from {start} on were asked for, but the log starts at {view.log_start}")
@@ -209,7 +202,8 @@ def _hold_to_log(
         lost.append(f"the start {start} lies after the end {end}")
     if lost and options.fail_on_data_loss:
         raise OffsetOutOfRangeError(
-            f"{partition}: {'; '.join(lost)}. Some data may have been lost; set failOnDataLoss to false to read what is there",
+            f"{partition}: {'; '.join(lost)}. Some data may have been lost; "
+            "set failOnDataLoss to false to read what is there",
             path=view.directory,
         )
     if lost:
@@ -217,26 +211,15 @@ def _hold_to_log(
     return max(start, view.log_start), min(end, limit)
 
 
-def _cut_by_records(piece: Piece, most: int) -> Iterator[Piece]:
-    """By offsets, which are never fewer than the records."""
-    width = piece.end - piece.start
-    for start in range(piece.start, piece.end, most):
-        end = min(start + most, piece.end)
-        yield replace(piece, start=start, end=end, size_bytes=piece.size_bytes * (end - start) // width)
-
-
-def _at_least(pieces: list[Piece], count: int) -> list[Piece]:
-    """Halve the largest pieces until there are ``count``, as long as one holds more than one offset."""
-    parts = list(pieces)
-    while 0 < len(parts) < count:
-        number = max(range(len(parts)), key=lambda at: (parts[at].end - parts[at].start > 1, parts[at].size_bytes))
-        piece = parts[number]
-        if piece.end - piece.start <= 1:
-            break
-        middle = piece.start + (piece.end - piece.start) // 2
-        half = piece.size_bytes // 2
-        parts[number : number + 1] = [
-            replace(piece, end=middle, size_bytes=piece.size_bytes - half),
-            replace(piece, start=middle, size_bytes=half),
-        ]
-    return parts
+def _remark_tail(view: LogView, partition: TopicPartition) -> None:
+    tail = view.state.invalid_tail
+    if tail is not None and view.condition is not Condition.HELD:
+        _log.warning(
+            "%s ends at offset %s: the %s bytes behind it are no valid batch (%s; file %s, position %s)",
+            partition,
+            view.log_end,
+            tail.length,
+            tail.reason,
+            tail.path,
+            tail.position,
+        )

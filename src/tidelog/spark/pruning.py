@@ -33,7 +33,7 @@ class Pruning:
         )
 
     def narrowed(self, filters: Iterable[Any]) -> Pruning:
-        """This pruning and all of ``filters`` (``pyspark.sql.datasource.Filter``); an unknown filter narrows nothing."""
+        """This pruning and all of ``filters`` (PySpark's ``Filter``s); one that is not known narrows nothing."""
         result = self
         for condition in filters:
             result = result._and(condition)
@@ -94,13 +94,13 @@ def _half_open_range(kind: str, value: Any) -> tuple[int | None, int | None]:
             return value, value + 1
         case "In" if value and all(isinstance(part, int) for part in value):
             return min(value), max(value) + 1
-        case "GreaterThan":
+        case "GreaterThan" if isinstance(value, int):
             return value + 1, None
-        case "GreaterThanOrEqual":
+        case "GreaterThanOrEqual" if isinstance(value, int):
             return value, None
-        case "LessThan":
+        case "LessThan" if isinstance(value, int):
             return None, value
-        case "LessThanOrEqual":
+        case "LessThanOrEqual" if isinstance(value, int):
             return None, value + 1
     return None, None
 

@@ -16,6 +16,7 @@ from tidelog.spark.planner import plan
 from tidelog.spark.pruning import Pruning
 from tidelog.spark.record_rows import record_batches
 from tidelog.spark.schema import Mode, arrow_schema
+from tidelog.spark.speaking_up import short_errors, short_errors_of_items, speaking_reduce
 from tidelog.spark.split import LogSplit, Piece
 from tidelog.spark.storage_rows import batch_rows, segment_rows
 
@@ -25,45 +26,30 @@ class LogReader(DataSourceReader):
         self.options = options
         self.pruning = Pruning() if pruning is None else pruning
 
+    @short_errors
     def partitions(self) -> list[InputPartition]:
         # Spark reads no splits as one split without a value; an empty one says what is meant.
         return list(plan(self.options, self.pruning)) or [LogSplit(())]
 
+    @short_errors_of_items
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches; their schema is that of ``arrow_schema(options)`` exactly."""
         assert isinstance(partition, LogSplit)
+        schema = arrow_schema(self.options)
         for piece in partition.pieces:
-            yield from self._piece(piece)
+            yield from self._piece(piece, schema)
 
-    def _piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def _piece(self, piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         match self.options.mode:
             case Mode.RECORDS:
-                schema = arrow_schema(self.options)
                 return record_batches(piece, self.options, schema, self.pruning.min_timestamp_ms)
             case Mode.BATCHES:
-                return batch_rows(piece, verify_crc=self.options.verify_checksums)
+                return batch_rows(piece, self.options, schema)
             case Mode.SEGMENTS:
-                return segment_rows(piece)
+                return segment_rows(piece, schema)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        # A function nested in another is pickled by value, so it can speak where this package is missing.
-        def restore(class_name: str, options: Any, pruning: Any) -> Any:
-            import importlib
-            import pickle
-            import sys
-
-            try:
-                module = importlib.import_module("tidelog.spark.reader")
-            except ModuleNotFoundError as error:
-                raise RuntimeError(
-                    f"Spark's Python workers run {sys.executable}, which has no {error.name}: install tidelog[spark] there, "
-                    "or set spark.pyspark.python to an interpreter that has it (tidelog.spark.session() does)"
-                ) from None
-            return getattr(module, class_name)(pickle.loads(options), pickle.loads(pruning))
-
-        import pickle
-
-        return restore, (type(self).__name__, pickle.dumps(self.options), pickle.dumps(self.pruning))
+        return speaking_reduce(type(self), self.options, self.pruning)
 
 
 class PushdownLogReader(LogReader):

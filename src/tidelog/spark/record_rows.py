@@ -1,7 +1,9 @@
 """The ``records`` table: a piece's records as Arrow batches in the declared schema.
 
 Key, value and headers go from the decoder's buffers to Arrow uncopied; the columns that are the same for a whole
-partition or batch are made from the batch table. Called by the reader, in Spark's workers.
+partition are made once, those of a batch come from the batch table. With ``onCorrupt`` = ``report`` every damaged
+stretch is a row between the records before it and those behind, told by the piece that holds its first offset.
+Called by the reader, in Spark's workers.
 """
 
 from __future__ import annotations
@@ -9,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.record.arrow import header_lists, to_arrow
 from tidelog.record.attributes import CODECS
+from tidelog.spark.damage import DamageReport
 from tidelog.spark.options import OnCorrupt, ReadOptions
 from tidelog.spark.schema import HEADERS
 from tidelog.spark.split import Piece
@@ -21,25 +25,34 @@ from tidelog.storage.log.row_stream import OnCorrupt as StreamOnCorrupt
 from tidelog.storage.log.row_stream import ReadRange, Rows, RowStream
 
 BATCH_BYTES = 8 * 1024 * 1024
-"""Arrow batches of about this size keep Spark's transfer and its memory in balance."""
+"""Arrow batches of at most about this size keep Spark's transfer and its memory in balance."""
 
 
 def record_batches(
     piece: Piece, options: ReadOptions, schema: pa.Schema, min_timestamp_ms: int | None
 ) -> Iterator[pa.RecordBatch]:
     """Batches without any record at or after ``min_timestamp_ms`` are passed over undecoded."""
-    wanted = ReadRange(
-        start=piece.start, end=piece.end, aborted=piece.aborted, control=options.include_control_records
+    wanted = ReadRange(start=piece.start, end=piece.end, aborted=piece.aborted, control=options.include_control_records)
+    skip = options.on_corrupt is not OnCorrupt.FAIL
+    report = DamageReport(piece, schema, speaks=options.on_corrupt is OnCorrupt.REPORT)
+    stream = RowStream(
+        piece,
+        wanted,
+        on_corrupt=StreamOnCorrupt.SKIP if skip else StreamOnCorrupt.FAIL,
+        on_skipped=report.add,
+        verify_crc=options.verify_checksums,
     )
-    policy = StreamOnCorrupt.FAIL if options.on_corrupt is OnCorrupt.FAIL else StreamOnCorrupt.SKIP
-    stream = RowStream(piece, wanted, on_corrupt=policy, verify_crc=options.verify_checksums)
     names = set(schema.names)
     choice = ColumnChoice(
         keys="key" in names, values="value" in names, headers="headers" in names, max_bytes=BATCH_BYTES
     )
     rows = iter(stream) if min_timestamp_ms is None else _recent(stream, min_timestamp_ms)
-    for chunk in column_chunks(rows, choice, piece.start, piece.end):
-        yield shaped(chunk, piece, schema)
+    shape = RecordShape(piece, schema)
+    for chunk in column_chunks(rows, choice, piece.start, piece.end, on_skipped=report.add if skip else None):
+        yield from report.drain()
+        yield shape.batch(chunk)
+    report.add_tail()
+    yield from report.drain()
 
 
 def _recent(rows: RowStream, min_timestamp_ms: int) -> Iterator[Rows]:
@@ -51,29 +64,45 @@ def _recent(rows: RowStream, min_timestamp_ms: int) -> Iterator[Rows]:
             yield part._replace(table=part.table.take(recent))
 
 
-def shaped(chunk: ColumnChunk, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
-    """The chunk's records in ``schema``'s columns."""
-    columns = chunk.columns
-    count = len(columns)
-    decoded = to_arrow(columns, timestamps="us")
-    make: dict[str, Callable[[], pa.Array]] = {
-        "key": lambda: decoded.column("key"),
-        "value": lambda: decoded.column("value"),
-        "topic": lambda: _constant(piece.partition.topic, count, pa.string()),
-        "partition": lambda: _constant(piece.partition.partition, count, pa.int32()),
-        "offset": lambda: decoded.column("offset"),
-        "timestamp": lambda: decoded.column("timestamp"),
-        "timestampType": lambda: decoded.column("timestamp_type").cast(pa.int32()),
-        "headers": lambda: _null_if_empty(header_lists(columns)),
-        "corrupt": lambda: pa.nulls(count, pa.string()),
-    }
-    return pa.RecordBatch.from_arrays(
-        [make[name]() if name in make else _of_batch(chunk, name) for name in schema.names], schema=schema
-    )
+class RecordShape:
+    """Puts decoded records into the declared columns."""
 
+    def __init__(self, piece: Piece, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._values = {
+            "topic": pa.scalar(piece.partition.topic, pa.string()),
+            "partition": pa.scalar(piece.partition.partition, pa.int32()),
+            "corrupt": pa.scalar(None, pa.string()),
+        }
+        self._constants: dict[str, pa.Array] = {}
 
-def _constant(value: str | int, count: int, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), count)
+    def batch(self, chunk: ColumnChunk) -> pa.RecordBatch:
+        columns = chunk.columns
+        decoded = to_arrow(columns, timestamps="us")
+        make: dict[str, Callable[[], pa.Array]] = {
+            "key": lambda: decoded.column("key"),
+            "value": lambda: decoded.column("value"),
+            "offset": lambda: decoded.column("offset"),
+            "timestamp": lambda: decoded.column("timestamp"),
+            "timestampType": lambda: pa.array(columns.timestamp_type.astype(np.int32)),
+            "headers": lambda: _null_if_empty(header_lists(columns)),
+        }
+        arrays = [
+            self._constant(name, len(columns))
+            if name in self._values
+            else make[name]()
+            if name in make
+            else _of_batch(chunk, name)
+            for name in self._schema.names
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _constant(self, name: str, count: int) -> pa.Array:
+        """One value again and again: a slice of an array that grows where a batch needs more."""
+        made = self._constants.get(name)
+        if made is None or len(made) < count:
+            made = self._constants[name] = pa.repeat(self._values[name], count)
+        return made.slice(0, count)
 
 
 def _null_if_empty(headers: pa.ListArray) -> pa.Array:
@@ -106,7 +135,7 @@ def _of_batch(chunk: ColumnChunk, name: str) -> pa.Array:
     raise KeyError(name)
 
 
-def codec_names(codec: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> pa.Array:
+def codec_names(codec: npt.NDArray[np.int16]) -> pa.Array:
     """Names for codec numbers; a number Kafka does not define stays a number."""
     names = pa.array([CODECS.get(number, str(number)) for number in range(8)], pa.string())
     return names.take(pa.array(codec, pa.int16()))

@@ -49,8 +49,6 @@ _BATCH_METADATA = (
 )
 _CORRUPT = (pa.field("corrupt", pa.string()),)
 
-RECORD_COLUMNS = tuple(field.name for field in (*_KAFKA_SOURCE, *_HEADERS, *_BATCH_METADATA, *_CORRUPT))
-
 BATCHES = pa.schema(
     [
         pa.field("topic", pa.string()),
@@ -94,29 +92,32 @@ SEGMENTS = pa.schema(
 )
 
 
+_EVERY = {
+    Mode.RECORDS: (*_KAFKA_SOURCE, *_HEADERS, *_BATCH_METADATA, *_CORRUPT),
+    Mode.BATCHES: (*BATCHES, *_CORRUPT),
+    Mode.SEGMENTS: tuple(SEGMENTS),
+}
+
+
+def columns_of(mode: Mode) -> tuple[str, ...]:
+    """Every column that a table can have, with the options that ask for it."""
+    return tuple(field.name for field in _EVERY[mode])
+
+
 def arrow_schema(options: ReadOptions) -> pa.Schema:
-    """The Arrow schema a read with these options gives."""
-    match options.mode:
-        case Mode.BATCHES:
-            return BATCHES
-        case Mode.SEGMENTS:
-            return SEGMENTS
-        case Mode.RECORDS:
-            return _records_schema(options)
-
-
-def _records_schema(options: ReadOptions) -> pa.Schema:
-    fields = list(_KAFKA_SOURCE)
-    if options.include_headers:
-        fields += _HEADERS
-    if options.include_batch_metadata:
-        fields += _BATCH_METADATA
-    if options.on_corrupt == "report":
+    """The Arrow schema a read with these options gives; a read that reports damage has the column for it, always."""
+    if options.columns is not None:
+        every = {field.name: field for field in _EVERY[options.mode]}
+        fields = [every[name] for name in options.columns]
+    elif options.mode is Mode.RECORDS:
+        fields = list(_KAFKA_SOURCE)
+        fields += _HEADERS if options.include_headers else ()
+        fields += _BATCH_METADATA if options.include_batch_metadata else ()
+    else:
+        fields = list(BATCHES if options.mode is Mode.BATCHES else SEGMENTS)
+    if options.on_corrupt == "report" and options.mode is not Mode.SEGMENTS and _CORRUPT[0] not in fields:
         fields += _CORRUPT
-    if options.columns is None:
-        return pa.schema(fields)
-    every = {field.name: field for field in (*_KAFKA_SOURCE, *_HEADERS, *_BATCH_METADATA, *_CORRUPT)}
-    return pa.schema([every[name] for name in options.columns])
+    return pa.schema(fields)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

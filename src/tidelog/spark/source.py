@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from tidelog.spark.options import ReadOptions
+from tidelog.model import ConfigError
+from tidelog.spark.options import ReadOptions, remarks
 from tidelog.spark.reader import LogReader, PushdownLogReader
 from tidelog.spark.schema import arrow_schema, spark_schema
+from tidelog.spark.speaking_up import short_errors, speaking_reduce
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+_log = logging.getLogger(__name__)
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -24,12 +29,29 @@ class TidelogDataSource(DataSource):
     def name(cls) -> str:
         return "tidelog"
 
+    @short_errors
     def schema(self) -> StructType:
         return spark_schema(arrow_schema(ReadOptions.parse(self.options)))
 
+    @short_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         options = ReadOptions.parse(self.options)
+        _refuse_other_schema(schema, spark_schema(arrow_schema(options)))
+        for remark in remarks(self.options):
+            _log.warning("%s", remark)
         return PushdownLogReader(options) if _asked_by_pushdown() else LogReader(options)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return speaking_reduce(type(self), self.options)
+
+
+def _refuse_other_schema(given: StructType, own: StructType) -> None:
+    """A schema that the user declared is given in place of ours."""
+    if given.simpleString() != own.simpleString():
+        raise ConfigError(
+            f"format tidelog has a fixed schema, which its options decide: {own.simpleString()}; "
+            f"it can't be read as {given.simpleString()}"
+        )
 
 
 def _asked_by_pushdown() -> bool:

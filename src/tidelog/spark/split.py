@@ -16,13 +16,14 @@ from pyspark.sql.datasource import InputPartition
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.aborted_ranges import AbortedRanges
+from tidelog.storage.log.directory_state import Condition
 from tidelog.storage.log.listing import sort_names
 from tidelog.storage.log.log_view import LogView
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.view_state import ViewSegment, ViewState
 
 SMALL_TASK_BYTES = 4 * 1024 * 1024
-"""Pieces are put together into tasks of at least this size: a task costs Spark milliseconds, whatever it reads."""
+"""Pieces are put together into tasks of up to this size: a task costs Spark milliseconds, whatever it reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,8 @@ class Piece:
     size_bytes: int
     state: ViewState
     aborted: AbortedRanges | None = None
+    leads: bool = False
+    """Whether no other piece of the read lies before it in its partition."""
 
     @property
     def fs(self) -> FileSystem:
@@ -46,14 +49,16 @@ class Piece:
 
     def trimmed(self) -> Piece:
         """Without what the worker does not need: other segments, the directory's names, the recovered tail."""
+        reaches_end = self.end >= self.state.log_end.message_offset and self.state.condition is not Condition.HELD
         state = replace(
             self.state,
             listing=sort_names(()),
             segments=LogSegments(self._segments_and_next()),
-            invalid_tail=None,
+            invalid_tail=self.state.invalid_tail if reaches_end else None,
             recovered=None,
         )
-        return replace(self, state=state)
+        aborted = None if self.aborted is None else self.aborted.touching(self.start, self.end)
+        return replace(self, state=state, aborted=aborted)
 
     def _segments_and_next(self) -> tuple[ViewSegment, ...]:
         # The next segment bounds the offsets of the last one.
@@ -74,15 +79,18 @@ class LogSplit(InputPartition):
         return f"LogSplit({names})"
 
 
-def grouped(pieces: Iterable[Piece], least_bytes: int) -> list[LogSplit]:
-    """Neighbouring pieces together until they reach ``least_bytes``; 0 keeps every piece a task of its own."""
+def grouped(pieces: Iterable[Piece], most_bytes: int, most_offsets: int | None = None) -> list[LogSplit]:
+    """Neighbouring pieces together as long as they stay within the bounds; 0 keeps every piece a task of its own."""
     splits: list[LogSplit] = []
     pending: list[Piece] = []
-    size = 0
+    size = offsets = 0
     for piece in pieces:
-        if pending and size + piece.size_bytes > least_bytes:
+        width = piece.end - piece.start
+        fits = size + piece.size_bytes <= most_bytes and (most_offsets is None or offsets + width <= most_offsets)
+        if pending and not fits:
             splits.append(LogSplit(pending))
-            pending, size = [], 0
+            pending, size, offsets = [], 0, 0
         pending.append(piece.trimmed())
         size += piece.size_bytes
+        offsets += width
     return [*splits, LogSplit(pending)] if pending else splits

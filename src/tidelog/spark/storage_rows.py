@@ -1,41 +1,109 @@
-"""The ``batches`` and ``segments`` tables: headers and files, no record decoded. Called by the reader, in workers."""
+"""The ``batches`` and ``segments`` tables: headers and files, no record decoded. Called by the reader, in workers.
+
+A piece of either table is made of whole segments, because in an audit every batch counts, also one whose offset is
+wrong: it belongs to the file it lies in. A batch whose CRC fails is a row like any other (``crcOk`` false). Where a
+damaged length field takes the walk out of step, ``onCorrupt`` decides: an error, or on to the next good batch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.kernel import BatchTable
+from tidelog.kernel import BatchTable, Stop
+from tidelog.model import CorruptRecordError, FileMissingError
+from tidelog.spark.damage import DamageReport
+from tidelog.spark.options import OnCorrupt, ReadOptions
 from tidelog.spark.record_rows import codec_names
-from tidelog.spark.schema import BATCHES, SEGMENTS
+from tidelog.spark.schema import SEGMENTS
 from tidelog.spark.split import Piece
-from tidelog.storage.log.view_state import ViewSegment
+from tidelog.storage.fs import FileStat
+from tidelog.storage.log.directory_state import Condition
+from tidelog.storage.log.row_stream import SkippedRange
+from tidelog.storage.log.view_state import ViewSegment, ViewState, stop_reason
 from tidelog.storage.segment.file_names import FileKind
+from tidelog.storage.segment.resync import next_sound_batch
+from tidelog.storage.segment.segment_reader import SegmentReader
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
+_EXACT_MS = (2**63 - 1) // 1000
+_LARGEST_OFFSET = 2**63 - 1
 
 
-def batch_rows(piece: Piece, *, verify_crc: bool) -> Iterator[pa.RecordBatch]:
-    """A row for every batch that touches the piece's offsets, damaged ones too (``crcOk`` false)."""
+def batch_rows(piece: Piece, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """A row for every batch that touches the piece's offsets, and for every damaged one in its segments."""
+    report = DamageReport(piece, schema, speaks=options.on_corrupt is OnCorrupt.REPORT)
     for segment in piece.state.segments.between(piece.start, piece.end):
-        with segment.open(piece.fs, piece.directory) as reader:
-            start = reader.position_of(piece.start)
-            for chunk in reader.chunks(start, piece.state.end_position(segment), verify_crc=verify_crc):
-                table = chunk.table
-                # A batch belongs to the piece that holds its last offset: every batch to exactly one.
-                table = table.take((table.last_offset >= piece.start) & (table.last_offset < piece.end))
-                if len(table):
-                    yield _batches(table, piece, segment)
-                if len(chunk.table) and int(chunk.table.base_offset[-1]) >= piece.end:
-                    break
+        opened = _open(piece, segment)
+        if opened is None:
+            continue
+        reader, state = opened
+        with reader:
+            for table in _tables(reader, state.end_position(segment), piece, options, report):
+                wanted = table.take(_wanted(table, piece, segment))
+                yield from report.drain()
+                if len(wanted):
+                    yield _shaped(_batch_columns(wanted, piece, segment), schema)
+    report.add_tail()
+    yield from report.drain()
 
 
-def _batches(table: BatchTable, piece: Piece, segment: ViewSegment) -> pa.RecordBatch:
+def _open(piece: Piece, segment: ViewSegment) -> tuple[SegmentReader, ViewState] | None:
+    """None where a broker has deleted the segment since the plan was made."""
+    try:
+        return segment.open(piece.fs, piece.directory), piece.state
+    except FileMissingError:
+        if piece.state.condition is not Condition.HELD:
+            raise
+    state = piece.refresh()  # compacted and swapped in again, perhaps
+    again = state.segments.floor(segment.base_offset)
+    if again is None or again.base_offset != segment.base_offset:
+        return None
+    return again.open(piece.fs, piece.directory), state
+
+
+def _tables(
+    reader: SegmentReader, end: int | None, piece: Piece, options: ReadOptions, report: DamageReport
+) -> Iterator[BatchTable]:
+    """The batch tables of a whole segment, on behind what cannot be walked."""
+    end = reader.size if end is None else end
+    position, seen_to = 0, reader.base_offset
+    while position < end:
+        stop = Stop.END
+        for chunk in reader.chunks(position, end, verify_crc=options.verify_checksums):
+            stop, position = chunk.table.stop, chunk.table.end_position
+            if len(chunk.table):
+                # An offset that no CRC covers may be wrong; the stretch lies in this piece all the same.
+                seen_to = min(max(seen_to, int(chunk.table.last_offset[-1]) + 1), piece.end - 1)
+                yield chunk.table
+        if position >= end:
+            return
+        reason = stop_reason(Stop.PARTIAL if stop is Stop.END else stop)
+        if options.on_corrupt is OnCorrupt.FAIL:
+            raise CorruptRecordError(reason, path=reader.path, position=position, offset=seen_to)
+        resumed = next_sound_batch(reader, position, end, 0, _LARGEST_OFFSET) or end
+        size = resumed - position
+        report.add(SkippedRange(path=reader.path, position=position, size_bytes=size, offset=seen_to, reason=reason))
+        position = resumed
+
+
+def _wanted(table: BatchTable, piece: Piece, segment: ViewSegment) -> npt.NDArray[np.bool_]:
+    following = piece.state.segments.higher(segment.base_offset)
+    misplaced = table.base_offset < segment.base_offset
+    if following is not None:
+        misplaced |= table.last_offset >= following.base_offset
+    touches = (table.last_offset >= piece.start) & (table.base_offset < piece.end)
+    wanted: npt.NDArray[np.bool_] = touches | misplaced | ~table.crc_ok | ~table.header_ok
+    return wanted
+
+
+def _batch_columns(table: BatchTable, piece: Piece, segment: ViewSegment) -> dict[str, pa.Array]:
     count = len(table)
     type_numbers = np.where(table.magic == 0, -1, table.is_log_append.astype(np.int32)).astype(np.int32)
-    columns = {
+    return {
         "topic": pa.repeat(piece.partition.topic, count),
         "partition": pa.repeat(pa.scalar(piece.partition.partition, pa.int32()), count),
         "segmentBaseOffset": pa.repeat(pa.scalar(segment.base_offset, pa.int64()), count),
@@ -57,32 +125,40 @@ def _batches(table: BatchTable, piece: Piece, segment: ViewSegment) -> pa.Record
         "isControl": pa.array(table.is_control),
         "crcOk": pa.array(table.crc_ok),
         "logDir": pa.repeat(str(piece.directory.parent), count),
+        "corrupt": pa.nulls(count, pa.string()),
     }
-    return pa.RecordBatch.from_arrays([columns[name] for name in BATCHES.names], schema=BATCHES)
 
 
-def _timestamps(milliseconds: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> pa.Array:
+def _shaped(columns: dict[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
     """Null where microseconds cannot hold the time."""
-    limit = (2**63 - 1) // 1000
-    exact = (milliseconds <= limit) & (milliseconds >= -limit)
+    exact = (milliseconds <= _EXACT_MS) & (milliseconds >= -_EXACT_MS)
     with np.errstate(over="ignore"):
         return pa.array(milliseconds * 1000, pa.int64(), mask=~exact).view(_TIMESTAMP)
 
 
-def segment_rows(piece: Piece) -> Iterator[pa.RecordBatch]:
+def segment_rows(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """A row for every segment of the piece, from names and sizes alone."""
     rows = [_segment(piece, segment) for segment in piece.state.segments.between(piece.start, piece.end)]
     if rows:
-        yield pa.RecordBatch.from_pylist(rows, schema=SEGMENTS)
+        yield pa.RecordBatch.from_pylist(rows, schema=SEGMENTS).select(schema.names)
 
 
 def _segment(piece: Piece, segment: ViewSegment) -> dict[str, object]:
-    def size(kind: FileKind) -> int | None:
-        path = segment.files.path(piece.directory, kind)
-        return piece.fs.stat(path).size if kind in segment.files.kinds and piece.fs.exists(path) else None
+    def stat(kind: FileKind) -> FileStat | None:
+        try:
+            return piece.fs.stat(segment.files.path(piece.directory, kind))
+        except FileMissingError:
+            return None
 
-    log = segment.files.path(piece.directory, FileKind.LOG)
-    modified_ms = piece.fs.stat(log).mtime_ms if piece.fs.exists(log) else None
+    def size(kind: FileKind) -> int | None:
+        found = stat(kind) if kind in segment.files.kinds else None
+        return None if found is None else found.size
+
+    log = stat(FileKind.LOG)
     return {
         "topic": piece.partition.topic,
         "partition": piece.partition.partition,
@@ -91,7 +167,7 @@ def _segment(piece: Piece, segment: ViewSegment) -> dict[str, object]:
         "indexBytes": size(FileKind.INDEX),
         "timeIndexBytes": size(FileKind.TIME_INDEX),
         "txnIndexBytes": size(FileKind.TXN_INDEX),
-        "modified": None if modified_ms is None else modified_ms * 1000,
+        "modified": None if log is None else log.mtime_ms * 1000,
         "logStartOffset": piece.state.log_start,
         "isActive": segment.base_offset == piece.state.log_end.segment_base_offset,
         "logDir": str(piece.directory.parent),

@@ -48,6 +48,13 @@ class AbortedRanges:
             np.concatenate([self.last_offset, completed.last_offset[aborted]]),
         )
 
+    def touching(self, start: int, end: int) -> Self:
+        """Those that can hit a batch with offsets in ``[start, end)``."""
+        near = (self.last_offset >= start) & (self.first_offset < end)
+        if near.all():
+            return self
+        return type(self)(self.producer_id[near], self.first_offset[near], self.last_offset[near])
+
     def __len__(self) -> int:
         return len(self.producer_id)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidelog.storage.log.column_stream import TIMESTAMPS_ONLY, column_chunks
-from tidelog.storage.log.row_stream import ReadRange, Rows, RowStream, StateSource
+from tidelog.storage.log.row_stream import OnCorrupt, OnSkipped, ReadRange, Rows, RowStream, StateSource
 from tidelog.storage.log.view_state import ViewSegment, ViewState
 from tidelog.storage.segment.segment_reader import SegmentReader
 
@@ -29,7 +29,9 @@ class TimestampOffset(NamedTuple):
     offset: int
 
 
-def first_at_or_after(source: StateSource, timestamp_ms: int, start: int, end: int) -> TimestampOffset | None:
+def first_at_or_after(
+    source: StateSource, timestamp_ms: int, start: int, end: int, on_corrupt: OnCorrupt = OnCorrupt.FAIL
+) -> TimestampOffset | None:
     """The first record of ``[start, end)`` whose timestamp is at least that; control records count, as for Kafka."""
     state = source.state
     for segment in state.segments.between(start, end):
@@ -41,7 +43,7 @@ def first_at_or_after(source: StateSource, timestamp_ms: int, start: int, end: i
         following = state.segments.higher(segment.base_offset)
         first = max(start, segment.base_offset, 0 if hinted is None else hinted + 1)
         stop = end if following is None else min(end, following.base_offset)
-        found = _first_in(source, first, stop, timestamp_ms)
+        found = _first_in(source, first, stop, timestamp_ms, on_corrupt)
         if found is not None:
             return found
     return None
@@ -98,9 +100,13 @@ def largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentRea
     return read if indexed is None else max(read, indexed)
 
 
-def _first_in(source: StateSource, start: int, end: int, timestamp_ms: int) -> TimestampOffset | None:
-    for rows in RowStream(source, ReadRange(start=start, end=end, control=True)):
-        found = _first_record(_reaching(rows, timestamp_ms), timestamp_ms, start, end)
+def _first_in(
+    source: StateSource, start: int, end: int, timestamp_ms: int, on_corrupt: OnCorrupt
+) -> TimestampOffset | None:
+    stream = RowStream(source, ReadRange(start=start, end=end, control=True), on_corrupt=on_corrupt)
+    on_skipped = stream.stats.count if on_corrupt is OnCorrupt.SKIP else None
+    for rows in stream:
+        found = _first_record(_reaching(rows, timestamp_ms), timestamp_ms, start, end, on_skipped)
         if found is not None:
             return found
     return None
@@ -112,8 +118,10 @@ def _reaching(rows: Rows, timestamp_ms: int) -> Iterable[Rows]:
         yield rows._replace(table=rows.table.take(slice(row, row + 1)))
 
 
-def _first_record(rows: Iterable[Rows], timestamp_ms: int, start: int, end: int) -> TimestampOffset | None:
-    for chunk in column_chunks(rows, TIMESTAMPS_ONLY, start, end):
+def _first_record(
+    rows: Iterable[Rows], timestamp_ms: int, start: int, end: int, on_skipped: OnSkipped | None
+) -> TimestampOffset | None:
+    for chunk in column_chunks(rows, TIMESTAMPS_ONLY, start, end, on_skipped=on_skipped):
         at = np.flatnonzero(chunk.columns.timestamp >= timestamp_ms)
         if len(at):
             return TimestampOffset(int(chunk.columns.timestamp[at[0]]), int(chunk.columns.offset[at[0]]))

@@ -1,0 +1,142 @@
+"""From the range of offsets that each partition gives to tasks: how a read is cut, and what is put together again.
+
+Each range is cut at batch boundaries into pieces of about one size; pieces that are still too few or too long are cut
+at offsets (then two tasks open the batch between them, and each keeps its own records); small ones share a task.
+
+==========================  ========================================================================================
+``splitBytes``              the size of a piece; by default so that every core of this machine has two pieces, within
+                            64 and 256 MiB: a task costs Spark up to a quarter of a second of computing (4.0)
+``minPartitions``           at least as many tasks, if there are as many offsets
+``maxRecordsPerPartition``  no task holds more offsets, so none holds more records
+==========================  ========================================================================================
+
+Indexes and batch headers are read, no record. Called by: the planner.
+"""
+
+from __future__ import annotations
+
+import enum
+import heapq
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from tidelog.model import TopicPartition
+from tidelog.spark.split import SMALL_TASK_BYTES, LogSplit, Piece, grouped
+from tidelog.storage.log.log_view import LogView
+
+LEAST_SPLIT_BYTES = 64 * 1024 * 1024
+MOST_SPLIT_BYTES = 256 * 1024 * 1024
+
+
+class Cuts(enum.Enum):
+    """Where a range may be cut."""
+
+    BATCHES = enum.auto()
+    SEGMENTS = enum.auto()
+    NONE = enum.auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRange:
+    """What one partition gives to a read, as a piece that is not cut yet."""
+
+    view: LogView
+    piece: Piece
+    cuts: Cuts
+    min_timestamp_ms: int | None = None
+    tells_tail: bool = False
+    """Whether the bytes behind the log's end make a piece where nothing else does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cutting:
+    split_bytes: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+
+    def tasks(self, ranges: list[PartitionRange], pool: Executor) -> list[LogSplit]:
+        """The tasks in order of partition and offset."""
+        target = self._target_bytes(sum(part.piece.size_bytes for part in ranges))
+        nested: Iterable[list[Piece]] = pool.map(lambda part: _pieces(part, target), ranges)
+        pieces = [piece for part in nested for piece in part]
+        most = self.max_records_per_partition
+        if most is not None:
+            pieces = [part for piece in pieces for part in _cut_by_offsets(piece, most)]
+        tasks = grouped(pieces, min(SMALL_TASK_BYTES, target), most)
+        if self.min_partitions is None or len(tasks) >= self.min_partitions:
+            return tasks
+        return grouped(_halved(pieces, self.min_partitions), 0)
+
+    def _target_bytes(self, total: int) -> int:
+        chosen = total // (2 * (os.cpu_count() or 1))
+        target = self.split_bytes or min(max(chosen, LEAST_SPLIT_BYTES), MOST_SPLIT_BYTES)
+        return target if self.min_partitions is None else max(1, min(target, total // self.min_partitions))
+
+
+def _pieces(part: PartitionRange, target_bytes: int) -> list[Piece]:
+    whole = replace(part.piece, leads=True)
+    pieces: list[Piece]
+    match part.cuts:
+        case Cuts.BATCHES:
+            splits = part.view.splits(whole.start, whole.end, target_bytes, min_timestamp_ms=part.min_timestamp_ms)
+            pieces = [
+                replace(whole, start=split.start, end=split.end, size_bytes=split.size_bytes, leads=number == 0)
+                for number, split in enumerate(splits)
+            ]
+        case Cuts.SEGMENTS:
+            pieces = _by_segments(whole)
+        case Cuts.NONE:
+            pieces = [whole]
+    return [whole] if part.tells_tail and not pieces else pieces
+
+
+def _by_segments(whole: Piece) -> list[Piece]:
+    segments = whole.state.segments
+    pieces: list[Piece] = []
+    for segment in segments.between(whole.start, whole.end):
+        following = segments.higher(segment.base_offset)
+        start = max(whole.start, segment.base_offset)
+        end = whole.end if following is None else min(whole.end, following.base_offset)
+        pieces.append(replace(whole, start=start, end=end, size_bytes=segment.size, leads=not pieces))
+    return pieces
+
+
+def _cut_by_offsets(piece: Piece, most: int) -> Iterator[Piece]:
+    width = piece.end - piece.start
+    if width <= most:
+        yield piece
+        return
+    for start in range(piece.start, piece.end, most):
+        end = min(start + most, piece.end)
+        size = piece.size_bytes * (end - start) // width
+        yield replace(piece, start=start, end=end, size_bytes=size, leads=piece.leads and start == piece.start)
+
+
+def _halved(pieces: list[Piece], wanted: int) -> list[Piece]:
+    """The largest pieces cut in two until there are ``wanted``, as far as there are offsets to cut between."""
+    ticket = count()
+
+    def entry(piece: Piece) -> tuple[int, int, Piece]:
+        return (-piece.size_bytes, next(ticket), piece)
+
+    single: list[Piece] = []
+    heap = [entry(piece) for piece in pieces]
+    heapq.heapify(heap)
+    while heap and len(heap) + len(single) < wanted:
+        piece = heapq.heappop(heap)[2]
+        if piece.end - piece.start <= 1:
+            single.append(piece)
+            continue
+        middle = piece.start + (piece.end - piece.start) // 2
+        half = piece.size_bytes // 2
+        heapq.heappush(heap, entry(replace(piece, end=middle, size_bytes=piece.size_bytes - half)))
+        heapq.heappush(heap, entry(replace(piece, start=middle, size_bytes=half, leads=False)))
+    return sorted([*single, *(piece for _, _, piece in heap)], key=_place)
+
+
+def _place(piece: Piece) -> tuple[TopicPartition, Path, int]:
+    return piece.partition, piece.directory, piece.start

@@ -1,0 +1,119 @@
+"""One option's text to its value; every mistake names the option, the text and what is wanted. Pure."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+from tidelog.model import ConfigError, TopicPartition
+
+T = TypeVar("T", bound=enum.Enum)
+
+Given = Mapping[str, str]
+"""Options by lower-case name."""
+
+_LARGEST = 2**63 - 1
+
+
+def parse_log_dirs(given: Given) -> tuple[str, ...]:
+    """``logDirs``, else what was given to ``load``: a comma list of paths or ``file:`` URIs, each once.
+
+    Relative paths start where the driver's session was started. (Spark gives tables a ``path`` of its own accord, so
+    that one beside ``logDirs`` is no mistake.)
+    """
+    text = given.get("logdirs", given.get("path", ""))
+    dirs = dict.fromkeys(_local_path(part.strip()) for part in text.split(",") if part.strip())
+    if not dirs:
+        raise ConfigError("Option 'logDirs' is required: a comma-separated list of Kafka log directories")
+    return tuple(dirs)
+
+
+def _local_path(text: str) -> str:
+    if "://" in text or text.lower().startswith("file:"):
+        address = urlsplit(text)
+        if address.scheme.lower() != "file" or address.netloc not in ("", "localhost"):
+            raise ConfigError(
+                f"Option 'logDirs' takes directories of this file system, as paths or file: URIs: {text!r}"
+            )
+        text = unquote(address.path)
+    return str(Path(text).absolute())
+
+
+def parse_assignment(text: str) -> Iterable[TopicPartition]:
+    example = '{"topicA":[0,1],"topicB":[0,1]}'
+    for topic, partitions in _json_object(text, "assign", example).items():
+        if not isinstance(partitions, list) or not all(_is_whole(number, least=0) for number in partitions):
+            raise ConfigError(f"Option 'assign' wants JSON like {example}; got {text!r}")
+        yield from (TopicPartition(topic, number) for number in partitions)
+
+
+def parse_partition_map(text: str, option: str, *, least: int) -> dict[TopicPartition, int]:
+    """A number for each partition, as JSON."""
+    example = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}' if least < 0 else '{"topicA":{"0":1700000000000}}'
+    result: dict[TopicPartition, int] = {}
+    for topic, numbers in _json_object(text, option, example).items():
+        if not isinstance(numbers, dict):
+            raise ConfigError(f"Option '{option}' wants JSON like {example}; got {text!r}")
+        for partition, number in numbers.items():
+            if not (partition.isascii() and partition.isdecimal()) or not _is_whole(number, least=least):
+                raise ConfigError(
+                    f"Option '{option}' has a bad entry for {topic}-{partition}: {number!r} "
+                    f"(a whole number from {least})"
+                )
+            result[TopicPartition(topic, int(partition))] = number
+    return result
+
+
+def _json_object(text: str, option: str, example: str) -> dict[str, object]:
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"Option '{option}' wants JSON like {example}; got {text!r}: {error}") from None
+    if not isinstance(parsed, dict) or not parsed:
+        raise ConfigError(f"Option '{option}' wants JSON like {example}; got {text!r}")
+    return parsed
+
+
+def _is_whole(number: object, *, least: int) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and least <= number <= _LARGEST
+
+
+def parse_enum(given: Given, option: str, kind: Callable[[str], T], default: T) -> T:
+    text = given.get(option.lower())
+    if text is None:
+        return default
+    try:
+        return kind(text.strip().lower())
+    except ValueError:
+        allowed = ", ".join(member.value for member in type(default))
+        raise ConfigError(f"Option '{option}' takes one of {allowed}; got {text!r}") from None
+
+
+def parse_choice(given: Given, option: str, allowed: tuple[str, ...], default: str) -> str:
+    text = given.get(option.lower(), default).strip().lower()
+    if text not in allowed:
+        raise ConfigError(f"Option '{option}' takes one of {', '.join(allowed)}; got {text!r}")
+    return text
+
+
+def parse_boolean(given: Given, option: str, *, default: bool) -> bool:
+    return parse_choice(given, option, ("true", "false"), "true" if default else "false") == "true"
+
+
+def parse_positive(given: Given, option: str) -> int | None:
+    text = given.get(option.lower())
+    return None if text is None else parse_whole(text, option, least=1)
+
+
+def parse_whole(text: str, option: str, *, least: int) -> int:
+    try:
+        number = int(text.strip())
+    except ValueError:
+        number = least - 1
+    if not least <= number <= _LARGEST:
+        raise ConfigError(f"Option '{option}' takes a whole number from {least}; got {text!r}")
+    return number
