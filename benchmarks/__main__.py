@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.bench import Bench
+from benchmarks.datasets import CACHE
 from benchmarks.measure import Outcome, measure
 
 ROWS = ("scan", "decode", "recover", "dump", "verify", "spark", "startup")
@@ -41,11 +42,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=_rows, default=ROWS, help=f"some of {','.join(ROWS)}; default: all")
     parser.add_argument("--runs", type=int, default=5, help="runs of each side (default 5)")
     parser.add_argument("--warm-ups", type=int, default=3, help="runs before those, not counted (default 3)")
-    parser.add_argument("--scale", type=float, default=1.0, help="how much data, 1 is the published amount")
+    parser.add_argument("--scale", type=float, default=1.0, help="how much data; only the results of 1 are published")
     parser.add_argument(
-        "--results", type=Path, default=report.RESULTS, help="where to write ROW.json; elsewhere: no table is written"
+        "--results", type=Path, help="where to write ROW.json; by default where they are published, with the table"
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.results = options.results or (report.RESULTS if options.scale == 1 else CACHE / "results")
+    return options
 
 
 def _rows(text: str) -> tuple[str, ...]:

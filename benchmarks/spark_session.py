@@ -7,6 +7,7 @@ those of the values.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -44,6 +45,7 @@ def read(spark: SparkSession, source: str, where: str, topic: str) -> DataFrame:
 
 def main() -> None:
     spark = start()
+    answers = os.fdopen(int(sys.argv[-1]), "w", encoding="utf-8")
     for line in sys.stdin:
         source, where, topic = line.rstrip("\n").split("\t")
         start_ns = time.perf_counter_ns()
@@ -52,9 +54,9 @@ def main() -> None:
                 read(spark, source, where, topic).selectExpr("count(1)", "sum(length(value))").collect()
             )
         except Exception as error:
-            print(f"error\t{type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
+            print(f"error\t{type(error).__name__}: {str(error).splitlines()[0]}", file=answers, flush=True)
             raise
-        print(f"{time.perf_counter_ns() - start_ns}\t{value_bytes}\t{records}", flush=True)
+        print(f"{time.perf_counter_ns() - start_ns}\t{value_bytes}\t{records}", file=answers, flush=True)
     spark.stop()
 
 

@@ -22,7 +22,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     (segment,) = (directory / "bench-0").glob("*.log")
     yield Case(
         name="a directory of one segment",
-        peer=lambda: bench.java.do("dump", segment, "/dev/null", "--deep-iteration"),
+        peer=lambda: bench.java.do("dump", segment, "-", "--deep-iteration"),
         ours=lambda: worker.do("verify", directory),
         target=40.0,
     )

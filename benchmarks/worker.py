@@ -2,15 +2,17 @@
 
 The line is the work's name and its arguments, separated by tabs; the answer is "nanoseconds TAB bytes TAB records", or
 "error TAB text". Kafka's side (java/Peer.java), Spark's (spark_session.py) and ours (this module as a program) all
-speak it, so that the driver can let them take turns while each stays warm, and times only the work itself.
+speak it, so that the driver can let them take turns while each stays warm, and times only the work itself. Answers go
+to the file descriptor that is the program's last argument: stdout is the work's own, and leads nowhere.
 
-As a program: ``python -m benchmarks.worker``; the work NAME is the module benchmarks.NAME, which has ``run``
-and, for what is not to be timed, ``prepare``.
+As a program: ``python -m benchmarks.worker DESCRIPTOR``; the work NAME is the module benchmarks.NAME, which has
+``run`` and, for what is not to be timed, ``prepare``.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 import time
@@ -39,21 +41,24 @@ class Worker:
     """A worker process; leaving the context ends it."""
 
     def __init__(self, command: list[str]) -> None:
+        answers, descriptor = os.pipe()
         self._process = subprocess.Popen(
-            command,
+            [*command, str(descriptor)],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             cwd=ROOT,
             encoding="utf-8",
+            pass_fds=[descriptor],
         )
+        os.close(descriptor)
+        self._answers = os.fdopen(answers, encoding="utf-8")
 
     def do(self, *words: str | Path | int) -> Done:
         """Have one piece of work done. Raises WorkError."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write("\t".join(map(str, words)) + "\n")
         self._process.stdin.flush()
-        answer = self._process.stdout.readline().rstrip("\n").split("\t")
+        answer = self._answers.readline().rstrip("\n").split("\t")
         if len(answer) != 3:
             raise WorkError(f"{words[0]}: {' '.join(answer) or 'the worker ended'}")
         nanoseconds, size, records = map(int, answer)
@@ -68,6 +73,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._answers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -98,4 +104,5 @@ def serve(lines: TextIO, answers: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.stdin, sys.stdout)
+    with os.fdopen(int(sys.argv[-1]), "w", encoding="utf-8") as answers:
+        serve(sys.stdin, answers)

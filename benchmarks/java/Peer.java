@@ -1,4 +1,5 @@
 import java.io.BufferedReader;
+import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.util.Arrays;
@@ -7,7 +8,8 @@ import java.util.Map;
 /**
  * Kafka's side of the benchmarks: one warm JVM that does a piece of work for each line on stdin. A line is the work's
  * name and its arguments, separated by tabs; the answer is "nanoseconds TAB bytes TAB records", or "error TAB text".
- * The driver runs it in turn with tidelog's side, which speaks the same lines.
+ * The driver runs it in turn with tidelog's side, which speaks the same lines. Answers go to the file descriptor that
+ * is the argument; stdout is the works' own.
  */
 public final class Peer {
     private static final Map<String, Work> WORKS = Map.of(
@@ -33,7 +35,7 @@ public final class Peer {
     }
 
     public static void main(String[] arguments) throws Exception {
-        PrintStream answers = System.out;
+        PrintStream answers = new PrintStream(new FileOutputStream("/dev/fd/" + arguments[0]));
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split("\t");
