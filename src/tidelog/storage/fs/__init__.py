@@ -4,6 +4,7 @@ from tidelog.storage.fs.atomic import write_atomically
 from tidelog.storage.fs.fork_guard import ForkGuard
 from tidelog.storage.fs.interface import File, FileStat, FileSystem, Lock, MappedBytes
 from tidelog.storage.fs.local import LOCAL, LocalFileSystem
+from tidelog.storage.fs.processors import usable_processors
 from tidelog.storage.fs.read_only import ReadOnlyFileSystem
 from tidelog.storage.fs.whole_file import read_whole
 
@@ -18,5 +19,6 @@ __all__ = [
     "MappedBytes",
     "ReadOnlyFileSystem",
     "read_whole",
+    "usable_processors",
     "write_atomically",
 ]

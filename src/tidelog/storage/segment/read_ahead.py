@@ -12,10 +12,11 @@ Called by: the view, verification. Thread rule: as any iterator's.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
+
+from tidelog.storage.fs import usable_processors
 
 AHEAD_BYTES = 8 * 1024 * 1024
 
@@ -35,7 +36,7 @@ def read_ahead(chunks: Iterable[_T], *, after_bytes: int = AHEAD_BYTES) -> Itera
     for chunk in iterator:
         passed += len(chunk.buffer)
         yield chunk
-        if passed >= after_bytes and _processors() > 1:
+        if passed >= after_bytes and usable_processors() > 1:
             del chunk
             yield from _ahead(iterator)
             return
@@ -53,10 +54,3 @@ def _ahead(iterator: Iterator[_T]) -> Iterator[_T]:
         if isinstance(iterator, Generator):
             reader.submit(iterator.close)
         reader.shutdown(wait=False)
-
-
-def _processors() -> int:
-    """How many this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
