@@ -19,6 +19,15 @@ Given = Mapping[str, str]
 _LARGEST = 2**63 - 1
 
 
+_MOST_SHOWN = 200
+
+
+def shown(value: object) -> str:
+    """What was given, for a message: in quotes, and not all of it where it is long."""
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
+
+
 def parse_log_dirs(given: Given) -> tuple[str, ...]:
     """``logDirs``, else what was given to ``load``: a comma list of paths or ``file:`` URIs, each once.
 
@@ -37,7 +46,7 @@ def _local_path(text: str) -> str:
         address = urlsplit(text)
         if address.scheme.lower() != "file" or address.netloc not in ("", "localhost"):
             raise ConfigError(
-                f"Option 'logDirs' takes directories of this file system, as paths or file: URIs: {text!r}"
+                f"Option 'logDirs' takes directories of this file system, as paths or file: URIs: {shown(text)}"
             )
         text = unquote(address.path)
     return str(Path(text).absolute())
@@ -47,7 +56,7 @@ def parse_assignment(text: str) -> Iterable[TopicPartition]:
     example = '{"topicA":[0,1],"topicB":[0,1]}'
     for topic, partitions in _json_object(text, "assign", example).items():
         if not isinstance(partitions, list) or not all(_is_whole(number, least=0) for number in partitions):
-            raise ConfigError(f"Option 'assign' wants JSON like {example}; got {text!r}")
+            raise ConfigError(f"Option 'assign' wants JSON like {example}; got {shown(text)}")
         yield from (TopicPartition(topic, number) for number in partitions)
 
 
@@ -57,11 +66,11 @@ def parse_partition_map(text: str, option: str, *, least: int) -> dict[TopicPart
     result: dict[TopicPartition, int] = {}
     for topic, numbers in _json_object(text, option, example).items():
         if not isinstance(numbers, dict):
-            raise ConfigError(f"Option '{option}' wants JSON like {example}; got {text!r}")
+            raise ConfigError(f"Option '{option}' wants JSON like {example}; got {shown(text)}")
         for partition, number in numbers.items():
             if not (partition.isascii() and partition.isdecimal()) or not _is_whole(number, least=least):
                 raise ConfigError(
-                    f"Option '{option}' has a bad entry for {topic}-{partition}: {number!r} "
+                    f"Option '{option}' has a bad entry for {topic}-{partition}: {shown(number)} "
                     f"(a whole number from {least})"
                 )
             result[TopicPartition(topic, int(partition))] = number
@@ -72,9 +81,9 @@ def _json_object(text: str, option: str, example: str) -> dict[str, object]:
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"Option '{option}' wants JSON like {example}; got {text!r}: {error}") from None
+        raise ConfigError(f"Option '{option}' wants JSON like {example}; got {shown(text)}: {error}") from None
     if not isinstance(parsed, dict) or not parsed:
-        raise ConfigError(f"Option '{option}' wants JSON like {example}; got {text!r}")
+        raise ConfigError(f"Option '{option}' wants JSON like {example}; got {shown(text)}")
     return parsed
 
 
@@ -90,13 +99,13 @@ def parse_enum(given: Given, option: str, kind: Callable[[str], T], default: T) 
         return kind(text.strip().lower())
     except ValueError:
         allowed = ", ".join(member.value for member in type(default))
-        raise ConfigError(f"Option '{option}' takes one of {allowed}; got {text!r}") from None
+        raise ConfigError(f"Option '{option}' takes one of {allowed}; got {shown(text)}") from None
 
 
 def parse_choice(given: Given, option: str, allowed: tuple[str, ...], default: str) -> str:
     text = given.get(option.lower(), default).strip().lower()
     if text not in allowed:
-        raise ConfigError(f"Option '{option}' takes one of {', '.join(allowed)}; got {text!r}")
+        raise ConfigError(f"Option '{option}' takes one of {', '.join(allowed)}; got {shown(text)}")
     return text
 
 
@@ -115,5 +124,5 @@ def parse_whole(text: str, option: str, *, least: int) -> int:
     except ValueError:
         number = least - 1
     if not least <= number <= _LARGEST:
-        raise ConfigError(f"Option '{option}' takes a whole number from {least}; got {text!r}")
+        raise ConfigError(f"Option '{option}' takes a whole number from {least}; got {shown(text)}")
     return number

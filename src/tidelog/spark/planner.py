@@ -53,10 +53,15 @@ def plan(options: ReadOptions, pruning: Pruning) -> list[LogSplit]:
     found = _find(options)
     _check_maps(options, {entry.partition for entry in found})
     wanted = [entry for entry in found if pruning.keeps(entry.partition)]
-    cutting = Cutting(
-        split_bytes=options.split_bytes,
-        min_partitions=options.min_partitions,
-        max_records_per_partition=options.max_records_per_partition if options.mode is Mode.RECORDS else None,
+    # The tables of batches and segments are made of whole segments, so there is nothing to cut.
+    cutting = (
+        Cutting()
+        if options.mode is not Mode.RECORDS
+        else Cutting(
+            split_bytes=options.split_bytes,
+            min_partitions=options.min_partitions,
+            max_records_per_partition=options.max_records_per_partition,
+        )
     )
     with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as pool:
         ranges = list(pool.map(lambda entry: _range(entry, options, pruning), wanted))

@@ -150,8 +150,8 @@ class RowStream:
         while segment is not None and self.next_offset < self._wanted.end:
             try:
                 yield from self._segment(state, segment)
-            except FileMissingError:
-                state, segment = self._fresh(state)
+            except FileMissingError as missing:
+                state, segment = self._fresh(state, missing)
             except _CorruptError as corrupt:
                 if not self._may_retry(state):
                     raise CorruptRecordError(
@@ -175,7 +175,9 @@ class RowStream:
     def _may_retry(self, state: ViewState) -> bool:
         return state.condition is Condition.HELD and self._retries < _RETRIES
 
-    def _fresh(self, before: ViewState) -> tuple[ViewState, ViewSegment | None]:
+    def _fresh(
+        self, before: ViewState, missing: FileMissingError | None = None
+    ) -> tuple[ViewState, ViewSegment | None]:
         """A new state and its segment for the next offset."""
         self._retries += 1
         if self._retries > _RETRIES:
@@ -183,6 +185,8 @@ class RowStream:
                 f"a segment is missing after {_RETRIES} attempts", path=self._source.directory, offset=self.next_offset
             )
         state = self._source.refresh()
+        if missing is not None and Condition.HELD not in (before.condition, state.condition):
+            raise missing  # nobody rolls, deletes or compacts here
         if not before.log_start <= self.next_offset < state.log_start:
             return state, state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
         raise OffsetOutOfRangeError(
@@ -213,7 +217,7 @@ class RowStream:
         """Where to go on behind damage; raises it again where it concerns this read and is not to be skipped."""
         if self.next_offset == self._wanted.start:
             # A good batch at or below the first wanted offset: the damage lies wholly before it.
-            resumed = next_sound_batch(reader, corrupt.position, end, 0, self.next_offset + 1)
+            resumed = next_sound_batch(reader, corrupt.position, end, self._seen_to, self.next_offset + 1)
             if resumed is not None:
                 return resumed
         if self._on_corrupt is OnCorrupt.FAIL or self._may_retry(state):

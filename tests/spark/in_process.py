@@ -1,0 +1,44 @@
+"""A read as Spark's workers do it, in this process: options to splits, each split pickled, then its rows."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tidelog.spark.options import ReadOptions
+from tidelog.spark.pruning import Pruning
+from tidelog.spark.reader import LogReader
+from tidelog.spark.split import LogSplit
+
+
+def options_of(log_dir: Path | str, **given: object) -> dict[str, str]:
+    """Options as Spark hands them over; a topic is subscribed to unless something else is given."""
+    options = {"logDirs": str(log_dir)} | {name.replace("__", "."): str(value) for name, value in given.items()}
+    if not options.keys() & {"assign", "subscribe", "subscribePattern"}:
+        options["subscribe"] = "t"
+    return options
+
+
+def reader_of(log_dir: Path | str, *, pruning: Pruning | None = None, **given: object) -> LogReader:
+    return LogReader(ReadOptions.parse(options_of(log_dir, **given)), pruning)
+
+
+def splits_of(reader: LogReader) -> list[LogSplit]:
+    splits = pickle.loads(pickle.dumps(reader.partitions()))
+    assert all(isinstance(split, LogSplit) for split in splits)
+    return [split for split in splits if split.pieces]
+
+
+def rows_of(reader: LogReader, splits: Iterable[LogSplit] | None = None) -> list[dict[str, Any]]:
+    splits = splits_of(reader) if splits is None else splits
+    return [row for split in splits for batch in reader.read(split) for row in batch.to_pylist()]
+
+
+def rows(log_dir: Path | str, **given: object) -> list[dict[str, Any]]:
+    return rows_of(reader_of(log_dir, **given))
+
+
+def offsets(log_dir: Path | str, **given: object) -> list[int]:
+    return [row["offset"] for row in rows(log_dir, **given)]
