@@ -38,7 +38,8 @@ def test_kept_output(case: DumpCase, golden: Callable[..., Path], tmp_path: Path
             (OUTPUTS / f"{case.name}.err").write_text("".join(f"{line}\n" for line in errors))
         return
     assert done.stdout.decode() == case.stdout
-    assert errors == case.stderr
+    # Kafka goes through its findings in the order of a hash table of absolute paths, which differ from run to run.
+    assert sorted(errors) == sorted(case.stderr)
 
 
 @pytest.mark.parametrize("set_name", KRAFT_SETS)
