@@ -197,7 +197,8 @@ def append_flights(spark: SparkSession, disk: Path) -> None:
     console.print(f"  appended offsets {offsets[0]:,} to {offsets[-1]:,} of flights-0; rows {before:,} → {after:,}")
     december = delays_by_origin_and_month(spark, disk).where("origin = 'SFO' and month = 12")
     for row in december.collect():
-        console.print(f"  {row.city} in December, from the new rows: {row.flights:,} flights, {row.delay_minutes} minutes")
+        found = f"{row.flights:,} flights, {row.delay_minutes} minutes late on average"
+        console.print(f"  {row.city} in December, from the new rows: {found}")
 
 
 def print_timings() -> None:

@@ -1,4 +1,4 @@
-"""Time as a parameter, so that a test can move it. Called by: logs, followers, housekeeping. Thread rule: any thread."""
+"""Time as a parameter, so that a test can move it. Called by: logs, followers. Thread rule: any thread."""
 
 from __future__ import annotations
 
