@@ -1,0 +1,44 @@
+"""Run by an interpreter that has PySpark: sessions that nobody prepared, without an import of tidelog.
+
+Argument 1 is a log directory with the topic flights. Argument 2 is an interpreter that lacks tidelog in the executors'
+workers until there is a file of its name with ``.whole`` behind it. Prints one JSON object on the last line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+
+def plain_session() -> SparkSession:
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    return builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "OFF").getOrCreate()
+
+
+def main() -> None:
+    log_dir, interpreter = sys.argv[1:]
+    os.environ["PYSPARK_PYTHON"] = interpreter
+    result: dict[str, object] = {}
+    spark = plain_session()
+    try:
+        spark.read.format("tidelog").option("logDirs", log_dir).option("subscribe", "flights").load().count()
+    except Exception as error:
+        result["lacking"] = str(error)
+    spark.stop()
+    Path(interpreter + ".whole").touch()
+    spark = plain_session()  # its workers are new ones
+    table = spark.read.format("tidelog").option("logDirs", log_dir).option("subscribe", "flights").load()
+    result["count"] = table.count()
+    result["filtered"] = table.where("partition = 1 and offset < 10").count()
+    spark.sql(f"CREATE TEMPORARY VIEW flights USING tidelog OPTIONS (logDirs '{log_dir}', subscribe 'flights')")
+    result["sql"] = spark.sql("SELECT count(*) FROM flights WHERE offset >= 0").collect()[0][0]
+    spark.stop()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
