@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from rich.console import Console
 from rich.table import Table
@@ -154,12 +154,14 @@ def draw(delays: DataFrame, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    frame = delays.toPandas()
-    top = frame.groupby("origin")["flights"].sum().nlargest(8).index
+    by_origin: dict[str, list[Row]] = {}
+    for row in delays.orderBy("month").collect():
+        by_origin.setdefault(row.origin, []).append(row)
+    busiest = sorted(by_origin, key=lambda origin: -sum(row.flights for row in by_origin[origin]))[:8]
     figure, axes = pyplot.subplots(figsize=(9, 5))
-    for origin in top:
-        line = frame[frame.origin == origin].sort_values("month")
-        axes.plot([MONTHS[month - 1] for month in line.month], line.delay_minutes, marker="o", label=origin)
+    for origin in busiest:
+        months = [MONTHS[row.month - 1] for row in by_origin[origin]]
+        axes.plot(months, [row.delay_minutes for row in by_origin[origin]], marker="o", label=origin)
     axes.set_title("Mean departure delay by origin, 2001")
     axes.set_ylabel("minutes")
     axes.axhline(0, color="grey", linewidth=0.5)
