@@ -1,7 +1,8 @@
 """Row spark: ``count(1), sum(length(value))`` over a topic, in one warm session of PySpark 4.0.0 on two cores.
 
 The peer is Spark's own Kafka source reading from a Kafka 4.1.0 broker on the same machine (what it takes to start that
-broker is not counted); ours is ``format("tidelog")`` on the same partitions' directory.
+broker is not counted); ours is ``format("tidelog")`` on the same partitions' directory, first with nothing changed but
+the format, so that every column travels to Spark, then with the option that leaves out those the query does not read.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ def cases(bench: Bench) -> Iterator[Case]:
     directory = bench.data.directory(SPARK)
     bootstrap = serve(bench, directory)
     spark = bench.enter(Worker([str(PYTHON), "-m", "benchmarks.spark_session"]))
-    yield Case(
-        name="count and sum(length(value)), 250 B values, warm",
-        peer=lambda: spark.do("kafka", bootstrap, TOPIC),
-        peer_name="Spark's Kafka source",
-        ours=lambda: spark.do("tidelog", directory, TOPIC),
-        target=4.0,
-    )
+    peer = ("kafka", f"kafka.bootstrap.servers={bootstrap}", f"subscribe={TOPIC}")
+    ours = ("tidelog", f"logDirs={directory}", f"subscribe={TOPIC}")
+    for name, options in (("only the format changed", ()), ("and columns=value", ("columns=value",))):
+        yield Case(
+            name=f"count and sum(length(value)), 250 B values, warm; {name}",
+            peer=lambda: spark.do(*peer),
+            peer_name="Spark's Kafka source",
+            ours=lambda options=options: spark.do(*ours, *options),
+            target=4.0,
+        )
 
 
 def serve(bench: Bench, directory: Path) -> str:

@@ -1,8 +1,8 @@
 """Spark's side of the row spark: one warm session that counts records and value bytes, by either source.
 
 A program for the environment with PySpark 4.0.0, the one release that Spark's own Kafka source can be fetched for. Its
-lines are those of worker.py: "tidelog LOG_DIRECTORY TOPIC" and "kafka BOOTSTRAP TOPIC"; the bytes of an answer are
-those of the values.
+lines are those of worker.py: the source's name and its options, each as NAME=VALUE; the bytes of an answer are those
+of the values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import tidelog.spark
 
@@ -35,24 +35,16 @@ def start() -> SparkSession:
     )
 
 
-def read(spark: SparkSession, source: str, where: str, topic: str) -> DataFrame:
-    if source == "kafka":
-        options = {"kafka.bootstrap.servers": where, "subscribe": topic}
-    else:
-        options = {"logDirs": where, "subscribe": topic}
-    return spark.read.format(source).options(**options).load()
-
-
 def main() -> None:
     spark = start()
     answers = os.fdopen(int(sys.argv[-1]), "w", encoding="utf-8")
     for line in sys.stdin:
-        source, where, topic = line.rstrip("\n").split("\t")
+        source, *pairs = line.rstrip("\n").split("\t")
+        options = dict(pair.split("=", 1) for pair in pairs)
         start_ns = time.perf_counter_ns()
         try:
-            ((records, value_bytes),) = (
-                read(spark, source, where, topic).selectExpr("count(1)", "sum(length(value))").collect()
-            )
+            table = spark.read.format(source).options(**options).load()
+            ((records, value_bytes),) = table.selectExpr("count(1)", "sum(length(value))").collect()
         except Exception as error:
             print(f"error\t{type(error).__name__}: {str(error).splitlines()[0]}", file=answers, flush=True)
             raise
