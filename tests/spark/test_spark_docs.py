@@ -1,0 +1,82 @@
+"""docs/spark.md cannot lie: its tables are the code's, and its examples run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conftest import GoldenFactory
+from golden_sets import FLIGHTS
+from spark.in_process import options_of
+from tidelog.spark.options import EFFECTIVE, IGNORED, KNOWN, STREAM_ONLY, OnCorrupt, ReadOptions, Until
+from tidelog.spark.schema import BATCHES, SEGMENTS, Mode, arrow_schema, columns_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text()
+EXAMPLES = re.findall(r"^```(python|sql)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+def section(title: str) -> str:
+    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every table line that begins with code."""
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:3] == "| `"]
+
+
+def test_the_table_of_options_is_that_of_the_code() -> None:
+    options = section("Options")
+    assert [row[0].strip("`") for row in rows(options)] == list(EFFECTIVE)
+    prose = options.partition("Accepted, without effect")[2]
+    assert [name for name in re.findall(r"`([\w.]+)`", prose) if name in KNOWN] == [*IGNORED, *STREAM_ONLY]
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    given = {row[0].strip("`"): row[1].strip("`") for row in rows(section("Options")) if row[1].startswith("`")}
+    assert ReadOptions.parse(options_of("d") | given) == ReadOptions.parse(options_of("d"))
+    assert len(given) > 10
+
+
+def test_words_of_options_are_those_of_the_code() -> None:
+    meaning = {row[0].strip("`"): row[2] for row in rows(section("Options"))}
+    for option, words in (("onCorrupt", OnCorrupt), ("mode", Mode), ("until", Until)):
+        assert set(re.findall(r"`(\w+)`", meaning[option])) == {word.value for word in words}
+    ends = [row[0].strip("`") for row in rows(section("Where a read ends"))]
+    assert ends == ["until", *(word.value for word in Until)]
+
+
+def test_the_columns_are_those_of_the_code() -> None:
+    table = rows(section("Columns"))
+    assert [row[0].strip("`") for row in table] == list(columns_of(Mode.RECORDS))
+    options = options_of("d", includeHeaders="true", includeBatchMetadata="true", onCorrupt="report")
+    from tidelog.spark.schema import spark_schema
+
+    schema = spark_schema(arrow_schema(ReadOptions.parse(options)))
+    assert [row[1] for row in table] == [field.dataType.simpleString() for field in schema]
+    prose = section("Audits: batches and segments as tables")
+    named = re.findall(r"`(\w+)`", re.sub(r"```.*", "", prose, flags=re.DOTALL))
+    names = [name for name in named if name not in ("mode", "batches", "segments")]
+    assert names == [*BATCHES.names, "corrupt", *SEGMENTS.names]
+
+
+@pytest.mark.spark
+def test_the_examples_run(spark: SparkSession, golden: GoldenFactory, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(EXAMPLES) >= 7
+    scope: dict[str, Any] = {}
+    for language, source in EXAMPLES:
+        code = source.replace("/var/lib/kafka", str(golden(FLIGHTS)))
+        if language == "python":
+            exec(compile(code, "docs/spark.md", "exec"), scope)
+        else:
+            for statement in code.split(";\n"):
+                if statement.strip():
+                    spark.sql(statement).collect()
+    printed = capsys.readouterr().out
+    assert "records of aborted or open transactions" in printed
+    assert "flights-eos" in printed
