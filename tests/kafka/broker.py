@@ -172,12 +172,17 @@ class Broker:
         return self._admin
 
     def create_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic and return when its partitions have leaders."""
+        """Create a topic and return when its partitions have leaders and directories.
+
+        The controller names a leader before the broker has made the directory.
+        """
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         self.admin.create_topics([topic])[name].result(30)
         deadline = time.monotonic() + 30
         while not self._all_led(name):
             self._wait(deadline, f"found no leaders for {name}")
+        while not all((self.directory / f"{name}-{number}").is_dir() for number in range(partitions)):
+            self._wait(deadline, f"made no directories for {name}")
 
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic have ``total`` partitions."""
