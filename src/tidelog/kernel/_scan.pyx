@@ -18,7 +18,7 @@ from tidelog.kernel._bytes cimport (
 from tidelog.kernel._crc cimport crc32_of, crc32c_of
 from tidelog.kernel._layout cimport ROW_BYTES, Rows, bind_rows
 
-from tidelog.kernel.table import BatchTable, Stop
+from tidelog.kernel.table import BatchTable, Stop, Summary
 
 cdef enum:
     STOP_END = 0
@@ -45,6 +45,14 @@ cdef struct Walk:
     Py_ssize_t row
     Py_ssize_t capacity
     bint verify
+    # What the summary tells of the rows so far.
+    int64_t first_offset
+    int64_t last_offset
+    int64_t producer_id
+    int32_t leader_epoch
+    int16_t attributes
+    bint crcs_ok
+    bint sound
 
 
 cdef void fill_v2(const uint8_t* p, int32_t length, Rows* rows, Py_ssize_t row, bint verify) noexcept nogil:
@@ -94,6 +102,23 @@ cdef void fill_legacy(
     rows.header_ok[row] = offset >= 0
 
 
+cdef void sum_up(Walk* walk, const Rows* rows, Py_ssize_t row) noexcept nogil:
+    cdef int64_t base_offset = rows.base_offset[row]
+    if row == 0:
+        walk.first_offset = base_offset
+    elif base_offset <= walk.last_offset:
+        walk.sound = False
+    walk.last_offset = rows.last_offset[row]
+    walk.crcs_ok &= rows.crc_ok[row]
+    walk.sound &= rows.crc_ok[row] & rows.header_ok[row]
+    if rows.producer_id[row] > walk.producer_id:
+        walk.producer_id = rows.producer_id[row]
+    if rows.leader_epoch[row] > walk.leader_epoch:
+        walk.leader_epoch = rows.leader_epoch[row]
+    if rows.magic[row] == 2:
+        walk.attributes |= rows.attributes[row]
+
+
 cdef int walk_batches(Walk* walk, Rows* rows) noexcept nogil:
     """Fill rows until the data or the room ends; what is returned is one of STOP_*."""
     cdef const uint8_t* p
@@ -127,6 +152,7 @@ cdef int walk_batches(Walk* walk, Rows* rows) noexcept nogil:
             fill_v2(p, length, rows, walk.row, walk.verify)
         else:
             fill_legacy(p, length, magic, rows, walk.row, walk.verify)
+        sum_up(walk, rows, walk.row)
         walk.row += 1
         walk.index += PREFIX + length
 
@@ -197,6 +223,9 @@ def scan_batches(buffer, Py_ssize_t start=0, end=None, *, int64_t base_position=
         walk.partial_size = 0
         walk.row = 0
         walk.verify = verify_crc
+        walk.first_offset = walk.last_offset = walk.producer_id = walk.leader_epoch = -1
+        walk.attributes = 0
+        walk.crcs_ok = walk.sound = True
         walk.capacity = first_guess(&walk)
         block = PyBytes_FromStringAndSize(NULL, walk.capacity * ROW_BYTES)
         bind_rows(&rows, PyBytes_AS_STRING(block), walk.capacity)
@@ -217,4 +246,8 @@ def scan_batches(buffer, Py_ssize_t start=0, end=None, *, int64_t base_position=
         stop=STOPS[stop],
         partial_size=walk.partial_size,
         crc_verified=verify_crc,
+        summary=Summary(
+            walk.first_offset, walk.last_offset, bool(walk.crcs_ok), bool(walk.sound), walk.attributes,
+            walk.leader_epoch, walk.producer_id,
+        ),
     )

@@ -83,6 +83,24 @@ class BatchRow(NamedTuple):
     header_ok: bool
 
 
+class Summary(NamedTuple):
+    """What can be told of all rows at once, so that whoever reads need not look at columns where nothing is special."""
+
+    first_offset: int
+    """``base_offset`` of the first row, -1 without rows."""
+    last_offset: int
+    """``last_offset`` of the last row, -1 without rows."""
+    crcs_ok: bool
+    sound: bool
+    """CRC and header of every row are right, and each begins behind the offset at which the one before ended."""
+    attributes: int
+    """The attribute bits that any v2 row has."""
+    leader_epoch: int
+    """The largest, at least -1."""
+    producer_id: int
+    """The largest, at least -1."""
+
+
 class _Column(Generic[_T]):
     """A column of the block, made into an array at first use and then kept in the instance."""
 
@@ -142,7 +160,9 @@ class BatchTable:
         stop: Stop,
         partial_size: int,
         crc_verified: bool,
+        summary: Summary | None = None,
     ) -> None:
+        self._summary = summary
         self._block = block
         self._capacity = capacity
         self._first = first
@@ -229,6 +249,8 @@ class BatchTable:
             columns = {name: getattr(self, name)[rows] for name, _ in COLUMNS}
             return self.from_columns(columns, self.end_position, self.stop, self.partial_size, self.crc_verified)
         first, end, step = rows.indices(self._count)
+        if (first, end, step) == (0, self._count, 1):
+            return self
         if step != 1:
             return self.take(np.arange(first, end, step))
         return BatchTable(
@@ -254,6 +276,28 @@ class BatchTable:
     def rows(self) -> Iterator[BatchRow]:
         """All rows as plain values, in order."""
         return map(BatchRow._make, zip(*(getattr(self, name).tolist() for name, _ in COLUMNS), strict=True))
+
+    @property
+    def summary(self) -> Summary:
+        """Made by the scan; of other tables at first use."""
+        if self._summary is None:
+            self._summary = self._summed_up()
+        return self._summary
+
+    def _summed_up(self) -> Summary:
+        if not self._count:
+            return Summary(-1, -1, crcs_ok=True, sound=True, attributes=0, leader_epoch=-1, producer_id=-1)
+        crcs_ok = bool(self.crc_ok.all())
+        ascending = bool((self.base_offset[1:] > self.last_offset[:-1]).all())
+        return Summary(
+            int(self.base_offset[0]),
+            int(self.last_offset[-1]),
+            crcs_ok=crcs_ok,
+            sound=crcs_ok and ascending and bool(self.header_ok.all()),
+            attributes=int(np.bitwise_or.reduce(self.attributes[self.magic == 2], initial=0)),
+            leader_epoch=max(-1, int(self.leader_epoch.max())),
+            producer_id=max(-1, int(self.producer_id.max())),
+        )
 
     @property
     def codec(self) -> npt.NDArray[np.int16]:

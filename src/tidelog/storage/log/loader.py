@@ -279,7 +279,7 @@ class _Loader:
             self._epochs.clear()
             for segment in self._segments:
                 with SegmentReader(self._fs, self._directory, segment.base_offset) as reader:
-                    for _, table in reader.chunks(verify_crc=False):
+                    for _, table, _ in reader.chunks(verify_crc=False):
                         if len(table):
                             self._assign_epochs(table)
         self._epochs.truncate_from_end(end_offset)

@@ -374,7 +374,7 @@ class PartitionLog:
     def _first_in_segment(self, segment: LogSegment, timestamp_ms: int) -> TimestampOffset | None:
         """The first record of a segment at or after both the timestamp and the log start."""
         start, end = self._log_start, self._end.message_offset
-        for buffer, table in segment.chunks(segment.position_of_timestamp(timestamp_ms, start), verify_crc=False):
+        for buffer, table, _ in segment.chunks(segment.position_of_timestamp(timestamp_ms, start), verify_crc=False):
             rows = (table.max_timestamp >= timestamp_ms) & (table.last_offset >= start) & (table.base_offset < end)
             for row in np.flatnonzero(rows).tolist():
                 decoder = ColumnDecoder(keys=False, values=False, headers=False, start_offset=start, end_offset=end)

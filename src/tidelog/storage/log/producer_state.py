@@ -109,7 +109,7 @@ class LogProducerState:
 
     def _replay_segment(self, base_offset: int, start_offset: int, end_offset: int) -> None:
         with SegmentReader(self._fs, self._directory, base_offset) as reader:
-            for buffer, table in reader.chunks(reader.position_of(start_offset), verify_crc=False):
+            for buffer, table, _ in reader.chunks(reader.position_of(start_offset), verify_crc=False):
                 if not len(table):
                     continue
                 first = int(table.position[0])

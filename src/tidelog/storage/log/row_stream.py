@@ -24,6 +24,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable, Stop
 from tidelog.model import CorruptRecordError, FileMissingError, OffsetOutOfRangeError
+from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.aborted_ranges import AbortedRanges
 from tidelog.storage.log.directory_state import Condition
@@ -252,15 +253,14 @@ class RowStream:
             stop, stopped_at = table.stop, table.end_position
             sound = sound_rows(table, last_offset, end_offset)
             if sound:
-                self._seen_to = int(table.last_offset[sound - 1]) + 1
+                last_offset = table.summary.last_offset if sound == len(table) else int(table.last_offset[sound - 1])
+                self._seen_to = last_offset + 1
                 yield from self._wanted_rows(reader.path, chunk, sound)
                 if self.next_offset >= self._wanted.end:
                     return
             if sound < len(table):
                 reason = what_is_wrong(table, sound, last_offset, end_offset)
                 raise _CorruptError(int(table.position[sound]), self.next_offset, reason)
-            if sound:
-                last_offset = int(table.last_offset[-1])
         if stop is not Stop.END or (end is not None and stopped_at < end):
             raise _CorruptError(
                 stopped_at, self.next_offset, stop_reason(stop if stop is not Stop.END else Stop.PARTIAL)
@@ -269,24 +269,35 @@ class RowStream:
     def _wanted_rows(self, path: Path, chunk: Chunk, sound: int) -> Iterator[Rows]:
         """The rows among the first ``sound`` ones that the range asks for; moves ``next_offset``."""
         table = chunk.table.take(slice(0, sound))
-        first = int(np.searchsorted(table.last_offset, self.next_offset))
-        end = _rows_below(table, self._wanted.end)
-        passed = self._wanted.end if end < sound else int(table.last_offset[-1]) + 1
+        passed = table.summary.last_offset + 1
+        if table.summary.first_offset < self.next_offset or passed > self._wanted.end:
+            first = int(np.searchsorted(table.last_offset, self.next_offset))
+            end = _rows_below(table, self._wanted.end)
+            passed = self._wanted.end if end < sound else passed
+            table = table.take(slice(first, max(first, end)))
         self.next_offset = max(self.next_offset, passed)
-        table = table.take(slice(first, max(first, end)))
         self.stats.batches += len(table)
         self.stats.bytes += int(table.size.sum())
-        unwanted = np.zeros(len(table), np.bool_) if self._wanted.control else table.is_control
-        if self._wanted.aborted is not None:
-            unwanted = unwanted | self._wanted.aborted.hits(table)
-        if unwanted.any():
-            table = table.take(~unwanted)
+        table = self._without_unwanted(table)
         if len(table):
             yield Rows(chunk.buffer, table, chunk.base_position, path)
+
+    def _without_unwanted(self, table: BatchTable) -> BatchTable:
+        """Without control batches and the data of aborted transactions, where they are not asked for."""
+        attributes, aborted = table.summary.attributes, self._wanted.aborted
+        unwanted = np.zeros(len(table), np.bool_)
+        if attributes & CONTROL_FLAG and not self._wanted.control:
+            unwanted |= table.is_control
+        if attributes & TRANSACTIONAL_FLAG and aborted is not None:
+            unwanted |= aborted.hits(table)
+        return table.take(~unwanted) if unwanted.any() else table
 
 
 def sound_rows(table: BatchTable, last_offset: int, end_offset: int) -> int:
     """How many rows from the first on hold what must hold of a segment; ``last_offset`` is that of the row before."""
+    summary = table.summary
+    if summary.sound and summary.first_offset > last_offset and summary.last_offset < end_offset:
+        return len(table)
     sound = table.crc_ok & table.header_ok & (table.last_offset < end_offset)
     if len(table):
         sound[0] &= table.base_offset[0] > last_offset

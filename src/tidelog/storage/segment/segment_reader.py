@@ -24,7 +24,7 @@ from tidelog.storage.fs import File, FileSystem
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
 from tidelog.storage.segment.hints import OffsetHints, TimeHints, read_offset_hints, read_time_hints
 
-CHUNK_BYTES = 4 * 1024 * 1024
+CHUNK_BYTES = 8 * 1024 * 1024
 
 
 class Chunk(NamedTuple):
@@ -32,11 +32,8 @@ class Chunk(NamedTuple):
 
     buffer: memoryview
     table: BatchTable
-
-    @property
-    def base_position(self) -> int:
-        """Where ``buffer[0]`` lies in the file."""
-        return int(self.table.position[0]) if len(self.table) else self.table.end_position
+    base_position: int
+    """Where ``buffer[0]`` lies in the file."""
 
 
 class SegmentReader:
@@ -170,7 +167,7 @@ def file_chunks(
             if not last:
                 continue
         if len(buffer):
-            yield Chunk(buffer, table)
+            yield Chunk(buffer, table, position)
         if last:
             return
         position = table.end_position

@@ -142,7 +142,7 @@ def sync_segment(fs: FileSystem, directory: Path, base_offset: int) -> None:
 
 
 def _walk_batches(reader: SegmentReader, walk: _Walk, on_batches: BatchListener) -> None:
-    for buffer, table in reader.chunks(0, verify_crc=True, chunk_bytes=_CHUNK_BYTES):
+    for buffer, table, _ in reader.chunks(0, verify_crc=True, chunk_bytes=_CHUNK_BYTES):
         if not len(table):
             return
         sound = table if table.crc_ok.all() else table.take(slice(0, int(np.argmin(table.crc_ok))))
