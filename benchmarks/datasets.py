@@ -37,7 +37,7 @@ THOUSAND = DataSet(name="1-kb-100-a-batch", records=250_000, value_bytes=1000, r
 SINGLE = DataSet(name="100-bytes-1-a-batch", records=700_000, value_bytes=100, records_per_batch=1)
 MANY = replace(HUNDRED, name="four-partitions", records=500_000, partitions=4)
 SPARK = DataSet(name="250-bytes", records=2_400_000, value_bytes=250, records_per_batch=100, partitions=2)
-DUMPED = DataSet(name="dumped", records=400_000, value_bytes=100, records_per_batch=100)
+DUMPED = replace(HUNDRED, name="dumped", records=1_600_000, segment_bytes=1024 * 1024 * 1024)
 
 
 class Data:

@@ -10,7 +10,6 @@ Reads only; partitions in parallel; memory grows with the number of live keys. C
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from tidelog.model import TidelogError, TopicPartition
 from tidelog.record.internal.frames import decode_key, decode_value
 from tidelog.record.internal.group_tables import GROUP_TYPES
 from tidelog.record.rows import iter_records
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.directory_state import read_directory_state
 from tidelog.storage.log.log_view import LogView, Until
@@ -93,7 +92,7 @@ def read_committed_offsets(
             found.error = error
         return found
 
-    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="groups") as pool:
+    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="groups") as pool:
         parts = list(pool.map(read, partitions))
     offsets = sorted(
         (commit for part in parts for commit in part.offsets.values()),

@@ -17,7 +17,6 @@ tombstones     records with a null value, among ``records``
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,7 @@ import numpy as np
 from tidelog.kernel import BatchTable, ColumnDecoder
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.record.decode import decode_chunk
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.directory_state import read_directory_state
 from tidelog.storage.log.log_view import LogView, Until
 from tidelog.storage.log.partitions import live_partitions
@@ -86,7 +85,7 @@ def count_directory(
         except TidelogError as error:
             return PartitionCount(partition=partition, directory=view.directory, error=error)
 
-    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="count") as pool:
+    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="count") as pool:
         return list(pool.map(count, partitions))
 
 

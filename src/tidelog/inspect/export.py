@@ -9,7 +9,6 @@ Reads the log directories only; writes where it is told to, never among Kafka's 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from tidelog.inspect.export_files import ExportFile, ExportFormat
 from tidelog.inspect.record_rows import PLAIN_ROWS, RowShape
 from tidelog.inspect.record_text import BytesFormat
 from tidelog.model import CancelledError, ConfigError, StorageError, TidelogError, TopicPartition
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.directory_state import read_directory_state
 from tidelog.storage.log.log_view import LogView
@@ -83,7 +82,7 @@ def export_partitions(
     files = _plan(ReadOnlyFileSystem(fs), sources, options)
     run = _Run(options, advance, cancelled or threading.Event())
     (options.output.parent if options.one_file else options.output).mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(options.threads or os.cpu_count(), thread_name_prefix="export") as pool:
+    with ThreadPoolExecutor(options.threads or usable_processors(), thread_name_prefix="export") as pool:
         futures = [pool.submit(run.write_file, file, views) for file, views in files.items()]
         try:
             results = [result for future in futures for result in future.result()]

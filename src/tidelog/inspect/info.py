@@ -7,7 +7,6 @@ Called by: command line, Python.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from tidelog.record.attributes import CODECS, DELETE_HORIZON_FLAG, TIMESTAMP_TYP
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
 from tidelog.storage.checkpoint.partition_metadata import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.leftovers import decide_leftovers
 from tidelog.storage.log.log_view import LogView, Until
@@ -96,7 +95,7 @@ def describe_directory(
         except TidelogError as error:
             return PartitionInfo(partition=partition, directory=view.directory, error=error)
 
-    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="info") as pool:
+    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="info") as pool:
         described = tuple(pool.map(describe, partitions))
     return DirectoryInfo(
         path=path,

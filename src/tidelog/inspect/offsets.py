@@ -5,7 +5,6 @@ Reads only; partitions in parallel. Called by: command line, Python.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from tidelog.inspect.bounds import USUAL_LIMITS, Bound, ReadLimits, look_up
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.directory_state import read_directory_state
 from tidelog.storage.log.log_view import LogView, Until
 from tidelog.storage.log.partitions import live_partitions
@@ -68,7 +67,7 @@ def offsets_at_times(
         view = LogView(fs, path / partition.directory_name, directory_state=state)
         return [_offset_at(view, partition, bound, far) for bound in times]
 
-    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="offsets") as pool:
+    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="offsets") as pool:
         return [row for rows in pool.map(find, partitions) for row in rows]
 
 
@@ -89,7 +88,7 @@ def log_ends(
         except TidelogError:
             return None  # its own look-up says why
 
-    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="offsets") as pool:
+    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="offsets") as pool:
         found = list(pool.map(ends, here))
     return {partition: end for partition, end in zip(here, found, strict=True) if end is not None}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ from tidelog.storage.checkpoint import (
     MetaProperties,
     OffsetCheckpoint,
 )
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.directory_state import read_directory_state
 from tidelog.storage.log.log_view import LogView
 from tidelog.storage.log.partitions import live_partitions
@@ -102,6 +101,8 @@ def verify_directory(
     plan = plan_directory(fs, path, RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()), only=wanted)
     plans = {part.topic_partition: part for part in plan.partitions if part.name == part.topic_partition.directory_name}
     partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
+    threads = threads or usable_processors()
+    ahead = len(partitions) < threads
     lock = threading.Lock()
 
     def tell(count: int) -> None:
@@ -117,9 +118,9 @@ def verify_directory(
             topic_id=plan.metadata.topic_ids.get(partition.topic),
             may_have_gaps=partition in cleaned or "compact" in policy or partition.topic in COMPACTED_TOPICS,
         )
-        return _verify_partition(fs, view, partition, plans.get(partition), known, tell, threads)
+        return _verify_partition(fs, view, partition, plans.get(partition), known, tell, ahead=ahead)
 
-    with ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="verify") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
         verified = tuple(map(check, partitions) if threads == 1 else pool.map(check, partitions))
     by_partition = {part.partition: part for part in verified}
     return VerifiedDirectory(
@@ -145,13 +146,14 @@ def _verify_partition(
     plan: PartitionPlan | None,
     known: KnownElsewhere,
     advance: Callable[[int], None],
-    threads: int | None,
+    *,
+    ahead: bool,
 ) -> VerifiedPartition:
     findings: list[Finding] = []
     log_start = log_end = None
     prospect = "cannot be opened"
     try:
-        findings += check_partition(fs, view, known, advance, threads=threads)
+        findings += check_partition(fs, view, known, advance, ahead=ahead)
         log_start, log_end = view.log_start, view.log_end
         prospect = outlook(plan, view) if plan is not None else prospect
     except TidelogError as error:

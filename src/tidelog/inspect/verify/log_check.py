@@ -50,11 +50,11 @@ class LogCheck:
 
 
 def check_log(
-    reader: SegmentReader, advance: Callable[[int], None], *, is_active: bool, threads: int | None = None
+    reader: SegmentReader, advance: Callable[[int], None], *, is_active: bool, ahead: bool = False
 ) -> LogCheck:
     """Read a whole ``.log``. ``advance`` is told the bytes read; damage in one batch does not end the check.
 
-    Unless ``threads`` is 1 a second thread reads ahead.
+    With ``ahead`` a second thread reads ahead.
     """
     findings: list[Finding] = []
     tables: list[BatchTable] = []
@@ -63,7 +63,7 @@ def check_log(
     while position < size:
         last: Chunk | None = None
         chunks = reader.chunks(position)
-        for chunk in chunks if threads == 1 else read_ahead(chunks):
+        for chunk in read_ahead(chunks) if ahead else chunks:
             last = chunk
             table = chunk.table
             advance(len(chunk.buffer) if table.stop is not Stop.PARTIAL else table.end_position - chunk.base_position)
@@ -71,7 +71,8 @@ def check_log(
                 continue
             findings += _check_rows(reader, table)
             findings += undecodable_batches(chunk, reader.path)
-            rows.append(transaction_rows(chunk.buffer, table.take(table.crc_ok), chunk.base_position))
+            intact = table if table.summary.crcs_ok else table.take(table.crc_ok)
+            rows.append(transaction_rows(chunk.buffer, intact, chunk.base_position))
             tables.append(table)
         position = size if last is None else last.table.end_position
         if last is None or last.table.stop is Stop.END:
@@ -103,6 +104,8 @@ def _as_sound(reader: SegmentReader, table: BatchTable, transactions: Transactio
 
 
 def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
+    if table.summary.sound:
+        return
     for index in np.flatnonzero(~(table.crc_ok & table.header_ok)).tolist():
         row = table.row(index)
         if not row.crc_ok:

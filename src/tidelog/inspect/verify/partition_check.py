@@ -63,11 +63,11 @@ class _Walk:
 
 
 def check_partition(
-    fs: FileSystem, view: LogView, known: KnownElsewhere, advance: Advance, *, threads: int | None = None
+    fs: FileSystem, view: LogView, known: KnownElsewhere, advance: Advance, *, ahead: bool = False
 ) -> list[Finding]:
     """Findings of a partition directory, in the order of its files. It raises only where nothing can be listed.
 
-    The view, which must be a fresh one, is told of the segments that are sound. ``threads`` as for ``check_log``.
+    The view, which must be a fresh one, is told of the segments that are sound. ``ahead`` as for ``check_log``.
     """
     directory = view.directory
     listing = list_partition(fs, directory)
@@ -78,7 +78,7 @@ def check_partition(
         is_last = number == len(listing.segments) - 1
         try:
             with SegmentReader(fs, directory, segment.base_offset) as reader:
-                check = check_log(reader, advance, is_active=is_last and not is_clean, threads=threads)
+                check = check_log(reader, advance, is_active=is_last and not is_clean, ahead=ahead)
             if check.sound is not None:
                 view.take_as_sound(segment.base_offset, check.sound)
             _check_beside(fs, directory, segment, check, walk, epochs, is_active=is_last and not is_clean)

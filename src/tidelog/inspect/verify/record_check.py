@@ -21,8 +21,8 @@ from tidelog.storage.segment.segment_reader import Chunk
 def undecodable_batches(chunk: Chunk, path: Path) -> Iterator[Finding]:
     """One finding a batch. Batches with a bad CRC or header are left out: they have a finding already."""
     table = chunk.table
-    good = np.flatnonzero(table.crc_ok & table.header_ok)
-    table = table if len(good) == len(table) else table.take(good)
+    if not table.summary.sound:
+        table = table.take(table.crc_ok & table.header_ok)
     row = 0
     while row < len(table):
         decoder = ColumnDecoder(keys=False, values=False, headers=False)

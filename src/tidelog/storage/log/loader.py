@@ -267,9 +267,9 @@ class _Loader:
         """Each epoch above the latest one began at the first batch that carries it (-1: a format without epochs)."""
         latest = self._epochs.latest_epoch
         known = -1 if latest is None else latest
-        epochs = table.leader_epoch
-        if int(epochs.max()) <= known:
+        if table.summary.leader_epoch <= known:
             return
+        epochs = table.leader_epoch
         largest_before = np.maximum.accumulate(np.concatenate((np.array([known], epochs.dtype), epochs[:-1])))
         for row in np.flatnonzero(epochs > largest_before).tolist():
             self._epochs.assign(int(epochs[row]), int(table.base_offset[row]))

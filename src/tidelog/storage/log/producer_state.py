@@ -44,8 +44,8 @@ class LogProducerState:
 
     def apply(self, buffer: Buffer, table: BatchTable) -> list[AbortedTransaction]:
         """Take in the next batches of the log (``buffer[0]`` is the first's first byte); the transactions aborted."""
-        if int(table.producer_id.max()) < 0:
-            self.state.map_end_offset = int(table.last_offset[-1]) + 1
+        if table.summary.producer_id < 0:
+            self.state.map_end_offset = table.summary.last_offset + 1
             return []
         ended = self.state.replay(buffer, table, base_position=int(table.position[0]))
         return [aborted_entry(end) for end in ended if end.transaction.aborted]

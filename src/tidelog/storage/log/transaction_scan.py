@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tidelog.kernel import BatchTable
 from tidelog.model import CorruptRecordError
+from tidelog.record.attributes import TRANSACTIONAL_FLAG
 from tidelog.record.control import ControlType, control_type_id
 
 DATA, COMMIT, ABORT = 0, 1, 2
@@ -58,6 +59,8 @@ class TransactionRows(NamedTuple):
 
 def transaction_rows(buffer: memoryview, table: BatchTable, base_position: int) -> TransactionRows:
     """Pick the transactional batches and the markers; ``buffer[0]`` lies at ``base_position``."""
+    if not table.summary.attributes & TRANSACTIONAL_FLAG:
+        return TransactionRows.empty()
     rows = np.flatnonzero(table.is_transactional & (table.producer_id >= 0))
     if not len(rows):
         return TransactionRows.empty()

@@ -35,7 +35,7 @@ from tidelog.storage.checkpoint import (
     CleanShutdownFile,
     OffsetCheckpoint,
 )
-from tidelog.storage.fs import LOCAL, FileSystem
+from tidelog.storage.fs import LOCAL, FileSystem, usable_processors
 from tidelog.storage.log.directory_state import LOCK_FILE, Condition
 from tidelog.storage.log.load_plan import first_unflushed_base
 from tidelog.storage.log.loader import LoadedLog, load_log
@@ -165,7 +165,8 @@ class _Run:
         done: list[RecoveredPartition] = []
         failures: list[tuple[str, TidelogError]] = []
         order = sorted(self._plan.partitions, key=lambda partition: -partition.read_bytes)
-        with ThreadPoolExecutor(self._options.threads, thread_name_prefix="recover") as pool:
+        threads = self._options.threads or usable_processors()
+        with ThreadPoolExecutor(threads, thread_name_prefix="recover") as pool:
             futures = {pool.submit(self._load_one, partition): partition for partition in order}
             try:
                 for future in as_completed(futures):

@@ -145,7 +145,7 @@ def _walk_batches(reader: SegmentReader, walk: _Walk, on_batches: BatchListener)
     for buffer, table, _ in reader.chunks(0, verify_crc=True, chunk_bytes=_CHUNK_BYTES):
         if not len(table):
             return
-        sound = table if table.crc_ok.all() else table.take(slice(0, int(np.argmin(table.crc_ok))))
+        sound = table if table.summary.crcs_ok else table.take(slice(0, int(np.argmin(table.crc_ok))))
         if len(sound):
             try:
                 walk.add(sound)
