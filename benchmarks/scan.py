@@ -34,7 +34,7 @@ def run(partition: str) -> tuple[int, int]:
     size = records = 0
     for path in sorted(Path(partition).glob("*.log")):
         with SegmentReader(LOCAL, path.parent, int(path.stem)) as reader:
-            for _, table in reader.chunks():
+            for _, table, _ in reader.chunks():
                 assert table.crc_ok.all()
                 size += int(table.size.sum())
                 records += int(table.record_count.sum())

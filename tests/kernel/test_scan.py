@@ -178,7 +178,7 @@ def test_the_table_grows(twin, count):
 @both
 def test_nothing(twin):
     table = twin.scan_batches(b"", base_position=9)
-    assert table_value(table) == ([], 9, Stop.END, 0, True)
+    assert table_value(table)[:5] == ([], 9, Stop.END, 0, True)
     assert table.position.tolist() == []
 
 

@@ -104,3 +104,38 @@ def test_take_all_copies_nothing(twin):
 def test_rows_are_plain_values(twin):
     row = twin.scan_batches(DATA).row(-1)
     assert [type(value) for value in row] == [bool if name.endswith("_ok") else int for name in row._fields]
+
+
+@both
+def test_summary(twin):
+    table = twin.scan_batches(
+        batch([record(0)], base_offset=3, leader_epoch=2)
+        + batch([record(0), record(1)], base_offset=4, leader_epoch=1, attributes=0x10, producer_id=9)
+        + message(7)
+    )
+    assert table.summary._asdict() == {
+        "first_offset": 3,
+        "last_offset": 7,
+        "crcs_ok": True,
+        "sound": True,
+        "attributes": 0x10,
+        "leader_epoch": 2,
+        "producer_id": 9,
+    }
+    assert table.take(slice(0, 1)).summary._replace(first_offset=0, last_offset=0) == (0, 0, True, True, 0, 2, -1)
+    assert table.take(slice(0, 0)).summary == twin.scan_batches(b"").summary == (-1, -1, True, True, 0, -1, -1)
+
+
+@both
+@pytest.mark.parametrize(
+    ("second", "crcs_ok"),
+    [
+        (batch([record(0)], base_offset=4), True),  # not above the one before
+        (batch([record(0)], base_offset=5, crc=1), False),
+        (batch([record(0)], base_offset=5, record_count=9), True),
+    ],
+)
+def test_a_summary_of_what_is_not_sound(twin, second, crcs_ok):
+    table = twin.scan_batches(batch([record(0)], base_offset=4) + second)
+    assert (table.summary.crcs_ok, table.summary.sound) == (crcs_ok, False)
+    assert table.take(slice(0, 1)).summary.sound

@@ -47,6 +47,7 @@ def table_value(table: BatchTable) -> Any:
         table.stop,
         table.partial_size,
         table.crc_verified,
+        table.summary,
     )
 
 

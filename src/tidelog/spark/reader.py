@@ -19,6 +19,7 @@ from tidelog.spark.schema import Mode, arrow_schema
 from tidelog.spark.speaking_up import short_errors, short_errors_of_items, speaking_reduce
 from tidelog.spark.split import LogSplit, Piece
 from tidelog.spark.storage_rows import batch_rows, segment_rows
+from tidelog.spark.zip_finders import forget_zip_finders
 
 
 class LogReader(DataSourceReader):
@@ -29,15 +30,20 @@ class LogReader(DataSourceReader):
     @short_errors
     def partitions(self) -> list[InputPartition]:
         # Spark reads no splits as one split without a value; an empty one says what is meant.
-        return list(plan(self.options, self.pruning)) or [LogSplit(())]
+        splits = list(plan(self.options, self.pruning)) or [LogSplit(())]
+        forget_zip_finders()
+        return splits
 
     @short_errors_of_items
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches; their schema is that of ``arrow_schema(options)`` exactly."""
         assert isinstance(partition, LogSplit)
         schema = arrow_schema(self.options)
-        for piece in partition.pieces:
-            yield from self._piece(piece, schema)
+        try:
+            for piece in partition.pieces:
+                yield from self._piece(piece, schema)
+        finally:
+            forget_zip_finders()
 
     def _piece(self, piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         match self.options.mode:

@@ -14,6 +14,7 @@ from tidelog.spark.options import ReadOptions, remarks
 from tidelog.spark.reader import LogReader, PushdownLogReader
 from tidelog.spark.schema import arrow_schema, spark_schema
 from tidelog.spark.speaking_up import short_errors, speaking_reduce
+from tidelog.spark.zip_finders import forget_zip_finders
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -31,7 +32,9 @@ class TidelogDataSource(DataSource):
 
     @short_errors
     def schema(self) -> StructType:
-        return spark_schema(arrow_schema(ReadOptions.parse(self.options)))
+        schema = spark_schema(arrow_schema(ReadOptions.parse(self.options)))
+        forget_zip_finders()
+        return schema
 
     @short_errors
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -39,6 +42,7 @@ class TidelogDataSource(DataSource):
         _refuse_other_schema(schema, spark_schema(arrow_schema(options)))
         for remark in remarks(self.options):
             _log.warning("%s", remark)
+        forget_zip_finders()
         return PushdownLogReader(options) if _asked_by_pushdown() else LogReader(options)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:

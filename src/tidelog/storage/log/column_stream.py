@@ -50,8 +50,8 @@ def column_chunks(
 ) -> Iterator[ColumnChunk]:
     """The records with offsets in ``[start, end)``.
 
-    CorruptRecordError, with file and position, for a batch whose CRC fits and whose records cannot be read; with
-    ``on_skipped`` that batch is left out and told of, between the records before it and those behind.
+    CorruptRecordError, with file and position, for a batch whose CRC fits and whose records cannot be read, behind the
+    records before it; with ``on_skipped`` that batch is left out and told of, between the records before it and those behind.
     """
     decoder = ColumnDecoder(
         keys=choice.keys,
@@ -71,6 +71,8 @@ def column_chunks(
             except TidelogError as error:
                 error.path = error.path or str(path)
                 if on_skipped is None:
+                    if decoder.rows:
+                        yield ColumnChunk(decoder.finish(), table, path)
                     raise
                 row = decoder.stopped_at
                 skipped = _range_of(table, row, path, error)
