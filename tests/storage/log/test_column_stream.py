@@ -33,7 +33,7 @@ def test_the_records_before_an_unreadable_batch_come_first() -> None:
 def test_an_unreadable_batch_is_left_out_and_told_of_at_its_place() -> None:
     told: list[SkippedRange | list[int]] = []
     for chunk in column_chunks([rows()], ALL_COLUMNS, 0, 10, on_skipped=told.append):
-        told.append(chunk.columns.offset.tolist())
+        told += [chunk.columns.offset.tolist()]
     before, damage, behind = told
     assert (before, behind) == ([0, 1], [3])
     assert isinstance(damage, SkippedRange)
