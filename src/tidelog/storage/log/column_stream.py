@@ -50,8 +50,9 @@ def column_chunks(
 ) -> Iterator[ColumnChunk]:
     """The records with offsets in ``[start, end)``.
 
-    CorruptRecordError, with file and position, for a batch whose CRC fits and whose records cannot be read, behind the
-    records before it; with ``on_skipped`` that batch is left out and told of, between the records before it and those behind.
+    CorruptRecordError, with file and position, for a batch whose CRC fits and whose records cannot be read; it comes
+    behind the records before. With ``on_skipped`` that batch is left out and told of, between the records before it and
+    those behind.
     """
     decoder = ColumnDecoder(
         keys=choice.keys,
