@@ -83,7 +83,7 @@ def _table_line(row: str, case: dict[str, Any]) -> str:
     cells = [
         row,
         case["name"],
-        f"{case['bytes'] / 1e6:,.0f} MB, {case['records']:,} records" if case["bytes"] else "",
+        _amount(case),
         peer["name"] if peer else "",
         _speed(peer["seconds"], case) if peer else "",
         _speed(ours["seconds"], case),
@@ -91,6 +91,12 @@ def _table_line(row: str, case: dict[str, Any]) -> str:
         _target(case),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def _amount(case: dict[str, Any]) -> str:
+    """Bytes, and records where the work counts them; nothing for a start-up time."""
+    megabytes = f"{case['bytes'] / 1e6:,.0f} MB" if case["bytes"] else ""
+    return f"{megabytes}, {case['records']:,} records" if case["records"] else megabytes
 
 
 def _speed(seconds: list[float], case: dict[str, Any]) -> str:
