@@ -16,8 +16,8 @@ from benchmarks.bench import Bench
 from benchmarks.datasets import CACHE
 from benchmarks.measure import Outcome, measure
 
-ROWS = ("scan", "decode", "recover", "dump", "verify", "spark", "startup")
-"""Each is a module of this package: ``cases`` for the driver, ``run`` (and ``prepare``) for our worker."""
+ROWS = ("append", "scan", "decode", "recover", "dump", "verify", "spark", "startup")
+"""Each is a module of this package: ``cases`` for the driver, ``run`` (``prepare``, ``finish``) for our worker."""
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ speak it, so that the driver can let them take turns while each stays warm, and 
 to the file descriptor that is the program's last argument: stdout is the work's own, and leads nowhere.
 
 As a program: ``python -m benchmarks.worker DESCRIPTOR``; the work NAME is the module benchmarks.NAME, which has
-``run`` and, for what is not to be timed, ``prepare``.
+``run`` and, for what is not to be timed, ``prepare`` before it and ``finish`` after it.
 """
 
 from __future__ import annotations
@@ -94,11 +94,14 @@ def serve(lines: TextIO, answers: TextIO) -> None:
         start = time.perf_counter_ns()
         try:
             size, records = work.run(*arguments)
+            nanoseconds = time.perf_counter_ns() - start
+            if hasattr(work, "finish"):
+                work.finish(*arguments)
         except Exception as error:
             answers.write(f"error\t{type(error).__name__}: {error}\n")
             raise
         else:
-            answers.write(f"{time.perf_counter_ns() - start}\t{size}\t{records}\n")
+            answers.write(f"{nanoseconds}\t{size}\t{records}\n")
         finally:
             answers.flush()
 

@@ -17,17 +17,21 @@ public final class Peer {
         "scan", new ScanWork(),
         "decode", new DecodeWork(),
         "recover", new RecoverWork(),
-        "dump", new DumpWork());
+        "dump", new DumpWork(),
+        "append", new AppendWork());
 
     private Peer() {
     }
 
-    /** One kind of work: what is not to be timed, then what is. */
+    /** One kind of work: what is not to be timed, what is, and what follows it. */
     interface Work {
         default void prepare(String[] arguments) throws Exception {
         }
 
         Done run(String[] arguments) throws Exception;
+
+        default void finish(String[] arguments) throws Exception {
+        }
     }
 
     /** How much was done. */
@@ -54,6 +58,8 @@ public final class Peer {
         work.prepare(arguments);
         long start = System.nanoTime();
         Done done = work.run(arguments);
-        return (System.nanoTime() - start) + "\t" + done.bytes() + "\t" + done.records();
+        long nanoseconds = System.nanoTime() - start;
+        work.finish(arguments);
+        return nanoseconds + "\t" + done.bytes() + "\t" + done.records();
     }
 }
