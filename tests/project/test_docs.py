@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -10,29 +9,19 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from golden_sets import FLIGHTS
-from project.tree import ROOT, project_files
+from project.tree import ROOT, load, project_files
 from tidelog.cli.main import COMMANDS, cli
 
 PAGES = [path for path in project_files("*.md") if path.parts[0] != "tests" or path.name == "README.md"]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 README = (ROOT / "README.md").read_text()
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
-
-
-def load(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def make_targets() -> set[str]:

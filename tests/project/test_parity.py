@@ -2,81 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
-from functools import cache
-from typing import NamedTuple
 
 import pytest
 
+from project.parity_page import BEHAVIOURS, KAFKA_CASES, PAGE, code, require_test
 from project.tree import ROOT, project_files
 
-PAGE = (ROOT / "docs" / "parity.md").read_text()
-BEHAVIOUR, CASES = PAGE.split("\n## Kafka's own test cases\n")
 SECTIONS = {"Files": "F", "Segment": "S", "Log": "L", "Log manager": "M", "Cleaner": "C", "Server": "B"}
 PARTS = ("log semantics", "log manager", "cleaner", "server")
 STATE = re.compile(rf"done|(?:partly|later): (?:{'|'.join(PARTS)})")
-KAFKA_CLASS = re.compile(r"(?:org\.apache\.)?kafka(?:\.[a-z]+)+\.[A-Z]\w*Test")
-CASE = re.compile(r"[a-z]\w+")
 NOTHING = "–"
 MISSING = re.compile(r"\bMissing\b|\bmissing\b|\bNow\b|\bOurs\b")
-
-
-class Behaviour(NamedTuple):
-    section: str
-    id: str
-    text: str
-    state: str
-    module: str
-    test: str
-
-
-class Case(NamedTuple):
-    kafka_class: str
-    name: str
-    rows: str
-    test: str
-
-
-def table_rows(text: str, level: str) -> Iterator[tuple[str, list[str]]]:
-    """Each table row with the heading above it; heads and rules left out."""
-    heading = ""
-    for line in text.splitlines():
-        if line.startswith(level + " "):
-            heading = line.removeprefix(level + " ")
-        elif line.startswith("|") and heading:
-            cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-            if set(line) - set("|-") and cells[-1] != "test":
-                yield heading, cells
-
-
-BEHAVIOURS = [Behaviour(section, *cells) for section, cells in table_rows(BEHAVIOUR, "##")]
-KAFKA_CASES = [Case(name, *cells) for name, cells in table_rows(CASES, "###")]
-
-
-@cache
-def names_in(path: str) -> frozenset[str]:
-    """``test_x`` and ``TestY::test_x`` of a test file."""
-    names = set()
-    for node in ast.parse((ROOT / "tests" / path).read_text()).body:
-        if isinstance(node, ast.FunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.ClassDef):
-            names |= {f"{node.name}::{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
-    return frozenset(name for name in names if name.rpartition("::")[2].startswith("test"))
-
-
-def code(cell: str) -> str:
-    assert re.fullmatch("`[^`]+`", cell), f"not in code style: {cell}"
-    return cell.strip("`")
-
-
-def require_test(cell: str) -> None:
-    path, _, name = code(cell).partition("::")
-    assert (ROOT / "tests" / path).is_file(), f"no such file: tests/{path}"
-    assert name in names_in(path), f"no test {name} in tests/{path}"
 
 
 def repeated(values: list[str]) -> list[str]:
@@ -103,17 +41,6 @@ def test_what_a_row_names_exists(section: str) -> None:
             else:
                 assert (ROOT / "src" / "tidelog" / code(row.module)).is_file(), f"{row.id}: no such module"
                 require_test(row.test)
-
-
-@pytest.mark.parametrize("kafka_class", dict.fromkeys(row.kafka_class for row in KAFKA_CASES))
-def test_a_case_is_of_rows_begun_and_covered_by_a_test(kafka_class: str) -> None:
-    assert KAFKA_CLASS.fullmatch(kafka_class), "not the name of a test class of Kafka's"
-    begun = {row.id for row in BEHAVIOURS if not row.state.startswith("later")}
-    for case in KAFKA_CASES:
-        if case.kafka_class == kafka_class:
-            assert CASE.fullmatch(code(case.name)), f"not the name of a test case: {case.name}"
-            assert set(case.rows.split(", ")) <= begun, case.name
-            require_test(case.test)
 
 
 def test_nothing_stands_there_twice() -> None:

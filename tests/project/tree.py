@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".c")
@@ -22,3 +24,13 @@ def source_files() -> list[Path]:
 
 def python_files() -> list[Path]:
     return [path for path in project_files() if path.suffix == ".py"]
+
+
+def load(path: str) -> ModuleType:
+    """A script of the repository as a module."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,54 @@
+"""Kafka's own test cases: each has its row in docs/parity.md, with a test of ours, a reason, or what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from kafka.java import CACHE, ensure_jars
+from project.parity_page import BEHAVIOURS, KAFKA_CASE_NAMES, KAFKA_CASES, code, require_test
+from project.tree import ROOT, load
+
+KAFKA_CLASS = re.compile(r"(?:org\.apache\.)?kafka(?:\.[a-z]+)+\.[A-Z]\w*Test")
+CASE = re.compile(r"[a-z]\w+")
+KINDS = ("tested", "does not apply", "later")
+MOST_WITHOUT_ANSWER = 0.15
+"""Of the cases of a class, those that may not apply."""
+
+
+@pytest.mark.parametrize("kafka_class", KAFKA_CASE_NAMES)
+def test_every_case_has_its_row(kafka_class: str) -> None:
+    rows = [case for case in KAFKA_CASES if case.kafka_class == kafka_class]
+    assert [code(case.name) for case in rows] == KAFKA_CASE_NAMES[kafka_class], "one row a case, sorted by name"
+    kinds = Counter(case.kind for case in rows)
+    print(f"{kafka_class}: {', '.join(f'{kinds[kind]} {kind}' for kind in KINDS)}")
+    assert kinds["does not apply"] <= MOST_WITHOUT_ANSWER * len(rows)
+
+
+@pytest.mark.parametrize("kafka_class", dict.fromkeys(row.kafka_class for row in KAFKA_CASES))
+def test_a_row_names_behaviours_and_a_test_or_says_why_not(kafka_class: str) -> None:
+    assert KAFKA_CLASS.fullmatch(kafka_class), "not the name of a test class of Kafka's"
+    known = {row.id: row.state for row in BEHAVIOURS}
+    for case in KAFKA_CASES:
+        if case.kafka_class == kafka_class:
+            assert CASE.fullmatch(code(case.name)), f"not the name of a test case: {case.name}"
+            assert case.kind in KINDS, f"{case.name}: {case.answer}"
+            if case.kind != "does not apply":
+                assert set(case.rows.split(", ")) <= set(known), case.name
+            if case.kind == "tested":
+                require_test(case.answer)
+                assert not any(known[row].startswith("later") for row in case.rows.split(", ")), case.name
+
+
+@pytest.mark.kafka
+def test_the_names_are_those_in_kafkas_jars() -> None:
+    ensure_jars()
+    script = load("scripts/kafka_test_cases.py")
+    jars = sorted((CACHE / "kafka-cases-4.1.0").glob("*.jar"))
+    assert len(jars) == 2
+    cases = script.read_cases(jars)
+    assert {name.rpartition(".")[2] for name in cases} == set(script.CLASSES)
+    assert script.NAMES.read_text() == script.as_text(cases), "run scripts/kafka_test_cases.py"
+    assert script.NAMES.parent == ROOT / "tests" / "project"
