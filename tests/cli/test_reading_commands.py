@@ -12,6 +12,7 @@ import pytest
 from cli.runner import rows, run
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, FORMATS, SCENARIOS, manifest
+from log_maker import data, marker, plain, write_checkpoint, write_segment
 
 
 def flip(path: Path, position: int) -> Path:
@@ -40,6 +41,14 @@ def test_count_has_a_total_and_says_where_it_ends(golden: GoldenFactory) -> None
     assert "read up to the last valid batch (nobody holds it, it was stopped in order)" in text
     assert "its last owner was killed" in run("count", golden(FLIGHTS, "unclean"), "airports").stdout
     assert "last valid batch" not in run("count", golden(FLIGHTS), "airports", "--quiet").stdout
+
+
+def test_count_shows_what_lies_above_the_high_watermark(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 0, [plain(0, 10), data(10, 4), marker(14, committed=True)])
+    write_checkpoint(tmp_path, "replication-offset-checkpoint", {"t-0": 8})
+    (row,) = rows("count", tmp_path)
+    assert (row["records_above_hw"], row["offsets_above_hw"], row["high_watermark"]) == (6, 7, 8)
+    assert "records above hw" in run("count", tmp_path).stdout
 
 
 def test_count_tells_a_partition_that_cannot_be_read(golden_copy: GoldenFactory) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from conftest import GoldenFactory
 from golden_sets import KRAFT_SETS, SETS, manifest
+from log_maker import data, mark_clean, marker, plain, write_checkpoint, write_segment
 from tidelog.inspect.count import PartitionCount, count_directory
 from tidelog.model import CorruptRecordError, TopicPartition
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.log_view import LogView
 
 DIRECTORIES = [(name, kind) for name in SETS for kind in (("clean", "unclean") if name in KRAFT_SETS else ("clean",))]
 
@@ -57,6 +61,21 @@ def test_what_offsets_do_not_tell(golden: GoldenFactory) -> None:
     assert counted(golden, "flights-kafka-4.1", "airports-0").tombstones == 113
     trimmed = counted(golden, "scenarios-kafka-4.1", "trimmed-0")
     assert (trimmed.log_start, trimmed.records) == (777, 1223)
+
+
+@pytest.mark.parametrize("high_watermark", [0, 7, 16, 17, 18, 25, 30, 99])
+def test_records_above_the_high_watermark(tmp_path: Path, high_watermark: int) -> None:
+    """Wherever it lies: inside a batch, at a marker, in a gap, past the end."""
+    partition = tmp_path / "t-0"
+    write_segment(partition, 0, [plain(0, 10), data(10, 6), marker(16, committed=False), data(20, 10)])
+    mark_clean(tmp_path)
+    write_checkpoint(tmp_path, "replication-offset-checkpoint", {"t-0": high_watermark})
+    (count,) = count_directory(LOCAL, tmp_path)
+    records = [*range(16), *range(20, 30)]
+    assert count.records_above_hw == sum(offset >= high_watermark for offset in records)
+    assert count.offsets_above_hw == max(0, 30 - high_watermark)
+    between = LogView(LOCAL, partition).count_between()
+    assert (count.records_above_hw, count.offsets_above_hw) == (between.records, between.offsets)
 
 
 def test_damage_is_an_error_of_its_partition_alone(golden_copy: GoldenFactory) -> None:

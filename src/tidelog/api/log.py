@@ -24,6 +24,7 @@ from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.log.column_stream import ALL_COLUMNS, MAX_BYTES, MAX_ROWS, ColumnChoice
 from tidelog.storage.log.directory_state import Condition
 from tidelog.storage.log.log_view import LogView, Until
+from tidelog.storage.log.record_count import RecordCount
 
 if TYPE_CHECKING:
     import pyarrow
@@ -164,6 +165,19 @@ class Log:
             self._check_open()
             return self._writer.log.offsets()
         return self._fresh_view().offsets(self._until(until))
+
+    def count_between(self, start: int | None = None, end: int | None = None) -> RecordCount:
+        """How many records lie in [start, end), exactly: by default between the high watermark and the log end.
+
+        The result has ``records`` (of aborted and open transactions too), ``control_records`` (markers) and
+        ``offsets``, the distance, which is more than both together where compaction left gaps. Batch headers are read,
+        few records decoded. The high watermark is the owner's own for a log that is open for writing, else the last one
+        checkpointed. OffsetOutOfRangeError for a bound outside of [log start, log end].
+        """
+        view = self._fresh_view()
+        if start is None and self._writer is not None:
+            start = self._writer.log.offsets().high_watermark.message_offset
+        return view.count_between(start, end)
 
     def offset_for_timestamp(
         self,

@@ -16,7 +16,18 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.directory_state import read_directory_state
 from tidelog.storage.log.log_view import Until
 
-COUNTED = ("records", "committed", "aborted", "held_back", "control", "tombstones", "batches", "bytes")
+COUNTED = (
+    "records",
+    "committed",
+    "aborted",
+    "held_back",
+    "control",
+    "tombstones",
+    "records_above_hw",
+    "offsets_above_hw",
+    "batches",
+    "bytes",
+)
 OFFSETS = ("log_start", "high_watermark", "last_stable", "log_end")
 
 
@@ -31,6 +42,9 @@ def count(arguments: Sequence[str], topics: Sequence[str], headers_only: bool, t
     Offsets do not tell how many records there are: compaction and transactions leave gaps, and markers take offsets.
     records = committed + aborted + held_back (behind an open transaction); control are the markers; tombstones are
     records with a null value. Everything is counted from the log start to the end of the valid batches.
+
+    records_above_hw and offsets_above_hw lie between the high watermark in its checkpoint and the log end: the first
+    counts records, the second is the distance, with markers and gaps.
 
     Exit codes: 0 counted, 2 wrong usage, 3 a partition or directory cannot be read.
 

@@ -3,14 +3,16 @@
 Offsets do not tell: compaction and transactions leave gaps, and control records take offsets. The counts are of what
 lies in ``[log start, log end)``:
 
-=============  =====================================================================================
-records        what a read_uncommitted consumer gets, up to the log end
-committed      what a read_committed consumer gets: below the last stable offset, not aborted
-aborted        records of aborted transactions
-held_back      the others: at or above the last stable offset, behind an open transaction
-control        control records (markers), which no consumer gets
-tombstones     records with a null value, among ``records``
-=============  =====================================================================================
+================  ==================================================================================
+records           what a read_uncommitted consumer gets, up to the log end
+committed         what a read_committed consumer gets: below the last stable offset, not aborted
+aborted           records of aborted transactions
+held_back         the others: at or above the last stable offset, behind an open transaction
+control           control records (markers), which no consumer gets
+tombstones        records with a null value, among ``records``
+records_above_hw  those of ``records`` at or above the high watermark in its checkpoint
+offsets_above_hw  the distance from that high watermark to the log end, markers and gaps included
+================  ==================================================================================
 
 ``records = committed + aborted + held_back``. Reads only; partitions in parallel. Called by: command line, Python.
 """
@@ -53,6 +55,8 @@ class PartitionCount:
     held_back: int = 0
     control: int = 0
     tombstones: int | None = None
+    records_above_hw: int = 0
+    offsets_above_hw: int = 0
     batches: int = 0
     bytes: int = 0
     error: TidelogError | None = None
@@ -93,19 +97,21 @@ def count_partition(
     view: LogView, partition: TopicPartition, *, headers_only: bool = False, advance: Advance = lambda _bytes: None
 ) -> PartitionCount:
     """CorruptRecordError where a batch contradicts itself."""
-    last_stable = view.last_stable_offset(Until.LOG_END)
+    marks = _Marks(
+        last_stable=view.last_stable_offset(Until.LOG_END), high_watermark=view.end_offset(Until.HIGH_WATERMARK)
+    )
     aborted = view.transactions(view.log_end).aborted
     wanted = ReadRange(start=view.log_start, end=view.log_end, control=True)
     tally = _Tally()
     for rows in view.batches(wanted):
         advance(int(rows.table.size.sum()))
-        _count_rows(tally, rows, wanted, aborted.hits(rows.table), last_stable, headers_only=headers_only)
+        _count_rows(tally, rows, wanted, aborted.hits(rows.table), marks, headers_only=headers_only)
     return PartitionCount(
         partition=partition,
         directory=view.directory,
         log_start=view.log_start,
-        high_watermark=view.end_offset(Until.HIGH_WATERMARK),
-        last_stable=last_stable,
+        high_watermark=marks.high_watermark,
+        last_stable=marks.last_stable,
         log_end=view.log_end,
         records=tally.committed + tally.aborted + tally.held_back,
         committed=tally.committed,
@@ -113,9 +119,19 @@ def count_partition(
         held_back=tally.held_back,
         control=tally.control,
         tombstones=None if headers_only else tally.tombstones,
+        records_above_hw=tally.above_hw,
+        offsets_above_hw=view.log_end - marks.high_watermark,
         batches=tally.batches,
         bytes=tally.bytes,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Marks:
+    """The offsets at which counts are parted."""
+
+    last_stable: int
+    high_watermark: int
 
 
 @dataclass(slots=True)
@@ -125,6 +141,7 @@ class _Tally:
     held_back: int = 0
     control: int = 0
     tombstones: int = 0
+    above_hw: int = 0
     batches: int = 0
     bytes: int = 0
 
@@ -134,7 +151,7 @@ def _count_rows(
     rows: Rows,
     wanted: ReadRange,
     is_aborted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    last_stable: int,
+    marks: _Marks,
     *,
     headers_only: bool,
 ) -> None:
@@ -144,13 +161,15 @@ def _count_rows(
     is_data = ~table.is_control
     counts = table.record_count.astype(np.int64)
     # Headers do not say how many records an old compressed set has, nor how many lie before the log start.
-    undecided = is_data & ((counts < 0) | (table.base_offset < wanted.start) | _straddles(table, last_stable))
+    cut = _straddles(table, marks.last_stable) | _straddles(table, marks.high_watermark)
+    undecided = is_data & ((counts < 0) | (table.base_offset < wanted.start) | cut)
     for row in np.flatnonzero(undecided).tolist():
-        _count_decoded(tally, rows, row, wanted, bool(is_aborted[row]), last_stable)
+        _count_decoded(tally, rows, row, wanted, bool(is_aborted[row]), marks)
     known = is_data & ~undecided
     tally.control += int(counts[table.is_control].sum())
     tally.aborted += int(counts[known & is_aborted].sum())
-    below = table.last_offset < last_stable
+    tally.above_hw += int(counts[known & (table.base_offset >= marks.high_watermark)].sum())
+    below = table.last_offset < marks.last_stable
     tally.committed += int(counts[known & ~is_aborted & below].sum())
     tally.held_back += int(counts[known & ~is_aborted & ~below].sum())
     if not headers_only:
@@ -161,15 +180,16 @@ def _straddles(table: BatchTable, offset: int) -> np.ndarray[tuple[int, ...], np
     return np.logical_and(table.base_offset < offset, table.last_offset >= offset)
 
 
-def _count_decoded(tally: _Tally, rows: Rows, row: int, wanted: ReadRange, is_aborted: bool, last_stable: int) -> None:
+def _count_decoded(tally: _Tally, rows: Rows, row: int, wanted: ReadRange, is_aborted: bool, marks: _Marks) -> None:
     decoder = ColumnDecoder(keys=False, values=False, headers=False, start_offset=wanted.start, end_offset=wanted.end)
     one = rows.table.take(slice(row, row + 1))
     decode_chunk(rows.buffer, one, decoder, base_position=rows.base_position)
     offsets = decoder.finish().offset
+    tally.above_hw += int(np.count_nonzero(offsets >= marks.high_watermark))
     if is_aborted:
         tally.aborted += len(offsets)
         return
-    below = int(np.count_nonzero(offsets < last_stable))
+    below = int(np.count_nonzero(offsets < marks.last_stable))
     tally.committed += below
     tally.held_back += len(offsets) - below
 

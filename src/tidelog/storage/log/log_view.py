@@ -38,6 +38,7 @@ from tidelog.model import (
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.column_stream import ALL_COLUMNS, ColumnChoice, ColumnChunk, column_chunks
 from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.record_count import RecordCount, count_records
 from tidelog.storage.log.row_stream import OnCorrupt, ReadRange, RowStream
 from tidelog.storage.log.splits import Split, plan_splits
 from tidelog.storage.log.time_lookup import TimestampOffset, first_at_or_after, latest_timestamp
@@ -234,6 +235,22 @@ class LogView:
         if on_corrupt is OnCorrupt.SKIP:  # decoding counts what it leaves out, as the stream does: one thread for both
             return column_chunks(stream, choice, wanted.start, wanted.end, on_skipped=stream.stats.count)
         return column_chunks(read_ahead(stream), choice, wanted.start, wanted.end)
+
+    def count_between(self, start: int | None = None, end: int | None = None) -> RecordCount:
+        """Records in ``[start, end)``, exactly; by default from the checkpointed high watermark to the log end.
+
+        OffsetOutOfRangeError for a bound outside of [log start, log end], ValueError for an end below the start.
+        """
+        first = self.end_offset(Until.HIGH_WATERMARK) if start is None else start
+        last = self.log_end if end is None else end
+        for bound in (first, last):
+            if not self.log_start <= bound <= self.log_end:
+                raise OffsetOutOfRangeError(
+                    f"the log holds [{self.log_start}, {self.log_end})", path=self.directory, offset=bound
+                )
+        if last < first:
+            raise ValueError(f"the range [{first}, {last}) ends before it begins")
+        return count_records(self.batches(ReadRange(start=first, end=last, control=True)), first, last)
 
     def offset_for_timestamp(
         self,

@@ -1,0 +1,48 @@
+"""Counts and look-ups through the public API, of logs open for writing and for reading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tidelog
+from conftest import GoldenFactory
+from golden_sets import SCENARIOS
+from log_maker import write_checkpoint
+from tidelog import ClosedError, OffsetOutOfRangeError
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "events-0"
+
+
+class TestCountBetween:
+    def test_of_a_log_without_replicas_nothing_lies_above_the_high_watermark(self, path: Path) -> None:
+        with tidelog.open_log(path) as log:
+            log.append_batch([b"x"] * 10)
+            found = log.count_between()
+            assert (found.start, found.end, found.records, found.control_records, found.offsets) == (10, 10, 0, 0, 0)
+            assert log.count_between(3, 7).records == 4
+            log.append(b"y")
+            assert log.count_between(0).records == 11
+        with pytest.raises(ClosedError):
+            log.count_between()
+
+    def test_above_the_checkpointed_high_watermark(self, path: Path) -> None:
+        with tidelog.open_log(path) as log:
+            log.append_batch([b"x"] * 10)
+        write_checkpoint(path.parent, "replication-offset-checkpoint", {"events-0": 4})
+        with tidelog.open_log(path, read_only=True) as log:
+            found = log.count_between()
+            assert (found.start, found.end, found.records) == (4, 10, 6)
+            with pytest.raises(OffsetOutOfRangeError):
+                log.count_between(0, 11)
+
+    def test_markers_are_told_apart(self, golden: GoldenFactory) -> None:
+        with tidelog.open_log(golden(SCENARIOS) / "txn-0", read_only=True) as log:
+            found = log.count_between(0)
+            assert (found.records, found.control_records, found.offsets) == (501, 60, 561)
