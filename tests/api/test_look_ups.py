@@ -46,3 +46,39 @@ class TestCountBetween:
         with tidelog.open_log(golden(SCENARIOS) / "txn-0", read_only=True) as log:
             found = log.count_between(0)
             assert (found.records, found.control_records, found.offsets) == (501, 60, 561)
+
+
+class TestListOffset:
+    def test_by_name_by_number_and_by_time(self, path: Path) -> None:
+        with tidelog.open_log(path) as log:
+            log.append_batch([b"x"] * 4, timestamps=[NOW, NOW + 9, NOW + 9, NOW + 5])
+            for name, number, offset in [("earliest", -2, 0), ("latest", -1, 4), ("max_timestamp", -3, 1)]:
+                by_name, by_number = log.list_offset(name), log.list_offset(number)
+                assert by_name == by_number
+                assert by_name is not None
+                assert by_name.offset == offset
+                assert by_name.leader_epoch == 0
+            assert log.offset_of_max_timestamp() == 1
+            found = log.list_offset(NOW + 1)
+            assert found is not None
+            assert (found.offset, found.timestamp) == (1, NOW + 9)
+            assert log.list_offset(NOW + 10) is None
+            with pytest.raises(ValueError, match="'newest'"):
+                log.list_offset("newest")  # type: ignore[arg-type]
+        with pytest.raises(ClosedError):
+            log.offset_of_max_timestamp()
+
+    def test_nothing_to_find(self, path: Path) -> None:
+        with tidelog.open_log(path) as log:
+            assert log.offset_of_max_timestamp() is None
+            assert log.list_offset("max_timestamp") is None
+
+    def test_of_a_real_partition(self, golden: GoldenFactory) -> None:
+        with tidelog.open_log(golden(SCENARIOS) / "txn-0", read_only=True) as log:
+            committed = log.list_offset("latest", isolation="read_committed")
+            assert committed is not None
+            assert committed.offset == 516
+            largest = log.offset_of_max_timestamp()
+            times = [(record.timestamp, -record.offset) for record in log.records()]
+            assert largest is not None
+            assert largest >= -max(times)[1]

@@ -23,6 +23,7 @@ from tidelog.record.rows import iter_records
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.log.column_stream import ALL_COLUMNS, MAX_BYTES, MAX_ROWS, ColumnChoice
 from tidelog.storage.log.directory_state import Condition
+from tidelog.storage.log.list_offsets import ListedOffset, OffsetSpec
 from tidelog.storage.log.log_view import LogView, Until
 from tidelog.storage.log.record_count import RecordCount
 
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
 IsolationName = Literal["read_uncommitted", "read_committed", "log_end"]
 UntilName = Literal["log_end", "high_watermark", "checkpoint"]
+SpecName = Literal["earliest", "latest", "max_timestamp", "earliest_local", "latest_tiered"]
 ARROW_COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+
+_SPECS = {spec.name.lower(): int(spec) for spec in OffsetSpec}
 
 
 class Log:
@@ -190,6 +194,30 @@ class Log:
             timestamp_ms, isolation=Isolation(isolation), until=self._until(until)
         )
         return None if found is None else found.offset
+
+    def offset_of_max_timestamp(
+        self, isolation: IsolationName | Isolation = "read_uncommitted", until: UntilName | Until | None = None
+    ) -> int | None:
+        """Offset of the first record with the largest timestamp; None where no record has one."""
+        found = self._fresh_view().latest_timestamp(isolation=Isolation(isolation), until=self._until(until))
+        return None if found is None else found.offset
+
+    def list_offset(
+        self,
+        spec: SpecName | int,
+        isolation: IsolationName | Isolation = "read_uncommitted",
+        until: UntilName | Until | None = None,
+    ) -> ListedOffset | None:
+        """Kafka's ListOffsets: an offset by time or by name, with the record's timestamp and leader epoch.
+
+        ``spec``: a time in ms, or ``"earliest"`` (the log start), ``"latest"`` (the end of the read),
+        ``"max_timestamp"``, ``"earliest_local"``, ``"latest_tiered"``, or Kafka's negative number for one of these.
+        None where no record is as late. ValueError for another word or negative number.
+        """
+        number = spec if isinstance(spec, int) else _SPECS.get(spec)
+        if number is None:
+            raise ValueError(f"an offset is listed by a time in ms or one of {', '.join(_SPECS)}, not {spec!r}")
+        return self._fresh_view().list_offset(number, isolation=Isolation(isolation), until=self._until(until))
 
     def flush(self) -> None:
         """Return when everything appended so far is on disk."""

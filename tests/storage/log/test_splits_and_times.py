@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +14,21 @@ import log_maker
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, FORMATS, SCENARIOS, SETS
 from log_maker import BASE_TIME, plain, write_segment
+from tidelog.kernel import BatchTable
 from tidelog.model import Record
+from tidelog.record.decode import decode_chunk
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.time_lookup import (
+    first_at_or_after,
+    first_in_segments,
+    latest_in_segments,
+    latest_timestamp,
+)
+from tidelog.storage.segment.segment import LogSegment
 
 
 def records(view: LogView, start: int | None = None, end: int | None = None) -> list[Record]:
@@ -102,18 +114,8 @@ def test_timestamps_of_the_old_formats(golden: GoldenFactory) -> None:
             assert view.offset_for_timestamp(wanted) == next(pair for pair in whole if pair[0] >= wanted)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 50)), min_size=1, max_size=40),
-    st.integers(0, 60),
-    st.booleans(),
-    st.integers(0, 3),
-)
-def test_timestamps_out_of_order(
-    tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], wanted: int, clean: bool, cut: int
-) -> None:
-    """Any order of timestamps, over several segments, with a log start anywhere: as a walk finds it."""
-    root = tmp_path_factory.mktemp("times")
+def write_times(root: Path, sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Batches of so many records from so late on, seven a segment; (timestamp, offset) of every record."""
     offset, batches, written = 0, [], []
     for count, timestamp in sizes:
         batches.append((offset, plain(offset, count, timestamp=timestamp)))
@@ -122,13 +124,75 @@ def test_timestamps_out_of_order(
     for first in range(0, len(batches), 7):
         part = batches[first : first + 7]
         write_segment(root / "t-0", part[0][0], [content for _, content in part])
+    return written
+
+
+def first_largest(pairs: list[tuple[int, int]]) -> tuple[int, int] | None:
+    return max(pairs, key=lambda pair: pair[0], default=None)
+
+
+times = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 50)), min_size=1, max_size=40)
+
+
+@settings(max_examples=40, deadline=None)
+@given(times, st.integers(0, 60), st.booleans(), st.integers(0, 3))
+def test_timestamps_out_of_order(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], wanted: int, clean: bool, cut: int
+) -> None:
+    """Any order of timestamps, over several segments, with a log start anywhere: as a walk finds it."""
+    root = tmp_path_factory.mktemp("times")
+    written = write_times(root, sizes)
     if clean:
         log_maker.mark_clean(root)
-    start = min(cut * 3, offset)
+    start = min(cut * 3, len(written))
     log_maker.write_checkpoint(root, "log-start-offset-checkpoint", {"t-0": start})
     view = LogView(LOCAL, root / "t-0")
     held = [(timestamp, at) for timestamp, at in written if at >= start]
     assert view.offset_for_timestamp(wanted) == next((pair for pair in held if pair[0] >= wanted), None)
-    latest = max((timestamp for timestamp, _ in held), default=None)
-    found = view.latest_timestamp()
-    assert (None if found is None else found.timestamp) == latest
+    assert view.latest_timestamp() == first_largest(held)
+
+
+@settings(max_examples=60, deadline=None)
+@given(times, st.integers(-1, 60), st.data())
+def test_both_searches_find_the_same_between_any_two_offsets(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], wanted: int, data: st.DataObject
+) -> None:
+    """A directory as anybody reads it, and the segments as their owner has them, against a walk."""
+    root = tmp_path_factory.mktemp("times")
+    written = write_times(root, sizes)
+    log_maker.mark_clean(root)
+    view = LogView(LOCAL, root / "t-0")
+    bases = view.state.segments.base_offsets
+    owned = LogSegments(
+        tuple(LogSegment(LOCAL, root / "t-0", base, LogConfig().segment_limits, now_ms=0) for base in bases)
+    )
+    try:
+        start = data.draw(st.integers(0, len(written)))
+        end = data.draw(st.integers(start, len(written)))
+        held = written[start:end]
+        expected = next((pair for pair in held if pair[0] >= wanted), None)
+        assert first_at_or_after(view, wanted, start, end) == expected
+        assert first_in_segments(owned, wanted, start, end) == expected
+        assert latest_timestamp(view, start, end) == first_largest(held)
+        assert latest_in_segments(owned, start, end) == first_largest(held)
+    finally:
+        for segment in owned:
+            segment.close_handlers()
+
+
+def test_a_look_up_decodes_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The indexes lead close to the record, headers to its batch."""
+    write_segment(tmp_path / "t-0", 0, [plain(10 * number) for number in range(200)])
+    write_segment(tmp_path / "t-0", 2000, [plain(2000 + 10 * number) for number in range(200)])
+    log_maker.mark_clean(tmp_path)
+    view = LogView(LOCAL, tmp_path / "t-0")
+    decoded: list[int] = []
+
+    def counting(buffer: memoryview, table: BatchTable, *arguments: Any, **named: Any) -> int:
+        decoded.append(len(table))
+        return decode_chunk(buffer, table, *arguments, **named)
+
+    monkeypatch.setattr("tidelog.storage.log.column_stream.decode_chunk", counting)
+    assert view.offset_for_timestamp(BASE_TIME + 1234) == (BASE_TIME + 1234, 1234)
+    assert view.latest_timestamp() == (BASE_TIME + 3999, 3999)
+    assert decoded == [1, 1]

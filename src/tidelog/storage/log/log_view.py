@@ -35,9 +35,11 @@ from tidelog.model import (
     OffsetOutOfRangeError,
     TopicPartition,
 )
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.column_stream import ALL_COLUMNS, ColumnChoice, ColumnChunk, column_chunks
 from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.list_offsets import ListedOffset, ListRequest, list_offset
 from tidelog.storage.log.record_count import RecordCount, count_records
 from tidelog.storage.log.row_stream import OnCorrupt, ReadRange, RowStream
 from tidelog.storage.log.splits import Split, plan_splits
@@ -270,6 +272,24 @@ class LogView:
         """The first record with the largest timestamp; None where no record has a timestamp."""
         end = self.limit(isolation, until)
         return self._retrying(lambda: latest_timestamp(self, self.log_start, end))
+
+    def list_offset(
+        self,
+        timestamp_ms: int,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        until: Until | str | None = None,
+    ) -> ListedOffset | None:
+        """What Kafka's ListOffsets answers to a time, or to a number of ``OffsetSpec``; see ``list_offsets``."""
+        epochs = LeaderEpochCheckpoint.read(self.fs, self.directory / LEADER_EPOCH_CHECKPOINT)
+        request = ListRequest(
+            log_start=self.log_start,
+            end=self.limit(isolation, until),
+            epochs=LeaderEpochCache(epochs),
+            first_at_or_after=lambda time: self.offset_for_timestamp(time, isolation=isolation, until=until),
+            latest_timestamp=lambda: self.latest_timestamp(isolation=isolation, until=until),
+        )
+        return list_offset(timestamp_ms, request)
 
     def splits(self, start: int, end: int, target_bytes: int, *, min_timestamp_ms: int | None = None) -> list[Split]:
         """Pieces of [start, end) of about ``target_bytes`` each; see ``splits``."""

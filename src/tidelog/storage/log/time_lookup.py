@@ -1,32 +1,70 @@
-"""From a timestamp to an offset: the first record at or after it, and the record with the largest one.
+"""From a timestamp to an offset: the first record at or after it, and the first record with the largest one of all.
 
-The first segment whose largest timestamp reaches the target is searched from where its time index points. Largest
-timestamps come from the ``.timeindex`` of segments that are finished and flushed; of the others the batch headers are
-asked, because their index ends somewhere before their end.
+Two searches, over two kinds of segments. A segment whose largest timestamp is below the target is passed over; in the
+others the time index and then the offset index say where to begin, batch headers where the record can be, and that
+batch alone is decoded. The first record with the largest timestamp is the first one at or after it.
+
+=============================  =========================================================================================
+``first_at_or_after``,         a directory that somebody else may own. Largest timestamps come from the ``.timeindex``
+``latest_timestamp``           of segments that are finished and flushed; of the others the headers are asked, because
+                               their index ends somewhere before their end
+``first_in_segments``,         the segments of the log's owner, whose indexes are right
+``latest_in_segments``
+=============================  =========================================================================================
+
+A search begins where the last time entry *below* the target points: all before it is older, whichever offset of its
+append a broker wrote into the entry (brokers before 3.7 wrote the last one for LogAppendTime).
 Where Kafka differs: it looks into one segment only, and so finds nothing where that segment's record lies below the log
-start offset; here the next segments are searched too.
+start offset or, for the largest timestamp, at or above the end of the read; here the search goes on.
 
-Reads only. Called by: the view. Source: Kafka's ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment``.
+Reads only, takes no lock. Called by: the view, the partition log.
+Source: Kafka's ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment`` (KIP-33, KIP-734).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 
+from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.column_stream import TIMESTAMPS_ONLY, column_chunks
 from tidelog.storage.log.row_stream import OnCorrupt, OnSkipped, ReadRange, Rows, RowStream, StateSource
+from tidelog.storage.log.segments import HasBaseOffset, LogSegments
 from tidelog.storage.log.view_state import ViewSegment, ViewState
-from tidelog.storage.segment.segment_reader import SegmentReader
+from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
+
+__all__ = [
+    "TimestampOffset",
+    "first_at_or_after",
+    "first_in_segments",
+    "largest_timestamp",
+    "latest_in_segments",
+    "latest_timestamp",
+]
+
+_S = TypeVar("_S", bound=HasBaseOffset)
+_O = TypeVar("_O", bound="OwnedSegment")
 
 
-class TimestampOffset(NamedTuple):
-    """A record's timestamp (ms) and offset."""
+class OwnedSegment(Protocol):
+    """A segment as its log's owner has it; ``LogSegment`` is one."""
 
-    timestamp: int
-    offset: int
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def max_timestamp(self) -> TimestampOffset: ...
+    def position_of_timestamp(self, timestamp_ms: int, start_offset: int) -> int: ...
+    def chunks(self, start_position: int, *, verify_crc: bool) -> Iterator[Chunk]: ...
+
+
+# --- somebody's directory ---
 
 
 def first_at_or_after(
@@ -38,12 +76,8 @@ def first_at_or_after(
         with segment.open(source.fs, source.directory) as reader:
             if largest_timestamp(state, segment, reader) < timestamp_ms:
                 continue
-            # Up to that entry's offset all timestamps are at most its own, which is below the target.
-            hinted = reader.time_hints.floor(timestamp_ms - 1)
-        following = state.segments.higher(segment.base_offset)
-        first = max(start, segment.base_offset, 0 if hinted is None else hinted + 1)
-        stop = end if following is None else min(end, following.base_offset)
-        found = _first_in(source, first, stop, timestamp_ms, on_corrupt)
+            wanted = _from_hint(state, segment, reader, timestamp_ms, start, end)
+        found = _first_in(source, wanted, timestamp_ms, on_corrupt)
         if found is not None:
             return found
     return None
@@ -55,34 +89,18 @@ def latest_timestamp(source: StateSource, start: int, end: int) -> TimestampOffs
     candidates = []
     for segment in state.segments.between(start, end):
         with segment.open(source.fs, source.directory) as reader:
-            largest = largest_timestamp(state, segment, reader)
-        if largest >= 0:
-            candidates.append((largest, segment))
+            candidates.append((largest_timestamp(state, segment, reader), segment))
     best: TimestampOffset | None = None
-    # The largest first: a segment's largest record may lie outside [start, end), so the next one has its turn too.
-    for largest, segment in sorted(candidates, key=lambda candidate: (-candidate[0], candidate[1].base_offset)):
+    for largest, segment in _promising(candidates):
         if best is not None and best.timestamp > largest:
             break
-        following = state.segments.higher(segment.base_offset)
-        stop = end if following is None else min(end, following.base_offset)
-        stream = RowStream(source, ReadRange(start=max(start, segment.base_offset), end=stop, control=True))
-        for rows in stream:
-            best = _latest_in(rows, best, start, stop)
-    return best
-
-
-def _latest_in(rows: Rows, best: TimestampOffset | None, start: int, end: int) -> TimestampOffset | None:
-    """The better of ``best`` and the records of these batches: the larger timestamp, then the smaller offset."""
-    largest = rows.table.max_timestamp
-    for row in np.argsort(-largest, kind="stable").tolist():
-        if largest[row] < 0 or (best is not None and largest[row] < best.timestamp):
-            break
-        batch = rows._replace(table=rows.table.take(slice(row, row + 1)))
-        for chunk in column_chunks([batch], TIMESTAMPS_ONLY, start, end):
-            at = int(chunk.columns.timestamp.argmax())
-            found = TimestampOffset(int(chunk.columns.timestamp[at]), int(chunk.columns.offset[at]))
-            if best is None or (found.timestamp, -found.offset) > (best.timestamp, -best.offset):
-                best = found
+        with segment.open(source.fs, source.directory) as reader:
+            wanted = _from_hint(state, segment, reader, largest, start, end)
+            whole = _from_hint(state, segment, reader, 0, start, end)
+        found = _first_in(source, wanted, largest)
+        if found is None:  # the segment's largest lies outside of [start, end)
+            found = _latest_in(RowStream(source, whole), whole.start, whole.end)
+        best = _better(best, found)
     return best
 
 
@@ -100,29 +118,108 @@ def largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentRea
     return read if indexed is None else max(read, indexed)
 
 
+def _from_hint(
+    state: ViewState, segment: ViewSegment, reader: SegmentReader, timestamp_ms: int, start: int, end: int
+) -> ReadRange:
+    """The offsets of one segment from the last time entry below the timestamp on."""
+    hinted = reader.time_hints.floor(timestamp_ms - 1)
+    following = state.segments.higher(segment.base_offset)
+    return ReadRange(
+        start=max(start, segment.base_offset, 0 if hinted is None else hinted + 1),
+        end=end if following is None else min(end, following.base_offset),
+        control=True,
+    )
+
+
 def _first_in(
-    source: StateSource, start: int, end: int, timestamp_ms: int, on_corrupt: OnCorrupt
+    source: StateSource, wanted: ReadRange, timestamp_ms: int, on_corrupt: OnCorrupt = OnCorrupt.FAIL
 ) -> TimestampOffset | None:
-    stream = RowStream(source, ReadRange(start=start, end=end, control=True), on_corrupt=on_corrupt)
+    stream = RowStream(source, wanted, on_corrupt=on_corrupt)
     on_skipped = stream.stats.count if on_corrupt is OnCorrupt.SKIP else None
-    for rows in stream:
-        found = _first_record(_reaching(rows, timestamp_ms), timestamp_ms, start, end, on_skipped)
-        if found is not None:
-            return found
+    return _first_record(stream, timestamp_ms, wanted.start, wanted.end, on_skipped)
+
+
+# --- one's own segments ---
+
+
+def first_in_segments(segments: LogSegments[_O], timestamp_ms: int, start: int, end: int) -> TimestampOffset | None:
+    """As ``first_at_or_after``: ``start`` is the log start offset, ``end`` the high watermark or last stable offset."""
+    for segment in segments.between(start, end):
+        if segment.size and segment.max_timestamp.timestamp >= timestamp_ms:
+            found = _first_record(_owned_rows(segment, timestamp_ms, start, end), timestamp_ms, start, end)
+            if found is not None:
+                return found
     return None
 
 
-def _reaching(rows: Rows, timestamp_ms: int) -> Iterable[Rows]:
-    """One batch after the other of those whose largest timestamp reaches the target."""
-    for row in np.flatnonzero(rows.table.max_timestamp >= timestamp_ms).tolist():
-        yield rows._replace(table=rows.table.take(slice(row, row + 1)))
+def latest_in_segments(segments: LogSegments[_O], start: int, end: int) -> TimestampOffset | None:
+    """As ``latest_timestamp``."""
+    candidates = [
+        (segment.max_timestamp.timestamp, segment) for segment in segments.between(start, end) if segment.size
+    ]
+    best: TimestampOffset | None = None
+    for largest, segment in _promising(candidates):
+        if best is not None and best.timestamp > largest:
+            break
+        found = _first_record(_owned_rows(segment, largest, start, end), largest, start, end)
+        if found is None:
+            found = _latest_in(_owned_rows(segment, -1, start, end), start, end)
+        best = _better(best, found)
+    return best
+
+
+def _owned_rows(segment: OwnedSegment, timestamp_ms: int, start: int, end: int) -> Iterator[Rows]:
+    """The batches with offsets in ``[start, end)`` from the last one on that the indexes put before the timestamp."""
+    position = segment.position_of_timestamp(timestamp_ms - 1, start)
+    for buffer, table, base_position in segment.chunks(position, verify_crc=False):
+        wanted = (table.last_offset >= start) & (table.base_offset < end)
+        yield Rows(buffer, table.take(wanted), base_position, segment.path)
+        if len(table) and table.last_offset[-1] >= end:
+            return
+
+
+# --- batches, whosever they are ---
+
+
+def _promising(candidates: Iterable[tuple[int, _S]]) -> Sequence[tuple[int, _S]]:
+    """The segments with timestamps, the largest first, of equal ones the older segment."""
+    timed = [candidate for candidate in candidates if candidate[0] >= 0]
+    return sorted(timed, key=lambda candidate: (-candidate[0], candidate[1].base_offset))
 
 
 def _first_record(
-    rows: Iterable[Rows], timestamp_ms: int, start: int, end: int, on_skipped: OnSkipped | None
+    batches: Iterable[Rows], timestamp_ms: int, start: int, end: int, on_skipped: OnSkipped | None = None
 ) -> TimestampOffset | None:
-    for chunk in column_chunks(rows, TIMESTAMPS_ONLY, start, end, on_skipped=on_skipped):
-        at = np.flatnonzero(chunk.columns.timestamp >= timestamp_ms)
-        if len(at):
-            return TimestampOffset(int(chunk.columns.timestamp[at[0]]), int(chunk.columns.offset[at[0]]))
+    for rows in batches:
+        # One batch after the other: the first that reaches the target nearly always holds the record.
+        reaching = (_one(rows, int(row)) for row in np.flatnonzero(rows.table.max_timestamp >= timestamp_ms))
+        for chunk in column_chunks(reaching, TIMESTAMPS_ONLY, start, end, on_skipped=on_skipped):
+            at = np.flatnonzero(chunk.columns.timestamp >= timestamp_ms)
+            if len(at):
+                return TimestampOffset(int(chunk.columns.timestamp[at[0]]), int(chunk.columns.offset[at[0]]))
     return None
+
+
+def _latest_in(batches: Iterable[Rows], start: int, end: int) -> TimestampOffset | None:
+    """The first record with the largest timestamp of these batches."""
+    best: TimestampOffset | None = None
+    for rows in batches:
+        largest = rows.table.max_timestamp
+        for row in np.argsort(-largest, kind="stable").tolist():
+            if largest[row] < 0 or (best is not None and largest[row] < best.timestamp):
+                break
+            for chunk in column_chunks([_one(rows, row)], TIMESTAMPS_ONLY, start, end):
+                at = int(chunk.columns.timestamp.argmax())
+                best = _better(best, TimestampOffset(int(chunk.columns.timestamp[at]), int(chunk.columns.offset[at])))
+    return best
+
+
+def _one(rows: Rows, row: int) -> Rows:
+    return rows._replace(table=rows.table.take(slice(row, row + 1)))
+
+
+def _better(one: TimestampOffset | None, other: TimestampOffset | None) -> TimestampOffset | None:
+    """The larger timestamp, then the smaller offset."""
+    if one is None or other is None:
+        return one or other
+    return max(one, other, key=lambda found: (found.timestamp, -found.offset))

@@ -1,0 +1,84 @@
+"""The offsets that a log can be asked for by name or by time: the answers of Kafka's ListOffsets. Pure.
+
+==============  ==  ============================  =====================================================================
+name                offset                        leader epoch
+==============  ==  ============================  =====================================================================
+latest          -1  the end of the read           the latest
+earliest        -2  the log start                 the earliest, where it began at or below the log start
+max_timestamp   -3  first record with the         the record's
+                    largest timestamp
+earliest_local  -4  as earliest: all is local     as earliest
+latest_tiered   -5  -1: nothing is tiered         -1
+(a time, ms)        first record at or after it   the record's
+==============  ==  ============================  =====================================================================
+
+The end of the read is the log end, the high watermark or the last stable offset, as the caller's isolation has it.
+Called by: the view. Source: Kafka's ``ListOffsetsRequest``, ``UnifiedLog.fetchOffsetByTimestamp`` (KIP-79, KIP-734,
+KIP-405).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidelog.storage.epoch import LeaderEpochCache
+from tidelog.storage.index import TimestampOffset
+
+
+class OffsetSpec(enum.IntEnum):
+    """Kafka's numbers; see the module's table."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedOffset:
+    """``timestamp`` (ms) where the offset is a certain record's; ``leader_epoch`` where it is known."""
+
+    offset: int
+    timestamp: int | None = None
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListRequest:
+    """What a log knows of itself, and its two searches."""
+
+    log_start: int
+    end: int
+    epochs: LeaderEpochCache
+    first_at_or_after: Callable[[int], TimestampOffset | None]
+    latest_timestamp: Callable[[], TimestampOffset | None]
+
+
+def list_offset(timestamp: int, log: ListRequest) -> ListedOffset | None:
+    """The answer to a time or to a number of ``OffsetSpec``; None where no record is as late, or has a timestamp.
+
+    ValueError for a negative number that has no meaning.
+    """
+    if timestamp >= 0:
+        return _of_record(log.first_at_or_after(timestamp), log.epochs)
+    match OffsetSpec(timestamp):
+        case OffsetSpec.LATEST:
+            return ListedOffset(offset=log.end, leader_epoch=log.epochs.latest_epoch)
+        case OffsetSpec.MAX_TIMESTAMP:
+            return _of_record(log.latest_timestamp(), log.epochs)
+        case OffsetSpec.LATEST_TIERED:
+            return ListedOffset(offset=-1, leader_epoch=-1)
+    earliest = log.epochs.earliest_entry
+    known = earliest is not None and earliest.start_offset <= log.log_start
+    return ListedOffset(offset=log.log_start, leader_epoch=earliest.epoch if earliest and known else None)
+
+
+def _of_record(found: TimestampOffset | None, epochs: LeaderEpochCache) -> ListedOffset | None:
+    if found is None:
+        return None
+    return ListedOffset(
+        offset=found.offset, timestamp=found.timestamp, leader_epoch=epochs.epoch_for_offset(found.offset)
+    )
