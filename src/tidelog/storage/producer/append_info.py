@@ -3,7 +3,8 @@
 Begins with the producer's entry as it is, leaves it untouched; ``ProducerState.update`` takes the result over once the
 append is sure. Errors: InvalidProducerEpochError, OutOfOrderSequenceError, InvalidTransactionStateError,
 TransactionCoordinatorFencedError, each with the offset.
-Called by: the log's append, under the partition's lock. Source: Kafka's ``ProducerAppendInfo`` (KIP-98, KIP-360).
+Called by: the log's append, under the partition's lock. Source: Kafka's ``ProducerAppendInfo`` (KIP-98, KIP-360,
+KIP-890).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tidelog.model import (
 from tidelog.storage.producer.append_origin import AppendOrigin
 from tidelog.storage.producer.entry import NO_PRODUCER_EPOCH, ProducerBatch, ProducerEntry
 from tidelog.storage.producer.marker import MarkerRecord
+from tidelog.storage.producer.verification import PendingVerification
 
 _MAX_SEQUENCE = 2**31 - 1
 
@@ -33,13 +35,18 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerAppendInfo:
-    def __init__(self, current: ProducerEntry, origin: AppendOrigin) -> None:
+    def __init__(
+        self, current: ProducerEntry, origin: AppendOrigin, pending: PendingVerification | None = None
+    ) -> None:
         self._current = current
         self._origin = origin
+        self._pending = pending
         self.updated = current.without_batches()
         """The producer after this append; ``batches`` only those of it."""
         self.started: list[LogOffsetMetadata] = []
         """First offsets of the transactions that this append begins."""
+        self.ends_verification = False
+        """Whether nothing of the producer is pending for verification after this append."""
 
     @property
     def producer_id(self) -> int:
@@ -50,12 +57,14 @@ class ProducerAppendInfo:
         self._check_epoch(batch.producer_epoch, batch.base_offset)
         if self._origin is AppendOrigin.CLIENT:
             self._check_sequence(batch)
+        self._note_verification(batch)
         if self.updated.add_batch(batch):
             self.started.append(first_offset or LogOffsetMetadata(batch.base_offset))
 
     def append_marker(self, batch: ProducerBatch, record: MarkerRecord | None) -> CompletedTransaction | None:
         """A control batch; ``record`` is None where compaction emptied it. None for a transaction without data here."""
         if record is None:
+            self._note_verification(batch)
             return None
         marker = record.marker
         self._check_epoch(batch.producer_epoch, batch.base_offset)
@@ -65,6 +74,7 @@ class ProducerAppendInfo:
                 f" one of epoch {self.updated.coordinator_epoch}",
                 offset=batch.base_offset,
             )
+        self._note_verification(batch)
         first_offset = self.updated.end_transaction(
             producer_epoch=batch.producer_epoch,
             coordinator_epoch=marker.coordinator_epoch,
@@ -73,6 +83,10 @@ class ProducerAppendInfo:
         if first_offset is None:
             return None
         return CompletedTransaction(self.producer_id, first_offset, batch.base_offset, not marker.committed)
+
+    def _note_verification(self, batch: ProducerBatch) -> None:
+        if self._pending is not None and self._pending.ends_with(batch):
+            self.ends_verification = True
 
     def _check_epoch(self, producer_epoch: int, offset: int) -> None:
         if producer_epoch < self.updated.producer_epoch and self._origin is not AppendOrigin.REPLICATION:
@@ -93,8 +107,16 @@ class ProducerAppendInfo:
         the batch's                             the one after the last (2^31 - 1, then 0)
         the batch's, unknown before the append  any
         ======================================  ==========================================
+
+        While a verification is pending, none above the lowest it waits for; and 0 where it is for a transaction of
+        version 2 and no batch of the producer is remembered.
         """
-        known, updated = self._current, self.updated
+        known, updated, pending = self._current, self.updated, self._pending
+        if pending is not None:
+            if pending.supports_epoch_bump and not known.batches and batch.base_sequence != 0:
+                raise self._out_of_order(batch, "0")
+            if batch.base_sequence > pending.lowest_sequence:
+                raise self._out_of_order(batch, f"{pending.lowest_sequence} at most")
         if batch.producer_epoch != updated.producer_epoch:
             if updated.producer_epoch == NO_PRODUCER_EPOCH:
                 return
@@ -106,8 +128,11 @@ class ProducerAppendInfo:
             last = known.last_sequence if same_epoch and not updated.batches else updated.last_sequence
             expected = 0 if last == _MAX_SEQUENCE else last + 1
         if batch.base_sequence != expected:
-            raise OutOfOrderSequenceError(
-                f"producer {self.producer_id} of epoch {batch.producer_epoch} sends sequence {batch.base_sequence},"
-                f" {expected} was expected",
-                offset=batch.base_offset,
-            )
+            raise self._out_of_order(batch, str(expected))
+
+    def _out_of_order(self, batch: ProducerBatch, expected: str) -> OutOfOrderSequenceError:
+        return OutOfOrderSequenceError(
+            f"producer {self.producer_id} of epoch {batch.producer_epoch} sends sequence {batch.base_sequence},"
+            f" {expected} was expected",
+            offset=batch.base_offset,
+        )

@@ -7,7 +7,7 @@ Whoever owns the log hands in snapshots' bytes and batches, and writes what ``sn
 - ``prepare_update``, ``ProducerAppendInfo``, ``update``, ``complete``: an append, checked first, then taken over.
 
 Empty when loading begins. A crash loses it all; it is rebuilt from the newest usable snapshot and the log after it.
-Thread rule: under the partition's lock. Source: Kafka's ``ProducerStateManager`` (KIP-98).
+Thread rule: under the partition's lock. Source: Kafka's ``ProducerStateManager`` (KIP-98, KIP-890).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel import BatchTable
-from tidelog.model import LogOffsetMetadata
+from tidelog.model import InvalidProducerEpochError, LogOffsetMetadata
 from tidelog.storage.producer.append_info import CompletedTransaction, ProducerAppendInfo
 from tidelog.storage.producer.append_origin import AppendOrigin
-from tidelog.storage.producer.entry import ProducerEntry
+from tidelog.storage.producer.entry import ProducerBatch, ProducerEntry
 from tidelog.storage.producer.hash_order import JavaHashOrder
 from tidelog.storage.producer.marker import MarkerRecord, read_marker
 from tidelog.storage.producer.replay_rows import (
@@ -33,12 +33,15 @@ from tidelog.storage.producer.replay_rows import (
 )
 from tidelog.storage.producer.snapshot import format_snapshot, parse_snapshot
 from tidelog.storage.producer.transactions import Transactions
+from tidelog.storage.producer.verification import NO_GUARD, VerificationGuard, Verifications
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 """Default of ``producer.id.expiration.ms``."""
+LATE_TRANSACTION_BUFFER_MS = 300_000
+"""How long a transaction may outlive the largest time-out before it counts as late."""
 
 
 class EndedTransaction(NamedTuple):
@@ -55,6 +58,7 @@ class ProducerState:
         self._order = JavaHashOrder()
         self._loading: JavaHashOrder | None = None
         self.transactions = Transactions()
+        self.verifications = Verifications()
         self.map_end_offset = 0
         """The batches below this offset are in the state."""
         self.last_snapshot_offset = 0
@@ -72,6 +76,21 @@ class ProducerState:
 
     def first_unstable_offset(self) -> LogOffsetMetadata | None:
         return self.transactions.first_unstable_offset()
+
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this epoch of the producer has a transaction with data and without a marker."""
+        entry = self._entries.get(producer_id)
+        return (
+            entry is not None and entry.transaction_first_offset is not None and entry.producer_epoch == producer_epoch
+        )
+
+    def has_late_transaction(self, now_ms: int, max_transaction_timeout_ms: int) -> bool:
+        """Whether the first open transaction should have been aborted by its coordinator long ago: it may hang."""
+        first = self.transactions.first_ongoing
+        entry = None if first is None else self._entries.get(first.producer_id)
+        if entry is None or entry.last_timestamp <= 0:
+            return False
+        return now_ms - entry.last_timestamp > max_transaction_timeout_ms + LATE_TRANSACTION_BUFFER_MS
 
     @property
     def needs_snapshot(self) -> bool:
@@ -152,6 +171,7 @@ class ProducerState:
                     ended.append(transaction)
             elif entry.add_batch(batch):
                 self.transactions.begin(batch.producer_id, LogOffsetMetadata(batch.base_offset))
+            self.verifications.appended(batch)
         if len(table):
             self.map_end_offset = int(table.last_offset[-1]) + 1
         return ended
@@ -174,11 +194,38 @@ class ProducerState:
 
     # --- appends ---
 
+    def maybe_start_verification(
+        self, producer_id: int, sequence: int, producer_epoch: int, *, supports_epoch_bump: bool, now_ms: int
+    ) -> VerificationGuard:
+        """The guard to append a first batch of a transaction with, once its coordinator knows of it (KIP-890).
+
+        ``NO_GUARD`` where the transaction has data already. InvalidProducerEpochError for an older epoch.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is not None and producer_epoch < entry.producer_epoch:
+            raise InvalidProducerEpochError(
+                f"producer {producer_id} has epoch {producer_epoch}, the log knows it at epoch {entry.producer_epoch}"
+            )
+        if self.has_ongoing_transaction(producer_id, producer_epoch):
+            return NO_GUARD
+        return self.verifications.maybe_create(
+            producer_id, sequence, producer_epoch, supports_epoch_bump=supports_epoch_bump, now_ms=now_ms
+        ).guard
+
+    def is_verified(self, batch: ProducerBatch, guard: VerificationGuard) -> bool:
+        """Whether a batch of a transaction may be appended: the transaction is open here, or ``guard`` is the one."""
+        return self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch) or self.verifications.guard(
+            batch.producer_id
+        ).verify(guard)
+
     def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
-        return ProducerAppendInfo(self._entries.get(producer_id) or ProducerEntry(producer_id=producer_id), origin)
+        current = self._entries.get(producer_id) or ProducerEntry(producer_id=producer_id)
+        return ProducerAppendInfo(current, origin, self.verifications.get(producer_id))
 
     def update(self, info: ProducerAppendInfo) -> None:
         """Take over what an append changes; ``complete`` its transactions afterwards."""
+        if info.ends_verification:
+            self.verifications.clear(info.producer_id)
         entry = self._entries.get(info.producer_id)
         if entry is None:
             self._add(info.updated)
@@ -204,11 +251,15 @@ class ProducerState:
         self.last_snapshot_offset = log_start_offset if latest_snapshot_offset is None else latest_snapshot_offset
 
     def remove_expired(self, now_ms: int) -> int:
-        """Forget the producers without an open transaction that have been silent too long; how many they were."""
+        """Forget the producers without an open transaction that have been silent too long; how many they were.
+
+        Verifications that have been pending as long go too.
+        """
         expired = [entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._entries[producer_id]
             self._order.remove(producer_id)
+        self.verifications.remove_expired(now_ms, self._expiration_ms)
         return len(expired)
 
     # --- inside ---

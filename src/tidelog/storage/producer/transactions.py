@@ -33,6 +33,10 @@ class Transactions:
         return [self._ongoing[offset] for offset in sorted(self._ongoing)]
 
     @property
+    def first_ongoing(self) -> OpenTransaction | None:
+        return self._ongoing[min(self._ongoing)] if self._ongoing else None
+
+    @property
     def has_unreplicated(self) -> bool:
         return bool(self._unreplicated)
 
