@@ -156,7 +156,8 @@ def _rich_table(rows: Sequence[Row], shown: Table, columns: Sequence[str], out: 
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    table = RichTable(title=shown.title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    title = Text(visible(shown.title)) if shown.title else None  # never markup: brackets are brackets
+    table = RichTable(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
         numeric = name not in shown.show and all(_is_number(row.get(name)) for row in rows)
         table.add_column(_heading(name), justify="right" if numeric else "left", overflow="fold")

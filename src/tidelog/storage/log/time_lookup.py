@@ -40,6 +40,7 @@ __all__ = [
     "TimestampOffset",
     "first_at_or_after",
     "first_in_segments",
+    "indexed_largest",
     "largest_timestamp",
     "latest_in_segments",
     "latest_timestamp",
@@ -106,16 +107,24 @@ def latest_timestamp(source: StateSource, start: int, end: int) -> TimestampOffs
 
 def largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentReader) -> int:
     """Of all the segment's batches, -1 where none has a timestamp."""
-    unflushed = state.recovered is not None and segment.base_offset >= state.recovered.start_offset
-    hints = reader.time_hints
-    indexed = None if unflushed else hints.largest
-    if indexed is not None and hints.complete and segment.base_offset != state.log_end.segment_base_offset:
-        return indexed
+    finished = indexed_largest(state, segment, reader)
+    if finished is not None:
+        return finished
     # An index that is not finished is right as far as it goes.
+    hints = reader.time_hints
+    indexed = None if state.was_recovered(segment) else hints.largest
     start = 0 if indexed is None else reader.position_of(int(hints.offsets[-1]))
     table = reader.table(start, state.end_position(segment), verify_crc=False)
     read = int(table.max_timestamp.max()) if len(table) else -1
     return read if indexed is None else max(read, indexed)
+
+
+def indexed_largest(state: ViewState, segment: ViewSegment, reader: SegmentReader) -> int | None:
+    """The same from the time index alone; None where that is not finished, or not to be relied on."""
+    is_active = segment.base_offset == state.log_end.segment_base_offset
+    if is_active or state.was_recovered(segment) or not reader.time_hints.complete:
+        return None
+    return reader.time_hints.largest
 
 
 def _from_hint(

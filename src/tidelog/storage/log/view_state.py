@@ -99,6 +99,10 @@ class ViewState:
         is_last = segment.base_offset == self.log_end.segment_base_offset
         return self.log_end.position_in_segment if is_last else segment.cut_at
 
+    def was_recovered(self, segment: ViewSegment) -> bool:
+        """Whether its batches were walked, because a kill may have left its indexes behind them."""
+        return self.recovered is not None and segment.base_offset >= self.recovered.start_offset
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadParameters:

@@ -1,0 +1,232 @@
+"""``tidelog retention``: a table a partition, a row a segment: when it goes and why, or what keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from tidelog.cli.options import output_options, selection, threads_option
+from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
+from tidelog.cli.targets import Target, each_target, select
+from tidelog.inspect.bounds import BoundKind, parse_time
+from tidelog.inspect.record_text import iso_time
+from tidelog.inspect.retention import (
+    Cause,
+    Goes,
+    PartitionRetention,
+    SegmentOutlook,
+    SettingSources,
+    read_setting_sources,
+    survey_retention,
+)
+from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text, why_text
+from tidelog.inspect.retention.settings import RETENTION_KEYS
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.storage.checkpoint.java_properties import load_properties
+from tidelog.storage.fs import LOCAL
+
+COLUMNS = ("base_offset", "last_offset", "bytes", "time", "time_from", "goes", "why")
+
+
+@click.command()
+@selection
+@click.option(
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A topic setting (retention.ms, ...) for every topic shown; wins over all else. Repeatable.",
+)
+@click.option(
+    "--config-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A broker's properties file (log.retention.hours, ...), or one with topic settings.",
+)
+@click.option("--now", metavar="TIME", help="Judge as of then: ms since 1970, or a date and time.  [default: now]")
+@threads_option
+@output_options
+def retention(
+    arguments: Sequence[str],
+    topics: Sequence[str],
+    settings: Sequence[str],
+    config_file: Path | None,
+    now: str | None,
+    threads: int | None,
+) -> Report:
+    """Show when each segment will be deleted, by which rule, and why not yet.
+
+    Says of every segment whether the broker's next check deletes it (log start, size or time), or when it will go: at
+    a time if nothing is appended, after so many more bytes, or never. And what keeps it: a record dated in the future
+    (its offset and how far ahead it is), a segment before it that stays, the high watermark, cleanup.policy.
+
+    A broker checks 30 seconds after its start, and then every 5 minutes (log.retention.check.interval.ms). Without a
+    broker nothing is deleted.
+
+    Settings come from the cluster metadata if that is in a directory given, else they are Kafka's defaults; each is
+    shown with its source. --config tries others: nothing is changed.
+
+    Exit codes: 0 shown, 2 wrong usage, 3 a partition or directory cannot be read.
+
+    \b
+    Examples:
+      tidelog retention /var/lib/kafka orders
+      tidelog retention '/mnt/disk*/kafka' --config-file server.properties --csv
+      tidelog retention /var/lib/kafka orders-0 --config retention.ms=86400000
+      tidelog retention /var/lib/kafka --now 2030-01-01 --jsonl
+    """
+    exit_code = ExitCode()
+    overrides = _settings(settings)
+    file = {} if config_file is None else _properties(config_file)
+    SettingSources(file=file, overrides=overrides).of_topic("")  # wrong values end the run before anything is read
+    now_ms = SYSTEM_CLOCK.now_ms() if now is None else _moment(now)
+    targets = select(arguments, topics, exit_code)
+    sources = read_setting_sources(
+        LOCAL,
+        [target.path for target in targets],
+        file=file,
+        file_name="" if config_file is None else config_file.name,
+        overrides=overrides,
+    )
+    found = each_target(
+        targets,
+        lambda target: survey_retention(
+            LOCAL, target.path, sources[target.path], now_ms=now_ms, only=target.only, threads=threads
+        ),
+        exit_code,
+    )
+    if any(part.error is not None for _, parts in found for part in parts):
+        exit_code.at_least(UNREADABLE)
+    return Report(
+        rows=[row for target, parts in found for part in parts for row in _rows(target, part)],
+        tables=[_table(target, part, several=len(found) > 1) for target, parts in found for part in parts],
+        notes=[*_notes(found, sources), f"As of {iso_time(now_ms)}. Nothing was changed."],
+        exit_code=exit_code,
+    )
+
+
+def _settings(texts: Sequence[str]) -> Mapping[str, str]:
+    settings: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key.strip() and equals):
+            raise click.UsageError(f"--config {text!r} is not KEY=VALUE.")
+        settings[key.strip()] = value
+    return settings
+
+
+def _properties(path: Path) -> Mapping[str, str]:
+    try:
+        return load_properties(path.read_text(encoding="latin-1"))
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--config-file {path} cannot be read: {error}") from None
+
+
+def _moment(text: str) -> int:
+    bound = parse_time(text)
+    if bound.kind is not BoundKind.TIMESTAMP:
+        raise click.UsageError(f"--now {text!r} is not a time.")
+    return bound.number
+
+
+def _rows(target: Target, part: PartitionRetention) -> Iterator[Row]:
+    """One a segment; a partition that cannot be read has one row."""
+    config = part.settings.config
+    head: dict[str, object] = {
+        "directory": str(target.path),
+        "topic": part.partition.topic,
+        "partition": part.partition.partition,
+    }
+    tail: dict[str, object] = {
+        "log_start": None if part.state is None else part.state.log_start_offset,
+        "high_watermark": None if part.state is None else part.state.high_watermark,
+        "log_end": None if part.state is None else part.log_end,
+        "high_watermark_from": None if part.state is None else part.high_watermark_from.value,
+        "cleanup_policy": sorted(config.cleanup_policy),
+        "retention_ms": config.retention_ms,
+        "retention_bytes": config.retention_bytes,
+        "settings_from": {key: part.settings.origins[key] for key in RETENTION_KEYS},
+        "error": None if part.error is None else str(part.error),
+    }
+    for outlook in part.outlooks:
+        yield head | _segment_row(part, outlook) | tail
+    if part.error is not None:
+        yield head | dict.fromkeys(_SEGMENT_COLUMNS) | tail
+
+
+def _segment_row(part: PartitionRetention, outlook: SegmentOutlook) -> dict[str, object]:
+    segment, record = outlook.segment, part.future.get(outlook.segment.base_offset)
+    values = (
+        segment.base_offset,
+        segment.end_offset - 1 if segment.end_offset > segment.base_offset else None,
+        segment.size_bytes,
+        outlook.is_active,
+        segment.time_ms,
+        part.times_from[segment.base_offset].value,
+        outlook.goes.value,
+        None if outlook.deletion is None else outlook.deletion.rule.value,
+        outlook.goes_at_ms,
+        outlook.after_bytes,
+        outlook.waits_for,
+        [cause.value for cause in outlook.causes],
+        None if record is None else record.offset,
+        None if record is None else record.timestamp,
+        why_text(part, outlook),
+    )
+    return dict(zip(_SEGMENT_COLUMNS, values, strict=True))
+
+
+_SEGMENT_COLUMNS = (
+    "base_offset",
+    "last_offset",
+    "bytes",
+    "active",
+    "time",
+    "time_from",
+    "goes",
+    "rule",
+    "goes_at",
+    "after_bytes",
+    "waits_for",
+    "causes",
+    "future_offset",
+    "future_timestamp",
+    "why",
+)
+
+
+def _table(target: Target, part: PartitionRetention, *, several: bool) -> Table:
+    where = f"{target.path}: " if several else ""
+    rows = [_segment_row(part, outlook) | {"goes": goes_text(part, outlook)} for outlook in part.outlooks]
+    title = f"{where}{part.partition.directory_name}: {settings_text(part)}\n{offsets_text(part)}"
+    return Table(rows=rows, columns=COLUMNS, title=title, show={"time": iso_time})
+
+
+def _notes(
+    found: Sequence[tuple[Target, Sequence[PartitionRetention]]], sources: Mapping[Path, SettingSources]
+) -> Iterator[str]:
+    for target, parts in found:
+        for part in parts:
+            if part.error is not None:
+                yield f"Error: {part.error}"
+        outlooks = [outlook for part in parts for outlook in part.outlooks]
+        going = [outlook for outlook in outlooks if outlook.goes is Goes.NEXT_CHECK]
+        freed = sum(outlook.segment.size_bytes for outlook in going)
+        total = sum(outlook.segment.size_bytes for outlook in outlooks)
+        yield (
+            f"{target.path}: the next check deletes {len(going):,} of {len(outlooks):,} segments, {freed:,} of"
+            f" {total:,} bytes of records; a file goes a while after that (file.delete.delay.ms)."
+        )
+        future = sum(Cause.FUTURE_TIMESTAMP in outlook.causes for outlook in outlooks)
+        if future:
+            waiting = sum(Cause.WAITS in outlook.causes for outlook in outlooks)
+            yield f"Segments kept by timestamps in the future: {future:,}. Waiting for one before them: {waiting:,}."
+        yield _settings_note(sources[target.path])
+
+
+def _settings_note(sources: SettingSources) -> str:
+    if sources.metadata_from is None:
+        return "No cluster metadata here: topic settings are unknown; --config and --config-file can say them."
+    return f"Topic settings are those of the cluster metadata in {sources.metadata_from}."

@@ -1,0 +1,154 @@
+"""When each segment of a log will be deleted, and what keeps it: from the values retention decides by. Pure.
+
+What the next check deletes is ``decide_retention``'s answer. For a segment that stays:
+
+- **By time** it goes once it and every segment before it that stays is old enough: the latest of their times. Without
+  appends, that is; what is appended to the active segment makes that one younger.
+- **By size** it goes once enough has been appended. Where it is old enough already, it needs only the last segment
+  before it that is not to go by size: that one was in the way.
+- **Not before** all its records lie below the high watermark, whatever the rules say.
+
+Called by: the survey. Any thread. Source of the rules: ``storage/log/retention.py``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from tidelog.storage.log.retention import (
+    Deletion,
+    RetentionSegment,
+    RetentionState,
+    decide_retention,
+    deletes_by_policy,
+    due_ms,
+)
+
+
+class Goes(enum.StrEnum):
+    """What a segment's deletion waits for."""
+
+    NEXT_CHECK = "next_check"
+    TIME = "time"
+    SIZE = "size"
+    TIME_OR_SIZE = "time_or_size"
+    HIGH_WATERMARK = "high_watermark"
+    NEVER = "never"
+
+
+class Cause(enum.StrEnum):
+    """What keeps a segment now; several may."""
+
+    EMPTY_ACTIVE = "empty_active"
+    HIGH_WATERMARK = "high_watermark"
+    POLICY = "policy"
+    UNLIMITED_TIME = "unlimited_time"
+    FUTURE_TIMESTAMP = "future_timestamp"
+    YOUNG = "young"
+    WAITS = "waits"
+    UNLIMITED_SIZE = "unlimited_size"
+    WITHIN_SIZE = "within_size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentOutlook:
+    """``deletion`` is what the next check does with the segment; None where it stays, and then ``causes`` say why."""
+
+    segment: RetentionSegment
+    is_active: bool
+    goes: Goes
+    deletion: Deletion | None = None
+    goes_at_ms: int | None = None
+    """The first moment at which time takes it, if nothing is appended; None where time never does."""
+    after_bytes: int | None = None
+    """Bytes that have to be appended until size takes it (behind it, so of the active segment after a roll)."""
+    waits_for: int | None = None
+    """Base offset of the earlier segment whose time comes later than this one's, and which it has to wait for."""
+    bytes_behind: int = 0
+    causes: tuple[Cause, ...] = ()
+
+
+def explain_retention(state: RetentionState) -> tuple[SegmentOutlook, ...]:
+    """One for each segment, in order."""
+    decision = decide_retention(state)
+    behind = state.bytes_behind()
+    outlooks = [
+        SegmentOutlook(
+            segment=deletion.segment,
+            is_active=state.is_active(deletion.segment),
+            goes=Goes.NEXT_CHECK,
+            deletion=deletion,
+            bytes_behind=behind[at],
+        )
+        for at, deletion in enumerate(decision.deletions)
+    ]
+    kept = state.segments[len(outlooks) :]
+    latest: RetentionSegment | None = None  # of those kept so far, the one that gets old enough last
+    needed = 0  # bytes until the last one kept so far that is not old enough goes by size
+    for segment in kept:
+        at = len(outlooks)
+        waits_for = latest if latest is not None and latest.time_ms > segment.time_ms else None
+        latest = segment if waits_for is None else latest
+        due = due_ms(state.config, segment)
+        if due is None or due > state.now_ms or state.is_active(segment):
+            needed = max(0, state.config.retention_bytes - behind[at])
+        outlooks.append(_kept(state, segment, waits_for, bytes_behind=behind[at], needed=needed))
+    return tuple(outlooks)
+
+
+def _kept(
+    state: RetentionState,
+    segment: RetentionSegment,
+    waits_for: RetentionSegment | None,
+    *,
+    bytes_behind: int,
+    needed: int,
+) -> SegmentOutlook:
+    config, is_active = state.config, state.is_active(segment)
+    if state.is_empty_active(segment):
+        return SegmentOutlook(segment=segment, is_active=True, goes=Goes.NEVER, causes=(Cause.EMPTY_ACTIVE,))
+    after_bytes = needed if deletes_by_policy(config) and config.retention_bytes >= 0 else None
+    goes_at = due_ms(config, segment if waits_for is None else waits_for)
+    return SegmentOutlook(
+        segment=segment,
+        is_active=is_active,
+        goes=_goes(state, goes_at, after_bytes),
+        goes_at_ms=goes_at,
+        after_bytes=after_bytes,
+        waits_for=None if waits_for is None or goes_at is None else waits_for.base_offset,
+        bytes_behind=bytes_behind,
+        causes=_causes(state, segment, waits_for, bytes_behind),
+    )
+
+
+def _goes(state: RetentionState, goes_at: int | None, after_bytes: int | None) -> Goes:
+    if (goes_at is not None and goes_at <= state.now_ms) or after_bytes == 0:
+        return Goes.HIGH_WATERMARK  # a rule would take it: nothing else is in the way
+    if goes_at is not None:
+        return Goes.TIME if after_bytes is None else Goes.TIME_OR_SIZE
+    return Goes.NEVER if after_bytes is None else Goes.SIZE
+
+
+def _causes(
+    state: RetentionState, segment: RetentionSegment, waits_for: RetentionSegment | None, bytes_behind: int
+) -> tuple[Cause, ...]:
+    config, causes = state.config, []
+    if not state.is_eligible(segment):
+        causes.append(Cause.HIGH_WATERMARK)
+    if not deletes_by_policy(config):
+        return (*causes, Cause.POLICY)
+    due = due_ms(config, segment)
+    if due is None:
+        causes.append(Cause.UNLIMITED_TIME)
+    elif segment.time_ms > state.now_ms:
+        causes.append(Cause.FUTURE_TIMESTAMP)
+    elif due > state.now_ms:
+        causes.append(Cause.YOUNG)
+    if due is not None and waits_for is not None:
+        causes.append(Cause.WAITS)
+    if config.retention_bytes < 0:
+        causes.append(Cause.UNLIMITED_SIZE)
+    elif bytes_behind < config.retention_bytes:
+        causes.append(Cause.WITHIN_SIZE)
+    return tuple(causes)

@@ -1,0 +1,161 @@
+"""The settings that decide retention, for one topic, each with where it comes from.
+
+A later source wins over an earlier one:
+
+1. Kafka's default; of internal topics the value that brokers create them with
+2. broker settings of a properties file (``log.retention.hours``, ...)
+3. dynamic broker settings in the cluster metadata: of all brokers, then of this one
+4. the topic's settings in the cluster metadata
+5. topic settings of the properties file (``retention.ms``, ...)
+6. those of the command line
+
+Broker settings are merged before they are read: of ``log.retention.ms``, ``.minutes`` and ``.hours`` the finest unit
+wins, wherever it comes from. The metadata log itself is the exception: no setting reaches it, because snapshots decide
+where it begins. Pure but for ``read_setting_sources``, which only reads.
+Source: Kafka's ``KafkaConfig``, ``ServerTopicConfigSynonyms``, ``KafkaMetadataLog``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidelog.model import CheckpointError, ConfigError
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.manager.cluster_metadata import (
+    METADATA_DIRECTORY,
+    METADATA_TOPIC,
+    ClusterMetadata,
+    read_cluster_metadata,
+)
+
+RETENTION_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes")
+"""The topic settings that decide."""
+
+DEFAULT_ORIGIN = "default"
+COMMAND_LINE_ORIGIN = "--config"
+
+_INTERNAL_ORIGIN = "default of this topic"
+_TOPIC_ORIGIN = "topic"
+_METADATA_ORIGIN = "KRaft keeps it by snapshots"
+_SYNONYMS = {"log.cleanup.policy": "cleanup.policy", "log.retention.bytes": "retention.bytes"}
+_TIME_SYNONYMS = {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
+"""The finest first; milliseconds a unit."""
+
+_INTERNAL_TOPICS: Mapping[str, Mapping[str, str]] = {
+    "__consumer_offsets": {"cleanup.policy": "compact"},
+    "__transaction_state": {"cleanup.policy": "compact"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSettings:
+    """Of one topic. ``origins``: where each of RETENTION_KEYS comes from, in a word or two."""
+
+    config: LogConfig
+    origins: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingSources:
+    """What settings are taken from. ``file_name`` stands for the properties file in origins."""
+
+    metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
+    metadata_from: Path | None = None
+    """The log directory whose metadata log was read; None where there was none."""
+    node_id: int | None = None
+    file: Mapping[str, str] = field(default_factory=dict)
+    file_name: str = ""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def of_topic(self, topic: str) -> RetentionSettings:
+        """ConfigError for a value that is out of range or not of its type, or an override that is no topic setting."""
+        if topic == METADATA_TOPIC:
+            config = LogConfig(retention_ms=-1, retention_bytes=-1)
+            return RetentionSettings(config=config, origins=dict.fromkeys(RETENTION_KEYS, _METADATA_ORIGIN))
+        config = LogConfig()
+        origins = dict.fromkeys(RETENTION_KEYS, DEFAULT_ORIGIN)
+        for properties, origin in self._layers(topic):
+            config = config.with_properties(properties, ignore_unknown=origin != COMMAND_LINE_ORIGIN)
+            origins.update(dict.fromkeys(properties.keys() & origins.keys(), origin))
+        return RetentionSettings(config=config, origins=origins)
+
+    def _layers(self, topic: str) -> Iterable[tuple[Mapping[str, str], str]]:
+        """In the order of the module's list, in a topic's keys."""
+        yield _INTERNAL_TOPICS.get(topic, {}), _INTERNAL_ORIGIN
+        for key, value, origin in self._broker_settings():
+            yield {key: value}, origin
+        yield self.metadata.topic_settings.get(topic, {}), _TOPIC_ORIGIN
+        yield {key: self.file[key] for key in RETENTION_KEYS if key in self.file}, self.file_name
+        yield self.overrides, COMMAND_LINE_ORIGIN
+
+    def _broker_settings(self) -> Iterable[tuple[str, str, str]]:
+        """As topic settings: key, value, origin."""
+        merged: dict[str, tuple[str, str]] = {}
+        dynamic = self.metadata.broker_settings
+        for properties, origin in (
+            (self.file, self.file_name),
+            (dynamic.get("", {}), "all brokers"),
+            (dynamic.get(str(self.node_id), {}), f"broker {self.node_id}"),
+        ):
+            merged.update({key: (value, origin) for key, value in properties.items()})
+        for key, topic_key in _SYNONYMS.items():
+            if key in merged:
+                yield topic_key, *merged[key]
+        finest = next((key for key in _TIME_SYNONYMS if key in merged), None)
+        if finest is not None:
+            text, origin = merged[finest]
+            yield "retention.ms", _milliseconds(finest, text), origin
+
+
+def read_setting_sources(
+    fs: FileSystem,
+    paths: Iterable[Path],
+    *,
+    file: Mapping[str, str] | None = None,
+    file_name: str = "",
+    overrides: Mapping[str, str] | None = None,
+) -> dict[Path, SettingSources]:
+    """The sources for each log directory.
+
+    One without a metadata log uses that of another one given, where both are of the same broker (``meta.properties``).
+    """
+    metas = {path: _meta(fs, path) for path in paths}
+    metadata = {path: read_cluster_metadata(fs, path) for path in metas if fs.exists(path / METADATA_DIRECTORY)}
+    sources = {}
+    for path, meta in metas.items():
+        node = None if meta is None else (meta.cluster_id, meta.node_id)
+        beside = (other for other in metadata if node is not None and _node(metas[other]) == node)
+        found = path if path in metadata else next(beside, None)
+        sources[path] = SettingSources(
+            metadata=ClusterMetadata() if found is None else metadata[found],
+            metadata_from=found,
+            node_id=None if meta is None else meta.node_id,
+            file=file or {},
+            file_name=file_name,
+            overrides=overrides or {},
+        )
+    return sources
+
+
+def _meta(fs: FileSystem, path: Path) -> MetaProperties | None:
+    try:
+        return MetaProperties.read(fs, path / META_PROPERTIES_FILE)
+    except CheckpointError:
+        return None  # ``verify`` tells what is wrong with it
+
+
+def _node(meta: MetaProperties | None) -> tuple[str | None, int | None] | None:
+    return None if meta is None else (meta.cluster_id, meta.node_id)
+
+
+def _milliseconds(key: str, text: str) -> str:
+    """A negative number means for ever, in every unit."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise ConfigError(f"{key} is '{text}', which is not an integer") from None
+    return str(-1 if number < 0 else number * _TIME_SYNONYMS[key])

@@ -1,0 +1,309 @@
+"""What retention decides by, as it is read from directories of brokers, of tidelog, and made by hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import tidelog
+from conftest import GoldenFactory
+from golden_sets import FLIGHTS, FORMATS, KRAFT_SETS, SCENARIOS, SETS
+from log_maker import BASE_TIME, batch, mark_clean, plain, write_checkpoint, write_segment
+from tidelog.inspect.retention import (
+    Goes,
+    HighWatermarkFrom,
+    PartitionRetention,
+    SettingSources,
+    TimeFrom,
+    read_setting_sources,
+    survey_retention,
+)
+from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text, why_text
+from tidelog.model import ConfigError, TopicPartition
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.manager.cluster_metadata import ClusterMetadata
+
+NOW = BASE_TIME + 1_000_000
+YEAR = 365 * 24 * 3_600_000
+NO_LIMITS = SettingSources(overrides={"retention.ms": "-1"})
+DIRECTORIES = [(name, kind) for name in SETS for kind in (("clean", "unclean") if name in KRAFT_SETS else ("clean",))]
+
+
+def survey(path: Path, sources: SettingSources | None = None, now_ms: int = NOW) -> dict[str, PartitionRetention]:
+    found = survey_retention(LOCAL, path, sources or read_setting_sources(LOCAL, [path])[path], now_ms=now_ms)
+    return {part.partition.directory_name: part for part in found}
+
+
+def sentences(part: PartitionRetention) -> list[tuple[str, str]]:
+    return [(goes_text(part, outlook), why_text(part, outlook)) for outlook in part.outlooks]
+
+
+@pytest.mark.parametrize(("set_name", "kind"), DIRECTORIES)
+def test_every_segment_of_real_directories(golden: GoldenFactory, set_name: str, kind: str) -> None:
+    directory = golden(set_name, kind)
+    found = survey(directory)
+    assert {part.error for part in found.values()} == {None}
+    for name, part in found.items():
+        assert part.state is not None
+        logs = sorted((directory / name).glob("*.log"))
+        assert [segment.base_offset for segment in part.state.segments] == [int(log.stem) for log in logs]
+        with tidelog.open_log(directory / name, read_only=True) as log:
+            ends = [segment.base_offset for segment in part.state.segments[1:]] + [log.offsets().log_end.message_offset]
+            everything = log.offsets()
+        assert [segment.end_offset for segment in part.state.segments] == ends
+        assert part.state.log_start_offset == everything.log_start
+        for segment, outlook in zip(part.state.segments, part.outlooks, strict=True):
+            assert outlook.segment is segment
+            assert goes_text(part, outlook)
+            assert why_text(part, outlook)
+        assert settings_text(part)
+        assert offsets_text(part)
+
+
+@pytest.mark.parametrize("kind", ["clean", "unclean"])
+def test_times_are_those_of_the_records(golden: GoldenFactory, kind: str) -> None:
+    """Whether the index or the batches told: held against every record of the segment."""
+    directory = golden(SCENARIOS, kind)
+    found = survey(directory)
+    for name in ("plain-0", "txn-0", "append-time-0", "gz-0"):
+        state = found[name].state
+        assert state is not None
+        with tidelog.open_log(directory / name, read_only=True) as log:
+            stamps = {record.offset: record.timestamp for record in log.records()}
+        for segment in state.segments:
+            own = [stamps[offset] for offset in range(segment.base_offset, segment.end_offset) if offset in stamps]
+            largest = segment.largest_timestamp_ms
+            assert largest is not None
+            assert largest == max(own) or (name == "txn-0" and largest >= max(own)), "markers have times too"
+        sources = [found[name].times_from[segment.base_offset] for segment in state.segments]
+        assert sources[-1] is TimeFrom.RECORDS
+        if kind == "clean":
+            assert set(sources[:-1]) == {TimeFrom.TIME_INDEX}
+
+
+def test_messages_without_timestamps_have_the_time_of_the_file(golden: GoldenFactory) -> None:
+    directory = golden(FORMATS)
+    part = survey(directory, now_ms=4 * 10**12)["v0-gzip-0"]
+    assert part.state is not None
+    for segment in part.state.segments:
+        assert part.times_from[segment.base_offset] is TimeFrom.FILE
+        stat = (directory / "v0-gzip-0" / f"{segment.base_offset:020d}.log").stat()
+        assert segment.time_ms == stat.st_mtime_ns // 1_000_000
+    assert "no record has a timestamp, and its file was last changed" in sentences(part)[0][1]
+
+
+def test_deleted_by_log_start(golden: GoldenFactory) -> None:
+    """Kafka moved this log's start to 777 and deleted what was wholly below; so nothing is left for that rule."""
+    sources = read_setting_sources(LOCAL, [golden(SCENARIOS)], overrides={"retention.ms": "-1"})[golden(SCENARIOS)]
+    part = survey(golden(SCENARIOS), sources)["trimmed-0"]
+    assert part.state is not None
+    assert part.state.log_start_offset == 777
+    assert {outlook.goes for outlook in part.outlooks} == {Goes.NEVER}
+    assert sentences(part)[0] == ("never", "retention.ms and retention.bytes are -1")
+
+
+def future_log(directory: Path) -> Path:
+    """Three segments; a record in the middle of the first one's second batch is dated a year ahead."""
+    ahead = batch(15, [b"a", b"b", b"c"], timestamp=NOW + YEAR)
+    write_segment(directory, 0, [plain(0, 10), ahead, plain(18, 2, timestamp=BASE_TIME)])
+    write_segment(directory, 20, [plain(20, 10)])
+    write_segment(directory, 30, [plain(30, 10)])
+    mark_clean(directory.parent)
+    return directory.parent
+
+
+def test_a_record_from_the_future_is_named(tmp_path: Path) -> None:
+    part = survey(future_log(tmp_path / "t-0"), SettingSources(overrides={"retention.ms": "1000"}))["t-0"]
+    assert part.future[0] == (NOW + YEAR + 2, 17), "of a batch's records the one with the largest timestamp"
+    (goes, why), (later, behind), _ = sentences(part)
+    assert goes == later == "2024-11-13T22:30:01.003Z"
+    assert why.startswith(
+        "future timestamp: the record at offset 17 is dated 2024-11-13T22:30:00.002Z, 1 year from now"
+    )
+    assert behind == "segments go in order, and segment 0 stays until then"
+
+
+def test_the_record_from_the_future_is_found_without_a_time_index_too(tmp_path: Path) -> None:
+    directory = future_log(tmp_path / "t-0")
+    for kind in ("index", "timeindex"):
+        (directory / "t-0" / f"{0:020d}.{kind}").unlink()
+    part = survey(directory, SettingSources(overrides={"retention.ms": "1000"}))["t-0"]
+    assert part.times_from[0] is TimeFrom.RECORDS
+    assert part.future[0] == (NOW + YEAR + 2, 17)
+
+
+def test_a_damaged_batch_from_the_future_is_told_without_its_offset(tmp_path: Path) -> None:
+    directory = future_log(tmp_path / "t-0")
+    log = directory / "t-0" / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[len(plain(0, 10)) + 70] ^= 1
+    log.write_bytes(data)
+    part = survey(directory, SettingSources(overrides={"retention.ms": "1000"}))["t-0"]
+    assert part.error is None
+    assert sentences(part)[0][1].startswith("future timestamp: a record is dated 2024-11-13T22:30:00.002Z, 1 year from")
+
+
+def test_only_the_time_index_is_missing(tmp_path: Path) -> None:
+    """A broker makes an empty one, and goes by the time of the file from then on."""
+    directory = future_log(tmp_path / "t-0")
+    (directory / "t-0" / f"{0:020d}.timeindex").unlink()
+    os.utime(directory / "t-0" / f"{0:020d}.log", ns=(BASE_TIME * 10**6, BASE_TIME * 10**6))
+    part = survey(directory, SettingSources(overrides={"retention.ms": "1000"}))["t-0"]
+    assert part.times_from[0] is TimeFrom.FILE_WITHOUT_INDEX
+    clause = "its .timeindex is missing, so a broker goes by its file, which was last changed 16 minutes 40 seconds ago"
+    assert sentences(part)[0] == (
+        "next check",
+        f"time: {clause}, retention.ms is 1 second",
+    )
+    late = survey(directory, SettingSources(overrides={"retention.ms": "1000"}), now_ms=BASE_TIME - 60_000)["t-0"]
+    assert "which was last changed 2023-11-14T22:13:20.000Z, 1 minute from now" in sentences(late)[0][1]
+
+
+def test_high_watermarks(tmp_path: Path) -> None:
+    future_log(tmp_path / "t-0")
+    due = {"retention.ms": "1000"}
+    part = survey(tmp_path, SettingSources(overrides=due), now_ms=NOW + 2 * YEAR)["t-0"]
+    assert part.high_watermark_from is HighWatermarkFrom.LOG_END
+    assert [goes for goes, _ in sentences(part)] == ["next check"] * 3
+    write_checkpoint(tmp_path, "replication-offset-checkpoint", {"t-0": 25})
+    part = survey(tmp_path, SettingSources(overrides=due), now_ms=NOW + 2 * YEAR)["t-0"]
+    assert part.high_watermark_from is HighWatermarkFrom.CHECKPOINT
+    assert sentences(part)[1] == (
+        "with the high watermark at 30",
+        "it ends at 30, above the high watermark 25",
+    )
+    young = survey(tmp_path, SettingSources(overrides={"retention.ms": str(YEAR)}))["t-0"]
+    assert sentences(young)[2][0].endswith("Z, and the high watermark at 40")
+    metadata = ClusterMetadata(replicas={TopicPartition("t", 0): (1,)})
+    alone = survey(tmp_path, SettingSources(overrides=due, metadata=metadata), now_ms=NOW + 2 * YEAR)["t-0"]
+    assert alone.high_watermark_from is HighWatermarkFrom.ONLY_REPLICA
+    assert offsets_text(alone) == "log [0, 40), high watermark 40 (the only replica)"
+
+
+def test_a_directory_that_tidelog_wrote(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=400)
+    with tidelog.open_log(tmp_path / "own-0", config=config) as log:
+        for number in range(12):
+            log.append(b"x" * 100, timestamp=NOW - 50_000 + 1000 * number)
+    part = survey(tmp_path, SettingSources(overrides={"retention.ms": "46000", "retention.bytes": "1500"}))["own-0"]
+    assert part.state is not None
+    sizes = {segment.base_offset: segment.size_bytes for segment in part.state.segments}
+    assert sizes == {int(path.stem): path.stat().st_size for path in (tmp_path / "own-0").glob("*.log")}
+    assert [outlook.deletion.rule if outlook.deletion else None for outlook in part.outlooks] == [
+        "size",
+        "time",
+        *[None] * (len(sizes) - 2),
+    ]
+
+
+def test_what_a_kill_left_behind_the_log_end_does_not_count(tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "t-0", 0, [plain(0, 10), plain(10, 10)])
+    whole = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b"\0" * 100)
+    part = survey(tmp_path, NO_LIMITS)["t-0"]
+    assert part.state is not None
+    assert part.state.segments[0].size_bytes == whole
+    assert part.log_end == 20
+
+
+def test_a_partition_that_cannot_be_read_is_told(golden_copy: GoldenFactory) -> None:
+    directory = golden_copy(FLIGHTS)
+    (directory / "airports-0").chmod(0)
+    if os.access(directory / "airports-0", os.R_OK):  # root reads everything
+        (directory / "airports-0").chmod(0o700)
+        (directory / "airports-0" / "leader-epoch-checkpoint").unlink()
+        for path in (directory / "airports-0").glob("*.log"):
+            path.unlink()
+            path.mkdir()
+    found = survey(directory)
+    (directory / "airports-0").chmod(0o700)
+    assert found["airports-0"].error is not None
+    assert found["flights-0"].error is None
+
+
+class TestSettings:
+    def test_of_topics_in_real_metadata(self, golden: GoldenFactory) -> None:
+        sources = read_setting_sources(LOCAL, [golden(FLIGHTS)])[golden(FLIGHTS)]
+        airports = sources.of_topic("airports")
+        assert airports.config.cleanup_policy == {"compact"}
+        assert airports.config.segment_bytes == 131072
+        assert airports.origins == {"cleanup.policy": "topic", "retention.ms": "default", "retention.bytes": "default"}
+        assert sources.of_topic("flights").origins["cleanup.policy"] == "default"
+        assert sources.metadata_from == golden(FLIGHTS)
+
+    def test_internal_topics_without_metadata(self) -> None:
+        found = SettingSources().of_topic("__consumer_offsets")
+        assert found.config.cleanup_policy == {"compact"}
+        assert found.origins["cleanup.policy"] == "default of this topic"
+
+    def test_the_metadata_log_is_kept_by_snapshots(self) -> None:
+        found = SettingSources(overrides={"retention.ms": "1"}).of_topic("__cluster_metadata")
+        assert (found.config.retention_ms, found.config.retention_bytes) == (-1, -1)
+
+    def test_each_source_wins_over_those_before(self) -> None:
+        file = {"log.retention.hours": "2", "log.retention.bytes": "100", "log.cleanup.policy": "compact,delete"}
+        metadata = ClusterMetadata()
+        sources = SettingSources(file=file, file_name="server.properties", metadata=metadata, node_id=7)
+
+        def retention_ms(sources: SettingSources) -> tuple[int, str]:
+            found = sources.of_topic("t")
+            return found.config.retention_ms, found.origins["retention.ms"]
+
+        assert retention_ms(sources) == (7_200_000, "server.properties")
+        assert sources.of_topic("t").config.retention_bytes == 100
+        assert sources.of_topic("t").config.cleanup_policy == {"compact", "delete"}
+        metadata.broker_settings[""] = {"log.retention.ms": "10"}
+        assert retention_ms(sources) == (10, "all brokers")
+        metadata.broker_settings["7"] = {"log.retention.ms": "11"}
+        metadata.broker_settings["8"] = {"log.retention.ms": "99"}
+        assert retention_ms(sources) == (11, "broker 7")
+        metadata.topic_settings["t"] = {"retention.ms": "12"}
+        assert retention_ms(sources) == (12, "topic")
+        both = SettingSources(file={"retention.ms": "13"}, file_name="t.properties", metadata=metadata)
+        assert retention_ms(both) == (13, "t.properties")
+        own = SettingSources(file={"retention.ms": "13"}, metadata=metadata, overrides={"retention.ms": "14"})
+        assert retention_ms(own) == (14, "--config")
+
+    @pytest.mark.parametrize(
+        ("file", "expected"),
+        [
+            ({"log.retention.ms": "5", "log.retention.minutes": "6", "log.retention.hours": "7"}, 5),
+            ({"log.retention.minutes": "6", "log.retention.hours": "7"}, 360_000),
+            ({"log.retention.hours": "-1"}, -1),
+            ({"log.retention.minutes": "-5"}, -1),
+            ({"log.dirs": "/data"}, 604_800_000),
+        ],
+    )
+    def test_the_finest_unit_of_a_broker_wins(self, file: dict[str, str], expected: int) -> None:
+        assert SettingSources(file=file, file_name="f").of_topic("t").config.retention_ms == expected
+
+    @pytest.mark.parametrize(
+        "sources",
+        [
+            SettingSources(file={"log.retention.hours": "many"}),
+            SettingSources(overrides={"retention.ms": "-2"}),
+            SettingSources(overrides={"log.retention.hours": "1"}),
+            SettingSources(overrides={"cleanup.policy": "burn"}),
+        ],
+    )
+    def test_values_that_are_none(self, sources: SettingSources) -> None:
+        with pytest.raises(ConfigError):
+            sources.of_topic("t")
+
+    def test_another_directory_of_the_same_broker_may_have_the_metadata(
+        self, golden: GoldenFactory, tmp_path: Path
+    ) -> None:
+        here, there, foreign = tmp_path / "here", golden(FLIGHTS), golden(SCENARIOS)
+        here.mkdir()
+        (here / "meta.properties").write_bytes((there / "meta.properties").read_bytes())
+        sources = read_setting_sources(LOCAL, [here, foreign, there])
+        assert sources[here].metadata_from == there
+        assert sources[here].of_topic("airports").config.is_compacted
+        assert sources[foreign].metadata_from == foreign
+        assert read_setting_sources(LOCAL, [here, foreign])[here].metadata_from is None
+        (here / "meta.properties").write_text("version=9\n")
+        assert read_setting_sources(LOCAL, [here, there])[here].metadata_from is None
