@@ -138,6 +138,75 @@ def test_several_batches_in_one_append(log: Log) -> None:
     assert [batch.last_sequence for batch in log.state.producers[ID].batches] == [2, 4]
 
 
+def test_nothing_changes_before_the_append_is_sure(log: Log) -> None:
+    log.data(0, count=6)
+    before = log.state.snapshot()
+    info = log.state.prepare_update(ID, CLIENT)
+    info.append_data(Batch(6, 6, 5, attributes=TRANSACTIONAL_FLAG))
+    assert info.updated.last_sequence == 10
+    assert log.state.snapshot() == before
+    assert log.state.first_unstable_offset() is None
+    log.state.update(info)
+    entry = log.state.producers[ID]
+    assert (entry.last_sequence, entry.last_data_offset, entry.transaction_first_offset) == (10, 10, 6)
+
+
+def test_data_and_marker_in_one_append(log: Log) -> None:
+    """The marker ends the transaction, the batches before it stay known."""
+    log.data(0)
+    info = log.state.prepare_update(ID, CLIENT)
+    begun = []
+    for sequence, offset in ((1, 16), (6, 26)):
+        info.append_data(Batch(sequence, offset, 5, attributes=TRANSACTIONAL_FLAG))
+        begun.append((info.updated.transaction_first_offset, info.updated.last_data_offset))
+    assert begun == [(16, 20), (16, 30)]
+    marker = MarkerRecord(EndTransactionMarker(committed=True, coordinator_epoch=15), 5000)
+    assert info.append_marker(Batch(-1, 40), marker) == (ID, 16, 40, False)
+    updated = info.updated
+    assert [(batch.first_sequence, batch.last_sequence) for batch in updated.batches] == [(1, 5), (6, 10)]
+    assert (updated.transaction_first_offset, updated.coordinator_epoch) == (None, 15)
+    assert info.started == [LogOffsetMetadata(16)]
+
+
+def test_several_transactions_in_one_append(log: Log) -> None:
+    """Those without data end nothing and hold nothing back."""
+    log.data(0, count=5, transactional=True)
+    info = log.state.prepare_update(ID, CLIENT)
+    ended: list[CompletedTransaction | None] = []
+    for offset, sequence, committed in (
+        (5, None, True),
+        (6, None, False),
+        (7, 5, False),
+        (9, None, False),
+        (10, 6, None),
+    ):
+        if sequence is not None:
+            info.append_data(Batch(sequence, offset, attributes=TRANSACTIONAL_FLAG))
+            offset += 1
+        if committed is not None:
+            marker = MarkerRecord(EndTransactionMarker(committed=committed, coordinator_epoch=0), 5000)
+            ended.append(info.append_marker(Batch(-1, offset), marker))
+    assert ended == [(ID, 0, 5, False), None, (ID, 7, 8, True), None]
+    assert [start.message_offset for start in info.started] == [7, 10]
+    log.state.update(info)
+    for completed in ended:
+        if completed is not None:
+            log.state.complete(completed)
+    log.state.on_high_watermark_updated(11)
+    assert log.state.first_unstable_offset() == LogOffsetMetadata(10)
+
+
+def test_a_marker_alone_still_fences(log: Log) -> None:
+    log.marker(epoch=2)
+    assert log.state.producers[ID].last_sequence == -1
+    with pytest.raises(InvalidProducerEpochError):
+        log.data(0, epoch=0)
+    with pytest.raises(OutOfOrderSequenceError, match="sends sequence 17, 0 was expected"):
+        log.data(17, epoch=2)
+    log.data(0, epoch=2)
+    assert log.state.producers[ID].last_sequence == 0
+
+
 def test_after_a_marker_sequences_go_on_and_a_new_epoch_begins_at_0(log: Log) -> None:
     log.data(0, count=3, transactional=True)
     assert log.marker() == (ID, 0, 3, False)

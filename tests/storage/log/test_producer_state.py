@@ -1,0 +1,302 @@
+"""The producer state of one log with its snapshot files: written, read again, cut, and what is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tidelog.model import InvalidProducerEpochError, LogOffsetMetadata, TransactionCoordinatorFencedError
+from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from tidelog.record.control import EndTransactionMarker
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.listing import list_partition
+from tidelog.storage.log.producer_state import LogProducerState
+from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.snapshot_files import SnapshotFiles
+from tidelog.storage.producer import LATE_TRANSACTION_BUFFER_MS, AppendOrigin, MarkerRecord, ProducerEntry
+from tidelog.storage.segment.segment import LogSegment
+
+ID = 7
+EXPIRATION_MS = 60_000
+TIMEOUT_MS = 300_000
+LATE_MS = TIMEOUT_MS + LATE_TRANSACTION_BUFFER_MS
+
+
+@dataclass
+class Batch:
+    base_sequence: int
+    base_offset: int
+    producer_epoch: int
+    max_timestamp: int
+    attributes: int
+    producer_id: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset
+
+
+class Producers:
+    """The producers of a log whose batches are made up: appends at any offset, no ``.log`` behind them."""
+
+    def __init__(self, directory: Path, now: int) -> None:
+        self._directory = directory
+        snapshots = SnapshotFiles(LOCAL, directory, list_partition(LOCAL, directory).snapshots)
+        self.log = LogProducerState(LOCAL, directory, snapshots, expiration_ms=EXPIRATION_MS, now_ms=now)
+        self.state = self.log.state
+
+    def reload(self, log_start: int, end: int) -> None:
+        """As after a truncation to ``end``: of what was appended only snapshots are left."""
+        segments: LogSegments[LogSegment] = LogSegments(())
+        self.log.rebuild(segments, log_start, end, after_clean_shutdown=False)
+
+    def reopened(self, log_start: int, end: int, *, now: int = 1) -> Producers:
+        again = Producers(self._directory, now)
+        again.reload(log_start, end)
+        return again
+
+    def data(
+        self,
+        sequence: int,
+        at: int,
+        *,
+        now: int = 1,
+        epoch: int = 0,
+        transactional: bool = False,
+        producer_id: int = ID,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> None:
+        info = self.state.prepare_update(producer_id, origin)
+        info.append_data(Batch(sequence, at, epoch, now, TRANSACTIONAL_FLAG if transactional else 0, producer_id))
+        self.state.update(info)
+        self.state.map_end_offset = at + 1
+
+    def marker(self, at: int, *, now: int = 1, epoch: int = 0, coordinator: int = 0, producer_id: int = ID) -> None:
+        info = self.state.prepare_update(producer_id, AppendOrigin.COORDINATOR)
+        record = MarkerRecord(EndTransactionMarker(committed=True, coordinator_epoch=coordinator), now)
+        completed = info.append_marker(
+            Batch(-1, at, epoch, now, TRANSACTIONAL_FLAG | CONTROL_FLAG, producer_id), record
+        )
+        self.state.update(info)
+        if completed is not None:
+            self.state.complete(completed)
+        self.state.map_end_offset = at + 1
+
+    def snapshot(self) -> int | None:
+        return self.log.take_snapshot()
+
+    def is_late(self, now: int) -> bool:
+        return self.state.has_late_transaction(now, TIMEOUT_MS)
+
+    @property
+    def entry(self) -> ProducerEntry:
+        return self.state.producers[ID]
+
+    @property
+    def first_unstable(self) -> LogOffsetMetadata | None:
+        return self.state.first_unstable_offset()
+
+    @property
+    def on_disk(self) -> list[int]:
+        return sorted(int(path.name.removesuffix(".snapshot")) for path in self._directory.iterdir())
+
+
+@pytest.fixture
+def producers(tmp_path: Path) -> Producers:
+    return Producers(tmp_path, now=1)
+
+
+class TestSnapshots:
+    def test_one_file_at_the_end_of_what_was_appended(self, producers: Producers, tmp_path: Path) -> None:
+        assert (producers.log.snapshots.latest, producers.log.snapshots.offsets) == (None, [])
+        producers.data(0, 0)
+        producers.data(1, 1)
+        assert producers.snapshot() == 2
+        (file,) = tmp_path.iterdir()
+        assert file.name == f"{2:020d}.snapshot"
+        assert file.read_bytes() == producers.state.snapshot() == producers.log.snapshots.read(2)
+
+    def test_none_where_nothing_changed(self, producers: Producers) -> None:
+        producers.data(0, 0)
+        assert (producers.snapshot(), producers.snapshot()) == (1, None)
+        assert producers.on_disk == [1]
+
+    def test_those_outside_of_the_log_go(self, producers: Producers) -> None:
+        """One at the log start says nothing that an empty state does not; one at the log end is the state there."""
+        for number in range(5):
+            producers.data(number, number)
+            producers.snapshot()
+        producers.reload(1, 3)
+        assert producers.on_disk == producers.log.snapshots.offsets == [2, 3]
+        assert producers.entry.last_sequence == 2
+        for log_start, left in ((2, [3]), (3, [])):
+            producers.log.snapshots.remove_outside(log_start, 9)
+            assert producers.on_disk == left
+
+    def test_a_log_that_begins_anew_has_none(self, producers: Producers) -> None:
+        for number in range(2):
+            producers.data(number, number)
+            producers.snapshot()
+        producers.log.snapshots.remove_all()
+        producers.state.start_at(0)
+        assert (producers.on_disk, producers.state.is_empty) == ([], True)
+        producers.data(0, 0)
+        assert producers.snapshot() == 1
+        assert producers.on_disk == [1]
+
+    def test_they_are_found_again_by_their_names(self, producers: Producers, tmp_path: Path) -> None:
+        producers.data(1, 1)
+        producers.data(2, 2)
+        producers.snapshot()
+        path = producers.log.snapshots.path(3)
+        older = path.read_bytes()
+        producers.data(3, 3)
+        producers.data(4, 4)
+        producers.snapshot()
+        producers.reload(3, 5)
+        assert producers.on_disk == [5]
+        producers.log.snapshots.remove_all()
+        path.write_bytes(older)
+        assert producers.log.snapshots.latest is None
+        assert Producers(tmp_path, 1).log.snapshots.offsets == [3]
+
+    def test_those_of_no_segment_below_the_last_one_go(self, producers: Producers) -> None:
+        for offset in (2, 5, 42):
+            producers.log.snapshots.write(offset, b"")
+        producers.log.snapshots.remove_strays([5])
+        assert producers.on_disk == producers.log.snapshots.offsets == [5, 42]
+        producers.log.snapshots.remove_strays([42])
+        assert producers.on_disk == [42]
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda data: b"",
+            lambda data: data[: len(data) // 2],
+            lambda data: bytes(37) + data[37:],
+            lambda data: data + b"\0",
+        ],
+    )
+    def test_instead_of_a_bad_one_the_one_before_is_taken(
+        self, producers: Producers, damage: Callable[[bytes], bytes]
+    ) -> None:
+        for number in range(2):
+            producers.data(number, number)
+            producers.snapshot()
+        path = producers.log.snapshots.path(2)
+        path.write_bytes(damage(path.read_bytes()))
+        again = producers.reopened(0, 20)
+        assert again.entry.last_data_offset == 0
+        assert again.on_disk == [1, 20]
+
+
+class TestReloading:
+    def test_an_open_transaction(self, producers: Producers) -> None:
+        producers.data(0, 0, transactional=True)
+        producers.data(1, 1, transactional=True)
+        producers.snapshot()
+        again = producers.reopened(0, 3)
+        assert [(batch.first_sequence, batch.first_offset) for batch in again.entry.batches] == [(1, 1)]
+        assert again.entry.transaction_first_offset == 0
+        assert again.first_unstable == LogOffsetMetadata(0)
+        again.data(2, 2, transactional=True)
+
+    def test_an_ended_transaction(self, producers: Producers) -> None:
+        producers.data(0, 0, transactional=True)
+        producers.data(1, 1, transactional=True)
+        producers.marker(2)
+        producers.snapshot()
+        again = producers.reopened(0, 3)
+        assert [(batch.first_sequence, batch.first_offset) for batch in again.entry.batches] == [(1, 1)]
+        assert (again.entry.transaction_first_offset, again.first_unstable) == (None, None)
+
+    def test_a_transaction_without_data(self, producers: Producers) -> None:
+        producers.marker(0, now=55)
+        producers.snapshot()
+        again = producers.reopened(0, 1)
+        assert (again.entry.last_timestamp, again.entry.transaction_first_offset) == (55, None)
+        assert not again.entry.batches
+
+    def test_older_coordinators_stay_fenced(self, producers: Producers) -> None:
+        producers.data(0, 99, transactional=True)
+        producers.marker(100, coordinator=1)
+        producers.snapshot()
+        again = producers.reopened(0, 101)
+        with pytest.raises(TransactionCoordinatorFencedError):
+            again.marker(101, coordinator=0)
+
+    def test_fencing_by_an_aborted_epoch_is_kept(self, producers: Producers) -> None:
+        producers.data(0, 0, transactional=True)
+        producers.marker(1, epoch=1)
+        assert (producers.entry.transaction_first_offset, producers.entry.last_data_offset) == (None, -1)
+        producers.state.remove_expired(2)
+        with pytest.raises(InvalidProducerEpochError):
+            producers.data(1, 2)
+
+    @pytest.mark.parametrize("origin", [AppendOrigin.CLIENT, AppendOrigin.REPLICATION])
+    def test_an_expired_producer_goes_on_with_any_sequence(self, producers: Producers, origin: AppendOrigin) -> None:
+        producers.data(0, 0, now=0)
+        producers.data(1, 1, now=1)
+        producers.snapshot()
+        again = producers.reopened(0, 2, now=EXPIRATION_MS + 1)
+        assert ID not in again.state.producers
+        again.data(2, 2, now=EXPIRATION_MS + 2, origin=origin)
+        assert [batch.first_sequence for batch in again.entry.batches] == [2]
+        assert again.state.map_end_offset == 3
+
+    def test_others_stay(self, producers: Producers) -> None:
+        producers.data(0, 0)
+        producers.data(0, 1, producer_id=8)
+        producers.snapshot()
+        producers.reload(1, 2)
+        known = {entry.producer_id: entry.last_data_offset for entry in producers.state.producers.values()}
+        assert known == {ID: 0, 8: 1}
+
+    def test_a_cut_brings_a_transaction_back(self, producers: Producers) -> None:
+        producers.data(0, 99, transactional=True)
+        producers.snapshot()
+        producers.marker(105)
+        producers.state.on_high_watermark_updated(106)
+        assert producers.first_unstable is None
+        producers.snapshot()
+        producers.data(1, 106)
+        producers.reload(0, 106)
+        assert producers.first_unstable is None
+        producers.reload(0, 100)
+        assert producers.first_unstable == LogOffsetMetadata(99)
+
+
+class TestLateTransactions:
+    def test_the_first_open_one_counts(self, producers: Producers) -> None:
+        """Both are late in the end; each marker takes its own away."""
+        producers.data(0, 100, transactional=True, now=1000)
+        producers.data(0, 150, transactional=True, producer_id=8, now=1500)
+        assert [producers.is_late(now) for now in (1500, 1000 + LATE_MS, 1001 + LATE_MS)] == [False, False, True]
+        now = 1501 + LATE_MS
+        producers.marker(200, now=now)
+        assert producers.is_late(now)
+        producers.marker(250, now=now, producer_id=8)
+        assert not producers.is_late(now)
+
+    def test_after_reloading(self, producers: Producers) -> None:
+        producers.data(0, 100, transactional=True, now=1000)
+        producers.data(0, 150, transactional=True, producer_id=8, now=1500)
+        producers.snapshot()
+        assert producers.reopened(0, 151, now=1001 + LATE_MS).is_late(1001 + LATE_MS)
+
+    @pytest.mark.parametrize("whole", [False, True])
+    def test_a_cut_ends_it(self, producers: Producers, whole: bool) -> None:
+        producers.data(0, 100, transactional=True, now=1000)
+        assert producers.is_late(1001 + LATE_MS)
+        if whole:
+            producers.state.start_at(150)
+        else:
+            producers.reload(0, 80)
+        assert not producers.is_late(1001 + LATE_MS)
+
+    def test_none_without_a_timestamp(self, producers: Producers) -> None:
+        producers.data(0, 100, transactional=True, now=-1)
+        assert not producers.is_late(10 * LATE_MS)
