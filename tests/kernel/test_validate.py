@@ -257,3 +257,12 @@ def test_every_problem_has_a_sentence_and_a_code():
     assert {problem.error_code for problem in Problem} == {0, 2, 10, 32, 87}
     assert all(problem.sentence for problem in Problem)
     assert all(fault.sentence for fault in Fault)
+
+
+@both
+def test_undefined_attribute_bits_go_where_the_timestamps_change(twin):
+    data = batch([record(0)], attributes=0x0180)
+    _, kept = take(twin, data)
+    assert scan_batches(kept).row(0).attributes == 0x0180
+    _, cleared = take(twin, data, log_append_time=True)
+    assert (scan_batches(cleared).row(0).attributes, scan_batches(cleared).row(0).crc_ok) == (8, True)

@@ -37,6 +37,7 @@ cdef enum:
     MIN_RECORD_BODY = 6
     LOG_APPEND_BIT = 8
     CONTROL_BIT = 32
+    KEPT_BITS = 0x77
     NO_TIMESTAMP = -1
 
     # The numbers of problems.py.
@@ -309,10 +310,11 @@ cdef int check_header(const uint8_t* p, Py_ssize_t size, const Rules* rules, Out
 
 
 cdef void patch_timestamps(uint8_t* p, Py_ssize_t size, int64_t max_timestamp, bint log_append) noexcept nogil:
-    """Set type and max timestamp, and the checksum where they change."""
+    """Set type and max timestamp, and the checksum where they change; then undefined attribute bits are cleared too."""
     cdef uint16_t old = tl_load16(p + V2_ATTRIBUTES)
-    cdef uint16_t attributes = (old & ~<uint16_t>LOG_APPEND_BIT) | (LOG_APPEND_BIT if log_append else 0)
-    if attributes == old and <int64_t>tl_load64(p + V2_MAX_TIMESTAMP) == max_timestamp:
+    cdef uint16_t stamp = LOG_APPEND_BIT if log_append else 0
+    cdef uint16_t attributes = (old & KEPT_BITS) | stamp
+    if old & LOG_APPEND_BIT == stamp and <int64_t>tl_load64(p + V2_MAX_TIMESTAMP) == max_timestamp:
         return
     tl_store16(p + V2_ATTRIBUTES, attributes)
     tl_store64(p + V2_MAX_TIMESTAMP, <uint64_t>max_timestamp)

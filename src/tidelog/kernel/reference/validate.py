@@ -19,6 +19,7 @@ _INT32_LIMIT: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
 _LOG_APPEND: Final = 8
 _CONTROL: Final = 32
+_KEPT_BITS: Final = 0x77
 _NO_TIMESTAMP: Final = -1
 
 
@@ -229,8 +230,10 @@ def set_max_timestamp(buffer: Buffer, max_timestamp: int, log_append: bool = Fal
     batch = memoryview(buffer).cast("B")
     if len(batch) < V2_HEADER.size or batch[16] != 2:
         raise ValueError("the buffer is no v2 batch")
-    attributes = int.from_bytes(batch[21:23], "big")
-    attributes = attributes & ~_LOG_APPEND | (_LOG_APPEND if log_append else 0)
-    batch[21:23] = attributes.to_bytes(2, "big")
+    old = int.from_bytes(batch[21:23], "big")
+    stamp = _LOG_APPEND if log_append else 0
+    if old & _LOG_APPEND == stamp and int.from_bytes(batch[35:43], "big", signed=True) == max_timestamp:
+        return
+    batch[21:23] = (old & _KEPT_BITS | stamp).to_bytes(2, "big")
     batch[35:43] = max_timestamp.to_bytes(8, "big", signed=True)
     batch[17:21] = crc32c(batch[21:]).to_bytes(4, "big")
