@@ -6,7 +6,9 @@ Kafka's protocol (class ``Errors``), so a server can answer with it unchanged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import enum
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -47,7 +49,7 @@ class TidelogError(Exception):
         ]
         return f"{self.message} ({', '.join(where)})" if where else self.message
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Pickle whole: Spark carries errors from its workers to the driver."""
         return (type(self)._restore, (type(self), self.message, self.path, self.position, self.offset))
 
@@ -64,10 +66,55 @@ class CorruptRecordError(TidelogError):
     code = 2
 
 
+class RecordError(NamedTuple):
+    """What is wrong with one record of a batch (KIP-467)."""
+
+    batch_index: int
+    """Of the record in its batch, from 0."""
+    message: str
+
+
+class Refusal(enum.Enum):
+    """Why records were refused, where Kafka keeps a count of it (``BrokerTopicMetrics``)."""
+
+    MAGIC = "invalid magic number"
+    OFFSET = "invalid offset or control record"
+    SEQUENCE = "invalid offset or sequence"
+    NO_KEY = "no key in a compacted topic"
+
+
 class InvalidRecordError(TidelogError):
-    """A well-formed record that this log may not take (INVALID_RECORD)."""
+    """Records that this log may not take (INVALID_RECORD).
+
+    ``record_errors``: which of them, where the reason lies in single records. ``refusals``: the reasons that are
+    counted, one entry a record where they lie in records.
+    """
 
     code = 87
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | PurePath | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+        record_errors: Iterable[RecordError] = (),
+        refusals: Iterable[Refusal] = (),
+    ) -> None:
+        super().__init__(message, path=path, position=position, offset=offset)
+        self.record_errors = tuple(record_errors)
+        self.refusals = tuple(refusals)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        restore, arguments = super().__reduce__()
+        return (restore, arguments, {"record_errors": self.record_errors, "refusals": self.refusals})
+
+
+class InvalidTimestampError(InvalidRecordError):
+    """A record's timestamp is too far from the clock, or of the wrong type (INVALID_TIMESTAMP)."""
+
+    code = 32
 
 
 class RecordTooLargeError(TidelogError):
@@ -86,6 +133,14 @@ class OffsetOutOfRangeError(TidelogError):
     """A read below the log start or above the end (OFFSET_OUT_OF_RANGE)."""
 
     code = 1
+
+
+class OffsetsOutOfOrderError(TidelogError):
+    """Batches from a leader whose offsets do not ascend (UNKNOWN_SERVER_ERROR: Kafka has no code for it)."""
+
+
+class UnexpectedAppendOffsetError(TidelogError):
+    """Batches from a leader that begin below the log end; ``offset`` is their first (UNKNOWN_SERVER_ERROR)."""
 
 
 class UnsupportedFormatError(TidelogError):

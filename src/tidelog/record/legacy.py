@@ -42,9 +42,13 @@ _MIN_SIZE: Final = (14, 22)
 """Least ``size`` field by magic: everything but key and value."""
 
 
+class InvalidWrapperError(CorruptRecordError):
+    """A wrapper that says what no wrapper may, though its bytes are sound. Kafka's brokers answer INVALID_RECORD."""
+
+
 class LegacyMessage(NamedTuple):
     """One message; ``timestamp`` in milliseconds (-1: none); ``attributes`` and ``crc`` are its own, the type the
-    wrapper's."""
+    wrapper's. ``crc_ok`` is of a message inside a wrapper; the outer one's CRC is not looked at."""
 
     offset: int
     timestamp: int
@@ -54,26 +58,32 @@ class LegacyMessage(NamedTuple):
     key: memoryview | None
     value: memoryview | None
     crc: int
+    crc_ok: bool
 
 
-def read_messages(entry: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[LegacyMessage]:
+def read_messages(
+    entry: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, checked: bool = True
+) -> list[LegacyMessage]:
     """The messages of one shallow ``entry`` (12-byte prefix to last byte): itself, or what is in it if it is a wrapper.
 
-    The shallow CRC is the caller's to check (the batch table has it); CRCs of inner messages are checked here. Raises
-    CorruptRecordError.
+    The shallow CRC is the caller's to check (the batch table has it). Raises CorruptRecordError; where not ``checked``,
+    inner messages of another magic, with a codec or with a wrong CRC are given as they are.
     """
     message = _parse(entry, 0, len(entry), check_crc=False)
     if not attribute_bits.codec_of(message.attributes):
         return [message]
     if message.value is None:
-        raise CorruptRecordError("a compressed wrapper message has no value")
+        raise InvalidWrapperError("a compressed wrapper message has no value")
     plain = compression.decompress(
         attribute_bits.codec_of(message.attributes), message.value, magic=message.magic, max_bytes=max_bytes
     )
-    return _unwrap(message, _read_set(memoryview(plain), message.magic))
+    messages = _read_set(memoryview(plain))
+    if checked:
+        _check_inner(messages, message.magic)
+    return _unwrap(message, messages)
 
 
-def _read_set(plain: memoryview, magic: int) -> list[LegacyMessage]:
+def _read_set(plain: memoryview) -> list[LegacyMessage]:
     messages = []
     position = 0
     while len(plain) - position >= _PREFIX.size:
@@ -83,16 +93,21 @@ def _read_set(plain: memoryview, magic: int) -> list[LegacyMessage]:
         end = position + _PREFIX.size + size
         if end > len(plain):
             break
-        message = _parse(plain, position, end, check_crc=True)
+        messages.append(_parse(plain, position, end, check_crc=True))
+        position = end
+    if not messages:
+        raise InvalidWrapperError("a compressed wrapper message holds no messages")
+    return messages
+
+
+def _check_inner(messages: list[LegacyMessage], magic: int) -> None:
+    for message in messages:
+        if not message.crc_ok:
+            raise CorruptRecordError(f"the CRC of a message inside a wrapper is wrong, inner offset {message.offset}")
         if message.magic != magic:
             raise CorruptRecordError(f"a message of magic {message.magic} inside a wrapper of magic {magic}")
         if attribute_bits.codec_of(message.attributes):
             raise CorruptRecordError("a message inside a compressed wrapper is compressed itself")
-        messages.append(message)
-        position = end
-    if not messages:
-        raise CorruptRecordError("a compressed wrapper message holds no messages")
-    return messages
 
 
 def _unwrap(wrapper: LegacyMessage, messages: list[LegacyMessage]) -> list[LegacyMessage]:
@@ -100,7 +115,7 @@ def _unwrap(wrapper: LegacyMessage, messages: list[LegacyMessage]) -> list[Legac
         return messages
     shift = wrapper.offset - messages[-1].offset if wrapper.offset else 0
     if shift < 0:
-        raise CorruptRecordError(
+        raise InvalidWrapperError(
             f"a wrapper has the offset {wrapper.offset}, less than the {messages[-1].offset} of the last message inside"
         )
     if wrapper.timestamp_type is TimestampType.LOG_APPEND:
@@ -120,8 +135,7 @@ def _parse(data: memoryview, start: int, end: int, *, check_crc: bool) -> Legacy
     offset, _, crc, magic, attributes = _HEADER.unpack_from(data, start)
     if magic not in (0, 1):
         raise CorruptRecordError(f"a message has the magic {magic} where only 0 and 1 can be")
-    if check_crc and zlib.crc32(data[start + 16 : end]) != crc:
-        raise CorruptRecordError(f"the CRC of a message inside a wrapper is wrong, inner offset {offset}")
+    crc_ok = not check_crc or zlib.crc32(data[start + 16 : end]) == crc
     timestamp = -1
     position = start + _HEADER.size
     if magic == 1:
@@ -132,7 +146,7 @@ def _parse(data: memoryview, start: int, end: int, *, check_crc: bool) -> Legacy
     key, position = _nullable_bytes(data, position, end, "key")
     value, position = _nullable_bytes(data, position, end, "value")
     timestamp_type = attribute_bits.timestamp_type_of(attributes, magic)
-    return LegacyMessage(offset, timestamp, timestamp_type, magic, attributes, key, value, crc)
+    return LegacyMessage(offset, timestamp, timestamp_type, magic, attributes, key, value, crc, crc_ok)
 
 
 def _nullable_bytes(data: memoryview, position: int, end: int, what: str) -> tuple[memoryview | None, int]:

@@ -1,0 +1,81 @@
+"""What one log takes from whoever appends to it, as far as that follows from its settings. Made once a configuration.
+
+Called by: the appends. Pure, immutable. Source: Kafka's ``UnifiedLog.append``, ``BrokerCompressionType``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from tidelog.kernel import ProduceRules
+from tidelog.record.attributes import NONE, codec_number
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.producer import AppendOrigin
+
+CURRENT_MAGIC = 2
+_PRODUCERS_CHOICE = "producer"
+_NOT_COMPRESSED = ("uncompressed", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendRules:
+    max_batch_bytes: int
+    log_append_time: bool
+    """The log sets the timestamps."""
+    before_max_ms: int
+    """How far behind the clock a producer's timestamp may be, and how far ahead."""
+    after_max_ms: int
+    require_keys: bool
+    codec: int | None
+    """Number of the codec that batches are stored with; None: the producer's."""
+    level: int | None
+    """Kafka's level of that codec; None: the default."""
+    magic: int
+    """Format of the batches that are stored. Below 2 only to make logs as brokers before 4.0 left them."""
+    of_clients: ProduceRules
+    of_broker: ProduceRules
+
+    @classmethod
+    def of(cls, config: LogConfig, *, magic: int = CURRENT_MAGIC) -> Self:
+        codec, level = _compression(config)
+        log_append_time = config.message_timestamp_type == "LogAppendTime"
+        clients, broker = (
+            ProduceRules(
+                log_append_time=log_append_time,
+                before_max_ms=config.message_timestamp_before_max_ms,
+                after_max_ms=config.message_timestamp_after_max_ms,
+                max_batch_bytes=config.max_message_bytes,
+                require_keys=config.is_compacted,
+                from_client=from_client,
+                single_batch=True,
+            )
+            for from_client in (True, False)
+        )
+        return cls(
+            max_batch_bytes=config.max_message_bytes,
+            log_append_time=log_append_time,
+            before_max_ms=config.message_timestamp_before_max_ms,
+            after_max_ms=config.message_timestamp_after_max_ms,
+            require_keys=config.is_compacted,
+            codec=codec,
+            level=level,
+            magic=magic,
+            of_clients=clients,
+            of_broker=broker,
+        )
+
+    def compiled(self, origin: AppendOrigin) -> ProduceRules:
+        return self.of_clients if origin is AppendOrigin.CLIENT else self.of_broker
+
+    def target_codec(self, source_codec: int) -> int:
+        return source_codec if self.codec is None else self.codec
+
+
+def _compression(config: LogConfig) -> tuple[int | None, int | None]:
+    name = config.compression_type
+    if name == _PRODUCERS_CHOICE:
+        return None, None
+    if name in _NOT_COMPRESSED:
+        return NONE, None
+    return codec_number(name), getattr(config, f"compression_{name}_level", None)

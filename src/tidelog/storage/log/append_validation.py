@@ -1,0 +1,249 @@
+"""An append as leader, in two steps: ``analyze`` before the lock is taken, ``assign_offsets`` under it.
+
+``analyze`` does all that does not depend on where the log ends: it leaves out a batch that is cut at the end, checks
+every batch and record, opens what is compressed, and builds the records anew where they cannot stay as they are.
+``assign_offsets`` then writes offsets, leader epoch and, where the log sets the time, timestamps. One plain v2 batch,
+as a producer without compression sends it, is one compiled pass over its bytes and a few stores.
+
+===============================  ==============================================================================
+the batches                      what is stored
+===============================  ==============================================================================
+v2, and its codec is the log's   the batch as it is; its max timestamp is made that of its records
+v2, another codec                its records in a new batch with the log's codec and level
+v2, control batch                as it is, whatever the codec
+v0 and v1                        all records in one v2 batch with the log's codec
+from the raft leader             as they are, offsets too; only sizes, CRCs, epochs and the order are checked
+===============================  ==============================================================================
+
+More than one batch of v2, or more than one compressed one, is refused, whoever sends. A producer's batch begins at
+offset 0. No batch may be larger than ``max.message.bytes``, neither as sent nor as built anew. A v2 batch that would
+stay as it is, but has inner offsets other than 0, 1, 2, …, is refused; Kafka stores such offsets where they are not
+compressed, and answers UNKNOWN_SERVER_ERROR where they are.
+
+Errors: CorruptRecordError, InvalidRecordError (which names the records), InvalidTimestampError, RecordTooLargeError,
+UnsupportedFormatError, UnsupportedCompressionError; OffsetsOutOfOrderError and UnexpectedAppendOffsetError for the raft
+leader's. Nothing is stored then, and the buffer is good for nothing but its error.
+Called by: PartitionLog. Pure but for the buffer, which becomes the log's. Source: Kafka's
+``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+
+from tidelog.kernel import BatchRow, BatchTable, Problem, Stop, scan_batches, set_max_timestamp, validate_batches
+from tidelog.kernel import validate_records as validate_payload
+from tidelog.model import (
+    CorruptRecordError,
+    InvalidRecordError,
+    OffsetsOutOfOrderError,
+    RecordTooLargeError,
+    UnexpectedAppendOffsetError,
+)
+from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, NONE, TIMESTAMP_TYPE_FLAG, codec_name
+from tidelog.record.compression import decompress
+from tidelog.storage.log.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.storage.log.record_checks import check_batch
+from tidelog.storage.log.record_conversion import NO_CONVERSION, ConversionStats, check_payload, convert
+from tidelog.storage.producer import AppendOrigin
+
+_OFFSET = Struct(">q")
+_EPOCH = Struct(">i")
+_EPOCH_AT = 12
+_PREFIX_BYTES = 12
+_MAGIC_AT = 16
+_ATTRIBUTES_AT = 22
+_HEADER_BYTES = 61
+_MAX_OFFSET = 2**63 - 1
+
+
+class Analysis(NamedTuple):
+    """Batches that the log takes, ready but for their offsets."""
+
+    batches: bytearray
+    """What will be stored: the caller's buffer, or what was built anew."""
+    record_count: int
+    max_timestamp: int
+    """Milliseconds, -1 without one."""
+    log_append_time: bool
+    source_codec: int = NONE
+    given: BatchTable | None = None
+    """Of batches whose offsets are kept."""
+    stats: ConversionStats = NO_CONVERSION
+
+    @property
+    def is_empty(self) -> bool:
+        """There is nothing to append."""
+        return not self.batches
+
+
+class Validated(NamedTuple):
+    """Batches as they go into the log."""
+
+    batches: bytearray
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    """Milliseconds, -1 without one."""
+    offset_of_max_timestamp: int
+    """Last offset of the first batch with that timestamp, as time indexes have it; -1 without one."""
+    log_append_time: int
+    """Milliseconds, -1 where producers set the time."""
+    stats: ConversionStats
+
+    def table(self) -> BatchTable:
+        return scan_batches(self.batches, verify_crc=False)
+
+
+def analyze(
+    buffer: bytearray, rules: AppendRules, origin: AppendOrigin, *, now_ms: int, leader_epoch: int = -1
+) -> Analysis:
+    """Check the batches in ``buffer`` and make them ready; before the lock. ``leader_epoch`` is of the raft leader.
+
+    ValueError for replicated batches: those are not a leader's to judge.
+    """
+    if origin is AppendOrigin.REPLICATION:
+        raise ValueError("a follower's batches are not validated")
+    if _is_plain(buffer, rules) and origin is not AppendOrigin.RAFT_LEADER:
+        validation = validate_batches(buffer, rules.compiled(origin), 0, -1, now_ms)
+        if validation:
+            return Analysis(buffer, validation.record_count, validation.max_timestamp, rules.log_append_time)
+    table = scan_batches(buffer)
+    _check_shallow(table, rules, origin, leader_epoch)
+    if table.end_position < len(buffer):
+        del buffer[table.end_position :]
+    if origin is AppendOrigin.RAFT_LEADER:
+        return _kept(buffer, table)
+    return _analyzed(buffer, table, rules, origin, now_ms)
+
+
+def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, now_ms: int) -> Validated:
+    """Write what only the log's end decides; under the lock. ``now_ms``: the log append time where the log sets it."""
+    if analysis.given is not None:
+        return _as_given(analysis, analysis.given, first_offset)
+    batches = analysis.batches
+    last_offset = first_offset + analysis.record_count - 1
+    if last_offset > _MAX_OFFSET:
+        raise InvalidRecordError("the offsets would pass 63 bits", offset=first_offset)
+    _OFFSET.pack_into(batches, 0, first_offset)
+    _EPOCH.pack_into(batches, _EPOCH_AT, leader_epoch)
+    max_timestamp, append_time = analysis.max_timestamp, -1
+    if analysis.log_append_time:
+        max_timestamp = append_time = now_ms
+        set_max_timestamp(batches, now_ms, True)
+    offset_of_max = last_offset if max_timestamp >= 0 else -1
+    return Validated(batches, first_offset, last_offset, max_timestamp, offset_of_max, append_time, analysis.stats)
+
+
+def _is_plain(buffer: bytearray, rules: AppendRules) -> bool:
+    """One uncompressed v2 batch that fills the buffer and will be stored as it is."""
+    return (
+        len(buffer) >= _HEADER_BYTES
+        and buffer[_MAGIC_AT] == CURRENT_MAGIC == rules.magic
+        and not buffer[_ATTRIBUTES_AT] & CODEC_MASK
+        and not rules.codec
+        and int.from_bytes(buffer[8:12], "big") == len(buffer) - _PREFIX_BYTES
+    )
+
+
+def _check_shallow(table: BatchTable, rules: AppendRules, origin: AppendOrigin, leader_epoch: int) -> None:
+    """The rules for what headers say, batch by batch; what cannot be walked comes after the batches before it."""
+    last_offset = -1
+    for row in table.rows():
+        at = row.position
+        if origin is AppendOrigin.RAFT_LEADER and row.leader_epoch != leader_epoch:
+            raise InvalidRecordError(
+                f"a batch has the epoch {row.leader_epoch}, its leader {leader_epoch}", position=at
+            )
+        if row.magic >= CURRENT_MAGIC and origin is AppendOrigin.CLIENT and row.base_offset != 0:
+            raise InvalidRecordError(f"a producer's batch begins at offset {row.base_offset}, not 0", position=at)
+        if row.size > rules.max_batch_bytes:
+            raise RecordTooLargeError(f"a batch has {row.size} bytes, allowed is {rules.max_batch_bytes}", position=at)
+        if not row.crc_ok:
+            raise CorruptRecordError(f"the CRC of a batch is not {row.crc:#010x}, as it says", position=at)
+        if origin is AppendOrigin.RAFT_LEADER and row.last_offset <= last_offset:
+            raise OffsetsOutOfOrderError(
+                f"a batch ends at offset {row.last_offset}, the one before at {last_offset}", position=at
+            )
+        last_offset = row.last_offset
+    if table.stop not in (Stop.END, Stop.PARTIAL):
+        raise CorruptRecordError("a batch's size or format cannot be", position=table.end_position)
+
+
+def _kept(buffer: bytearray, table: BatchTable) -> Analysis:
+    max_timestamp = int(table.max_timestamp.max(initial=-1))
+    count = int(np.maximum(table.record_count, 0).sum())
+    return Analysis(buffer, count, max_timestamp, False, given=table)
+
+
+def _as_given(analysis: Analysis, table: BatchTable, log_end: int) -> Validated:
+    first, last = table.summary.first_offset, table.summary.last_offset
+    if first < log_end:
+        raise UnexpectedAppendOffsetError(
+            f"the batches begin at offset {first}, below the log end {log_end}", offset=first
+        )
+    at = int(table.last_offset[int(np.argmax(table.max_timestamp))]) if analysis.max_timestamp >= 0 else -1
+    return Validated(analysis.batches, first, last, analysis.max_timestamp, at, -1, NO_CONVERSION)
+
+
+def _analyzed(buffer: bytearray, table: BatchTable, rules: AppendRules, origin: AppendOrigin, now_ms: int) -> Analysis:
+    if not len(table):
+        return Analysis(buffer, 0, -1, rules.log_append_time)
+    codecs = table.codec[table.codec != NONE]
+    source = int(codecs[-1]) if len(codecs) else NONE
+    codec_name(source)
+    first = table.row(0)
+    if len(table) > 1 and (first.magic >= CURRENT_MAGIC or source != NONE):
+        raise InvalidRecordError("more than one batch, where only one of format v2, or compressed, may come")
+    if first.magic == CURRENT_MAGIC == rules.magic:
+        check_batch(first, first.magic, rules, origin)
+        if source == rules.target_codec(source) or first.attributes & CONTROL_FLAG:
+            return _in_place(buffer, first, rules, now_ms)
+    return _built(buffer, table, source, rules, origin, now_ms)
+
+
+def _in_place(buffer: bytearray, row: BatchRow, rules: AppendRules, now_ms: int) -> Analysis:
+    """The one v2 batch, its header checked, as it is."""
+    codec = row.attributes & CODEC_MASK
+    payload = decompress(codec, memoryview(buffer)[_HEADER_BYTES:])
+    found = validate_payload(
+        payload,
+        rules.of_clients,
+        now_ms,
+        base_offset=0,
+        base_timestamp=row.base_timestamp,
+        max_timestamp=row.max_timestamp,
+        attributes=row.attributes,
+        record_count=row.record_count,
+    )
+    if found.problem is Problem.CORRUPT:
+        raise InvalidRecordError(f"{found.fault.sentence} (record {found.record_index})", position=row.position)
+    if not found or (rules.log_append_time and row.attributes & TIMESTAMP_TYPE_FLAG):
+        check_payload(payload, row, rules, now_ms)
+        raise InvalidRecordError(f"{found.problem.sentence} (record {found.record_index})", position=row.position)
+    if not rules.log_append_time:
+        set_max_timestamp(buffer, found.max_timestamp)
+    opened = codec != NONE or rules.codec  # for Kafka, what a log with a codec takes has been opened
+    stats = ConversionStats(_HEADER_BYTES + len(memoryview(payload)), 0) if opened else NO_CONVERSION
+    return Analysis(buffer, row.record_count, found.max_timestamp, rules.log_append_time, codec, stats=stats)
+
+
+def _built(
+    buffer: bytearray, table: BatchTable, source: int, rules: AppendRules, origin: AppendOrigin, now_ms: int
+) -> Analysis:
+    """All records of all batches in one new one."""
+    converted = convert(buffer, table, source, rules, origin, now_ms)
+    size = len(converted.batch)
+    if size > rules.max_batch_bytes:
+        raise RecordTooLargeError(f"the batch built anew has {size} bytes, allowed is {rules.max_batch_bytes}")
+    return Analysis(
+        converted.batch,
+        converted.record_count,
+        converted.max_timestamp,
+        rules.log_append_time,
+        source,
+        stats=converted.stats,
+    )
