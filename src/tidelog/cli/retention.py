@@ -62,8 +62,8 @@ def retention(
     a time if nothing is appended, after so many more bytes, or never. And what keeps it: a record dated in the future
     (its offset and how far ahead it is), a segment before it that stays, the high watermark, cleanup.policy.
 
-    A broker checks 30 seconds after its start, and then every 5 minutes (log.retention.check.interval.ms). Without a
-    broker nothing is deleted.
+    A broker checks 30 seconds after its start, and then every 5 minutes (log.retention.check.interval.ms); its log
+    cleaner does it for topics with compaction, if log.cleaner.enable is on. Without a broker nothing is deleted.
 
     Settings come from the cluster metadata if that is in a directory given, else they are Kafka's defaults; each is
     shown with its source. --config tries others: nothing is changed.
