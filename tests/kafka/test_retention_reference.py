@@ -53,6 +53,8 @@ def test_the_next_check_leaves_what_was_said(
         time.sleep(0.2)
     time.sleep(1.2)  # two checks more change nothing
     assert live_segments(directory, said) == said
+    live = kept_segments(directory, properties, now_ms)
+    assert {name: live[name] for name in said} == said, "under the broker: the next check finds no more"
     broker.stop()
 
 
