@@ -126,6 +126,7 @@ def _plan_row(plan: RecoverPlan, part: PartitionPlan) -> Row:
         "write_bytes": part.write_bytes,
         "leftovers": [*part.leftovers.removals, *renames],
         "leftover_bytes": part.leftover_bytes,
+        "splits": list(part.splits),
         "trims": list(part.trims),
     }
 
@@ -140,6 +141,9 @@ def _plan_notes(plan: RecoverPlan) -> Iterator[str]:
         yield f"Unfinished checkpoints to remove: {', '.join(plan.temporary)}."
     if plan.untouched:
         yield f"Left as they are: {', '.join(plan.untouched)}."
+    for part in plan.partitions:
+        if part.splits:
+            yield f"{part.name}: offsets that no index can hold; to be split: {', '.join(map(str, part.splits))}."
     for warning in plan.warnings:
         yield f"Warning: {warning}."
     if plan.holder is not None:

@@ -125,7 +125,7 @@ def describe_partition(view: LogView, partition: TopicPartition) -> PartitionInf
             times.append(largest_timestamp(state, segment, reader))
     topic_id = PartitionMetadata.read(fs, directory / PARTITION_METADATA_FILE)
     epochs = LeaderEpochCheckpoint.read(fs, directory / LEADER_EPOCH_CHECKPOINT)
-    leftovers = decide_leftovers(state.listing, None)
+    leftovers = decide_leftovers(state.listing, range(0))
     return PartitionInfo(
         partition=partition,
         directory=directory,

@@ -199,6 +199,10 @@ class InvalidOffsetError(StorageError):
     """An offset that is not above the last one of its index: the log's offsets go backwards."""
 
 
+class OffsetOverflowError(StorageError):
+    """An offset more than 31 bits above its segment's base offset: no index can hold it."""
+
+
 class SnapshotCorruptError(StorageError):
     """A producer snapshot cannot be read; it can be rebuilt from the log."""
 

@@ -20,9 +20,9 @@ def test_every_call_is_either_passed_on_or_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"data")
     before = tmp_path.stat().st_mtime_ns
     for name in sorted(calls - READING):
-        arguments = [tmp_path / "file", tmp_path / "other"] if name == "rename" else [tmp_path / "file"]
+        more = {"rename": [tmp_path / "other"], "set_mtime": [0]}.get(name, [])
         with pytest.raises(ReadOnlyError, match="opened for reading only"):
-            getattr(fs, name)(*arguments)
+            getattr(fs, name)(tmp_path / "file", *more)
     for options in ({"write": True}, {"create": True}):
         with pytest.raises(ReadOnlyError):
             fs.open(tmp_path / "new", **options)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from log_maker import BASE_TIME, batch, data, marker, plain, write_segment
+from power_cut import PowerCut
 from tidelog.model import StorageError
-from tidelog.storage.fs import LOCAL, LocalFileSystem
+from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.listing import list_partition
 from tidelog.storage.log.load_plan import RecoveryReason, decide_recovery, first_unflushed_base
@@ -266,33 +267,6 @@ class TestProducers:
         loaded = load(transactions, clean=True)
         assert loaded.producers.state.is_empty
         assert sorted(int(path.stem) for path in transactions.glob("*.snapshot")) == [10, 15]
-
-
-class PowerCut(LocalFileSystem):
-    """Lets so many removals, renames and openings for writing through, then fails."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def _step(self) -> None:
-        if self.left == 0:
-            raise StorageError("the power is gone")
-        self.left -= 1
-
-    def remove(self, path: Path, *, missing_ok: bool = False) -> None:
-        self._step()
-        super().remove(path, missing_ok=missing_ok)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._step()
-        super().rename(source, target)
-
-    def open(self, path: Path, *, write: bool = False, create: bool = False) -> Any:
-        if write or create:
-            self._step()
-        return super().open(path, write=write, create=create)
 
 
 def test_a_crash_after_any_step_of_loading_ends_the_same(tmp_path: Path) -> None:

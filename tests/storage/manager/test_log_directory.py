@@ -187,7 +187,7 @@ def test_refusals(tmp_path: Path) -> None:
 
 def test_a_log_alone_releases_the_lock_whatever_happens(tmp_path: Path) -> None:
     log = tmp_path / "t-0"
-    write_segment(log, 0, []).write_bytes(plain(2**31 + 5))
+    write_segment(log, 0, []).write_bytes(plain(2**31 + 5) + plain(7))
     with pytest.raises(StorageError, match="31 bits"):
         SingleLog(LOCAL, log, clock=SYSTEM_CLOCK, config=CONFIG)
     assert LOCAL.lock_holder(tmp_path / ".lock") is None

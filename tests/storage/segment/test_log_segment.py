@@ -17,7 +17,7 @@ from tidelog.storage.index import OffsetIndexReader, TimeIndexReader
 from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.limits import SegmentLimits
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.storage.segment.segment_recovery import recover_segment
+from tidelog.storage.segment.segment_recovery import rebuild_segment, walk_segment
 
 BASE = 1000
 NOW = BASE_TIME + 5
@@ -376,7 +376,8 @@ class _Watched:
 
 
 def recovered(directory: Path) -> Any:
-    return recover_segment(LOCAL, directory, BASE, index_interval_bytes=0, on_batches=lambda buffer, table: ())
+    walk = walk_segment(LOCAL, directory, BASE, index_interval_bytes=0, on_batches=lambda buffer, table: None)
+    return rebuild_segment(LOCAL, directory, walk, ())
 
 
 class TestRecover:

@@ -118,6 +118,10 @@ class FileSystem(Protocol):
         """Replace ``target`` atomically; durable after ``sync_dir`` of the directory."""
         ...
 
+    def set_mtime(self, path: Path, mtime_ms: int) -> None:
+        """For a file that takes another's place: retention asks for the age of a log without timestamps."""
+        ...
+
     def remove(self, path: Path, *, missing_ok: bool = False) -> None: ...
 
     def make_dir(self, path: Path) -> None:

@@ -171,6 +171,10 @@ class LocalFileSystem:
         with translated(f"rename to {target.name}", source):
             os.replace(source, target)
 
+    def set_mtime(self, path: Path, mtime_ms: int) -> None:
+        with translated("set the time", path):
+            os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
+
     def remove(self, path: Path, *, missing_ok: bool = False) -> None:
         with translated("remove", path):
             try:

@@ -40,6 +40,9 @@ class ReadOnlyFileSystem:
     def rename(self, source: Path, target: Path) -> None:
         _refuse(f"rename to {target.name}", source)
 
+    def set_mtime(self, path: Path, mtime_ms: int) -> None:
+        _refuse("set the time", path)
+
     def remove(self, path: Path, *, missing_ok: bool = False) -> None:
         _refuse("remove", path)
 

@@ -5,7 +5,8 @@ Decided first (pure), done after. The table, by what ``listing`` found:
 ==========================  =====================================================================================
 ``.deleted`` ``.cleaned``   removed, and so are invalid ``.swap`` files and ``.tmp`` files
 valid ``.log.swap``         the files of every live offset in [smallest swap, end of the largest swap) are removed:
-                            the swaps replace them
+                            the swaps replace them; and so are those of a segment that was split into the swaps, whose
+                            base offset may be lower (they hold as many bytes, and end where it ends)
 valid ``.swap`` of any      renamed to its final name
 kind
 index without ``.log``      removed, once the swaps are in place
@@ -38,8 +39,8 @@ class Leftovers:
         return bool(self.removals or self.renames)
 
 
-def decide_leftovers(listing: PartitionListing, swap_end_offset: int | None) -> Leftovers:
-    """``swap_end_offset``: the largest offset that follows a ``.log.swap``'s last batch; None where there is none."""
+def decide_leftovers(listing: PartitionListing, replaced: range) -> Leftovers:
+    """``replaced``: see ``replaced_offsets``."""
     removals = [str(file) for file in (*listing.deleted, *listing.invalid_swaps, *listing.cleaned)]
     removals += listing.temporary
     swaps = [
@@ -47,22 +48,30 @@ def decide_leftovers(listing: PartitionListing, swap_end_offset: int | None) -> 
         for segment in listing.swaps
         for kind in sorted(segment.kinds)
     ]
-    if listing.swaps and swap_end_offset is not None:
-        start = min(segment.base_offset for segment in listing.swaps)
-        removals += [str(file) for file in _live_files(listing) if start <= file.offset < swap_end_offset]
+    if replaced:
+        removals += [str(file) for file in _live_files(listing) if file.offset in replaced]
     renames = [(str(file), str(file._replace(state=FileState.LIVE))) for file in (*swaps, *listing.swap_parts)]
     settled = {target for _, target in renames if target.endswith(FileKind.LOG.value)}
     removals += [str(file) for file in listing.orphans if str(file._replace(kind=FileKind.LOG)) not in settled]
     return Leftovers(removals=tuple(dict.fromkeys(removals)), renames=tuple(renames))
 
 
-def swap_end_offset(fs: FileSystem, directory: Path, listing: PartitionListing) -> int | None:
-    """Read where the swapped-in segments end."""
-    ends = []
+def replaced_offsets(fs: FileSystem, directory: Path, listing: PartitionListing) -> range:
+    """The base offsets of the segments that the swapped-in ones replace; empty where there are none. Reads files."""
+    ends, size = [], 0
     for segment in listing.swaps:
         with SegmentReader(fs, directory, segment.base_offset, state=FileState.SWAP) as reader:
             ends.append(read_end_offset(reader))
-    return max(ends, default=None)
+            size += reader.size
+    if not ends:
+        return range(0)
+    start = min(segment.base_offset for segment in listing.swaps)
+    before = [base for base in listing.base_offsets if base < start]
+    if before:
+        with SegmentReader(fs, directory, before[-1]) as reader:
+            if reader.size == size and read_end_offset(reader) == max(ends):
+                start = before[-1]
+    return range(start, max(ends))
 
 
 def read_end_offset(reader: SegmentReader) -> int:

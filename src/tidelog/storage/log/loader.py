@@ -5,13 +5,15 @@ Steps (a crash after any of them leaves a directory that loads again, to the sam
 1. Left-overs are settled (``leftovers``): rubbish removed, finished swaps completed, orphaned indexes removed.
 2. Segments that were flushed but lost an index are recovered; a missing ``.timeindex`` alone is made, empty.
 3. After a kill, the segments from the recovery point on are recovered in order. The first one that had to be cut ends
-   the log: the segments behind it are removed, with their snapshots.
+   the log: the segments behind it are removed, with their snapshots. In both steps a segment with an offset that no
+   index can hold is split first (``overflow_split``), and its pieces are recovered in its place.
 4. A log that ends below its log start is removed whole; a log without segments gets an empty one at the log start.
 5. Leader epochs are cut at both ends, stray snapshots removed, and the producer state is rebuilt from the newest
    usable snapshot and the batches behind it.
 
-The recovery point never moves forward here: nothing was synced. Deleted segments are removed at once (nobody reads
-yet), where a broker renames them to ``.deleted`` and waits.
+Segments to recover are read and checked on all cores (``walk_ahead``); what is written is written by one thread, in
+order. The recovery point never moves forward here: nothing was synced. Deleted segments are removed at once (nobody
+reads yet), where a broker renames them to ``.deleted`` and waits.
 
 Called by: PartitionLog, the recovery of a log directory. Thread rule: one caller, with the directory to itself.
 Source: Kafka's ``LogLoader``.
@@ -19,32 +21,34 @@ Source: Kafka's ``LogLoader``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tidelog.kernel import BatchTable
-from tidelog.model import CheckpointError
+from tidelog.model import CheckpointError, OffsetOverflowError
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.index import AbortedTransaction
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.index_check import corrupt_indexes
-from tidelog.storage.log.leftovers import decide_leftovers, read_end_offset, settle_leftovers, swap_end_offset
+from tidelog.storage.log.leftovers import decide_leftovers, read_end_offset, replaced_offsets, settle_leftovers
 from tidelog.storage.log.listing import PartitionListing, list_partition
-from tidelog.storage.log.load_plan import LoadPlan, RecoveryReason, SegmentToRecover, decide_recovery
+from tidelog.storage.log.load_plan import (
+    LoadPlan,
+    RecoveryReason,
+    SegmentToRecover,
+    decide_recovery,
+    first_unflushed_base,
+)
+from tidelog.storage.log.overflow_split import split_overflowed_segment
 from tidelog.storage.log.producer_state import LogProducerState
+from tidelog.storage.log.segment_trace import SegmentTrace
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.snapshot_files import SnapshotFiles
+from tidelog.storage.log.walk_ahead import WalkAhead, WalkThreads
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
-from tidelog.storage.segment.segment_recovery import RecoveredSegment, recover_segment
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWalk, rebuild_segment, walk_segment
 
 ALL_INDEXES = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 
@@ -61,7 +65,9 @@ class LoadRequest:
     recovery_point: int = 0
     log_start_offset: int = 0
     on_segment: Callable[[RecoveredSegment], None] | None = None
-    """Told after each recovered segment; what it raises ends the loading, which can be repeated."""
+    """Told after each recovered segment, in order; what it raises ends the loading, which can be repeated."""
+    threads: WalkThreads | None = None
+    """To read segments with, shared with other partitions; None: threads of its own, one a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,8 @@ class LoadedLog:
     epochs: LeaderEpochCache
     producers: LogProducerState
     recovered: tuple[RecoveredSegment, ...] = ()
+    splits: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Base offsets of the segments that were split, each with those of its pieces."""
     deleted: tuple[int, ...] = ()
     """Base offsets of the segments that were removed."""
     removed_files: tuple[str, ...] = ()
@@ -118,13 +126,18 @@ def plan_recovery(
     )
 
 
+_Walks = WalkAhead[tuple[SegmentWalk, SegmentTrace]]
+
+
 class _Loader:
     def __init__(self, request: LoadRequest) -> None:
         self._request = request
         self._fs = request.fs
         self._directory = request.directory
+        self._listed: Sequence[int] = ()
         self._ends: dict[int, int] = {}
         self._recovered: list[RecoveredSegment] = []
+        self._splits: list[tuple[int, tuple[int, ...]]] = []
         self._deleted: list[int] = []
         self._warnings: list[str] = []
         self._epochs_lost = False
@@ -137,9 +150,14 @@ class _Loader:
         removed = self._settle_leftovers()
         listing = list_partition(self._fs, self._directory)
         self._snapshots = SnapshotFiles(self._fs, self._directory, listing.snapshots)
+        self._listed = listing.base_offsets
         plan = plan_recovery(self._fs, self._directory, listing, self._request)
-        self._recover_damaged(listing, plan)
-        self._recover_unflushed([part for part in plan.recover if part.reason is RecoveryReason.UNFLUSHED])
+        damaged = [part for part in plan.recover if part.reason is not RecoveryReason.UNFLUSHED]
+        unflushed = [part for part in plan.recover if part.reason is RecoveryReason.UNFLUSHED]
+        with self._walk_ahead([part.base_offset for part in (*damaged, *unflushed)]) as walks:
+            self._recover_damaged(listing, damaged, walks)
+            self._recover_unflushed(unflushed, walks)
+        self._make_time_indexes(plan.new_time_indexes)
         end_offset = self._end_offset()
         if end_offset is not None and end_offset < self._request.log_start_offset:
             self._delete_all(end_offset)
@@ -164,6 +182,7 @@ class _Loader:
             epochs=self._epochs,
             producers=producers,
             recovered=tuple(self._recovered),
+            splits=tuple(self._splits),
             deleted=tuple(self._deleted),
             removed_files=removed,
             warnings=self._warnings,
@@ -171,54 +190,101 @@ class _Loader:
 
     # --- the steps ---
 
+    @contextmanager
+    def _walk_ahead(self, base_offsets: Sequence[int]) -> Iterator[_Walks]:
+        threads = self._request.threads
+        with ExitStack() as stack:
+            if threads is None and len(base_offsets) > 1:
+                threads = stack.enter_context(WalkThreads())
+            yield stack.enter_context(WalkAhead(self._walk, base_offsets, threads))
+
     def _settle_leftovers(self) -> tuple[str, ...]:
         listing = list_partition(self._fs, self._directory)
-        leftovers = decide_leftovers(listing, swap_end_offset(self._fs, self._directory, listing))
+        leftovers = decide_leftovers(listing, replaced_offsets(self._fs, self._directory, listing))
         settle_leftovers(self._fs, self._directory, leftovers)
         return leftovers.removals
 
-    def _recover_damaged(self, listing: PartitionListing, plan: LoadPlan) -> None:
+    def _recover_damaged(self, listing: PartitionListing, damaged: Iterable[SegmentToRecover], walks: _Walks) -> None:
         """Take the segments in, in order, recovering the flushed ones that lost an index on the way."""
-        damaged = {part.base_offset for part in plan.recover if part.reason is not RecoveryReason.UNFLUSHED}
+        bases = {part.base_offset for part in damaged}
         for segment in listing.segments:
-            if segment.base_offset in damaged:
-                self._recover(segment.base_offset, was_flushed=True)
-            self._segments.add(SegmentOnDisk(segment.base_offset))
-        for base_offset in plan.new_time_indexes:
-            with self._fs.open(segment_file(self._directory, base_offset, FileKind.TIME_INDEX), create=True):
-                pass
+            if segment.base_offset not in bases:
+                self._segments.add(SegmentOnDisk(segment.base_offset))
+                continue
+            for walk, trace in self._walked(segment.base_offset, walks):
+                self._rebuild(walk, trace, below_recovery_point=True)
+                self._segments.add(SegmentOnDisk(walk.base_offset))
 
-    def _recover_unflushed(self, parts: Iterable[SegmentToRecover]) -> None:
-        for part in parts:
-            recovered = self._recover(part.base_offset, was_flushed=False)
-            # A segment whose index was lost was cut in Kafka's first pass, which does not end the log.
-            if recovered.emptied or (recovered.cut_bytes and not part.index_lost):
-                self._delete([segment.base_offset for segment in self._segments.between(part.base_offset)[1:]])
-                return
+    def _recover_unflushed(self, unflushed: Iterable[SegmentToRecover], walks: _Walks) -> None:
+        for part in unflushed:
+            for walk, trace in self._walked(part.base_offset, walks):
+                first = first_unflushed_base(self._segments.base_offsets, self._request.recovery_point)
+                below = first is not None and walk.base_offset < first  # a piece, of a segment that was not
+                recovered = self._rebuild(walk, trace, below_recovery_point=below)
+                # A segment whose index was lost was cut in Kafka's first pass, which does not end the log.
+                if recovered.emptied or (recovered.cut_bytes and not part.index_lost):
+                    self._delete([segment.base_offset for segment in self._segments.between(walk.base_offset)[1:]])
+                    return
 
-    def _recover(self, base_offset: int, *, was_flushed: bool) -> RecoveredSegment:
-        producers = self._new_producers()
-        producers.rebuild(self._segments, self._request.log_start_offset, base_offset, after_clean_shutdown=False)
+    def _walked(self, base_offset: int, walks: _Walks) -> Iterator[tuple[SegmentWalk, SegmentTrace]]:
+        """The walk of a segment; of its pieces, one after the other, where it had to be split."""
+        try:
+            walked = walks.take(base_offset)
+        except OffsetOverflowError:
+            pieces = self._split(base_offset)
+        else:
+            yield walked
+            return
+        for piece in pieces:
+            yield self._walk(piece)
 
-        def on_batches(buffer: Buffer, table: BatchTable) -> Iterable[AbortedTransaction]:
-            self._assign_epochs(table)
-            return producers.apply(buffer, table)
-
-        recovered = recover_segment(
+    def _walk(self, base_offset: int) -> tuple[SegmentWalk, SegmentTrace]:
+        """Read a segment; in any thread."""
+        trace = SegmentTrace()
+        walk = walk_segment(
             self._fs,
             self._directory,
             base_offset,
             index_interval_bytes=self._request.config.index_interval_bytes,
-            on_batches=on_batches,
-            was_flushed=was_flushed,
+            on_batches=trace.gather,
         )
+        return walk, trace
+
+    def _split(self, base_offset: int) -> Sequence[int]:
+        above = [base for base in self._listed if base > base_offset]
+        pieces = split_overflowed_segment(
+            self._fs, self._directory, base_offset, next_base_offset=above[0] if above else None
+        )
+        if base_offset in self._segments.base_offsets:
+            self._segments.remove(base_offset)
+            for piece in pieces:
+                self._segments.add(SegmentOnDisk(piece))
+        if base_offset not in pieces:
+            self._snapshots.remove(base_offset)
+        self._splits.append((base_offset, tuple(pieces)))
+        self._warnings.append(
+            f"the segment at {base_offset} had offsets that no index can hold, more than 31 bits above its base offset:"
+            f" it was split into those at {', '.join(map(str, pieces))}"
+        )
+        return pieces
+
+    def _rebuild(self, walk: SegmentWalk, trace: SegmentTrace, *, below_recovery_point: bool) -> RecoveredSegment:
+        producers = self._new_producers()
+        producers.rebuild(self._segments, self._request.log_start_offset, walk.base_offset, after_clean_shutdown=False)
+        aborted = trace.apply(producers, self._epochs)
+        recovered = rebuild_segment(self._fs, self._directory, walk, aborted, below_recovery_point=below_recovery_point)
         if not recovered.emptied:
             producers.take_snapshot()
-        self._ends[base_offset] = recovered.end_offset
+        self._ends[walk.base_offset] = recovered.end_offset
         self._recovered.append(recovered)
         if self._request.on_segment is not None:
             self._request.on_segment(recovered)
         return recovered
+
+    def _make_time_indexes(self, base_offsets: Iterable[int]) -> None:
+        for base_offset in base_offsets:
+            with self._fs.open(segment_file(self._directory, base_offset, FileKind.TIME_INDEX), create=True):
+                pass
 
     def _end_offset(self) -> int | None:
         if not len(self._segments):
@@ -263,25 +329,15 @@ class _Loader:
             self._epochs_lost = True
             return LeaderEpochCache()
 
-    def _assign_epochs(self, table: BatchTable) -> None:
-        """Each epoch above the latest one began at the first batch that carries it (-1: a format without epochs)."""
-        latest = self._epochs.latest_epoch
-        known = -1 if latest is None else latest
-        if table.summary.leader_epoch <= known:
-            return
-        epochs = table.leader_epoch
-        largest_before = np.maximum.accumulate(np.concatenate((np.array([known], epochs.dtype), epochs[:-1])))
-        for row in np.flatnonzero(epochs > largest_before).tolist():
-            self._epochs.assign(int(epochs[row]), int(table.base_offset[row]))
-
     def _cut_epochs(self, end_offset: int) -> None:
         if self._epochs_lost:
             self._epochs.clear()
             for segment in self._segments:
+                trace = SegmentTrace()
                 with SegmentReader(self._fs, self._directory, segment.base_offset) as reader:
                     for _, table, _ in reader.chunks(verify_crc=False):
-                        if len(table):
-                            self._assign_epochs(table)
+                        trace.gather_epochs(table)
+                trace.assign_epochs(self._epochs)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._request.log_start_offset)
         path = self._directory / LEADER_EPOCH_CHECKPOINT

@@ -4,7 +4,8 @@ How the end is found follows the directory's condition (see ``directory_state``)
 
 - CLEAN, HELD: the last segment is walked from its last index entry; the log ends after the last whole batch.
 - KILLED: every segment from the one that holds the recovery point on is walked from its start, with CRCs. The log ends
-  before the first byte that recovery would cut, and the segments after that do not count.
+  before the first byte that recovery would cut, and the segments after that do not count. A segment that recovery would
+  split because of its large offsets is read as it is.
 
 ``.swap`` files that replace segments count instead of those, as they will after the next start. A listing taken while
 a broker renames files can miss one, so a held directory is listed until two listings agree, and everything starts over
@@ -25,7 +26,7 @@ from tidelog.model import FileMissingError, LogOffsetMetadata, StorageError
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.directory_state import Condition
 from tidelog.storage.log.index_check import corrupt_indexes
-from tidelog.storage.log.leftovers import swap_end_offset
+from tidelog.storage.log.leftovers import replaced_offsets
 from tidelog.storage.log.listing import PartitionListing, SegmentFiles, list_partition
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.transaction_scan import TransactionRows, transaction_rows
@@ -34,6 +35,7 @@ from tidelog.storage.segment.segment_reader import SegmentReader
 
 _ATTEMPTS = 20
 _INT_MAX = 2**31 - 1
+_MAX_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,11 +174,10 @@ def visible_segments(fs: FileSystem, directory: Path, listing: PartitionListing)
     """The segments after interrupted swaps are completed: ``.swap`` in place of what lies in the range they cover."""
     if not listing.swaps:
         return listing.segments
-    first = listing.swaps[0].base_offset
-    end = swap_end_offset(fs, directory, listing) or first
+    replaced = replaced_offsets(fs, directory, listing)
     swapped = {files.base_offset for files in listing.swaps}
     kept = [
-        files for files in listing.segments if not first <= files.base_offset < end and files.base_offset not in swapped
+        files for files in listing.segments if files.base_offset not in replaced and files.base_offset not in swapped
     ]
     return tuple(sorted([*kept, *listing.swaps], key=lambda files: files.base_offset))
 
@@ -199,7 +200,8 @@ def _recover(
     rows: list[TransactionRows] = []
     kept = [segment for segment in segments if segment.base_offset < unflushed[0].base_offset]
     for segment in unflushed:
-        walk = _recovery_walk(fs, parameters, segment, rows)
+        above = segments.higher(segment.base_offset)
+        walk = _recovery_walk(fs, parameters, segment, rows, _MAX_OFFSET if above is None else above.base_offset)
         whole = walk.position == walk.size
         kept.append(segment if whole else replace(segment, cut_at=walk.position))
         if not whole and not _index_lost(fs, directory, segment):
@@ -236,30 +238,32 @@ class _Walk:
 
 
 def _recovery_walk(
-    fs: FileSystem, parameters: LoadParameters, segment: ViewSegment, rows: list[TransactionRows]
+    fs: FileSystem, parameters: LoadParameters, segment: ViewSegment, rows: list[TransactionRows], next_base: int
 ) -> _Walk:
-    """``rows`` takes the batches that matter to transactions."""
+    """``rows`` takes the batches that matter to transactions; ``next_base`` is where the next segment begins."""
     known = parameters.sound.get(segment.base_offset)
     if known is None or known.size != segment.size or segment.files.state is not FileState.LIVE:
         with segment.open(fs, parameters.directory) as reader:
-            return _walk(reader, 0, recovering=rows)
+            return _walk(reader, 0, next_base, recovering=rows)
     rows.append(known.transactions)
     return _Walk(next_offset=known.next_offset, position=known.size, size=known.size, reason=stop_reason(Stop.END))
 
 
-def _walk(reader: SegmentReader, start: int, recovering: list[TransactionRows] | None = None) -> _Walk:
+def _walk(
+    reader: SegmentReader, start: int, next_base: int = _MAX_OFFSET, recovering: list[TransactionRows] | None = None
+) -> _Walk:
     """Walk from a batch boundary as far as the batches make sense.
 
     ``recovering`` asks for what recovery asks (the CRC, instead of a header that makes sense), and takes the batches
     that matter to transactions.
     """
     size = reader.size
+    last_allowed = max(reader.base_offset + _INT_MAX, next_base - 1)
     next_offset, position, reason = reader.base_offset, start, stop_reason(Stop.END)
     for chunk in reader.chunks(start, size, verify_crc=recovering is not None):
         table = chunk.table
-        relative = table.last_offset - reader.base_offset
         good = table.crc_ok if recovering is not None else table.header_ok
-        bad = np.flatnonzero(~(good & (relative >= 0) & (relative <= _INT_MAX)))
+        bad = np.flatnonzero(~(good & (table.last_offset >= reader.base_offset) & (table.last_offset <= last_allowed)))
         kept = table.take(slice(0, int(bad[0]))) if len(bad) else table
         if len(kept):
             last = kept.row(-1)

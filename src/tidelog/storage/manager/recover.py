@@ -5,7 +5,7 @@ Steps:
 1. The directory's ``.lock`` is taken; a live broker's lock refuses all of it (LockedError).
 2. The clean-shutdown marker is removed: from here to the end a crash counts as a kill.
 3. Every partition is loaded (left-overs settled, segments recovered, producer state rebuilt, epochs cut), closed as an
-   orderly stop closes it, and synced; partitions run in parallel.
+   orderly stop closes it, and synced; partitions run in parallel, and so do the segments of one.
 4. Checkpoints: recovery points (each log's end), log starts (where they lie inside the first segment), high watermarks
    (clamped to the log; the log's end where the cluster metadata knows of one replica only). The cleaner's is untouched.
 5. The clean-shutdown marker is written, with broker epoch -1: after a kill no one may claim that nothing was lost. A
@@ -39,6 +39,7 @@ from tidelog.storage.fs import LOCAL, FileSystem, usable_processors
 from tidelog.storage.log.directory_state import LOCK_FILE, Condition
 from tidelog.storage.log.load_plan import first_unflushed_base
 from tidelog.storage.log.loader import LoadedLog, load_log
+from tidelog.storage.log.walk_ahead import WalkThreads
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.manager.recover_plan import (
     PartitionPlan,
@@ -166,8 +167,9 @@ class _Run:
         failures: list[tuple[str, TidelogError]] = []
         order = sorted(self._plan.partitions, key=lambda partition: -partition.read_bytes)
         threads = self._options.threads or usable_processors()
-        with ThreadPoolExecutor(threads, thread_name_prefix="recover") as pool:
-            futures = {pool.submit(self._load_one, partition): partition for partition in order}
+        # A thread a partition keeps its order; the reading, nearly all of the work, is shared out by segments.
+        with WalkThreads(threads) as walks, ThreadPoolExecutor(threads, thread_name_prefix="recover") as pool:
+            futures = {pool.submit(self._load_one, partition, walks): partition for partition in order}
             try:
                 for future in as_completed(futures):
                     try:
@@ -181,7 +183,7 @@ class _Run:
                 raise
         return tuple(sorted(done, key=lambda part: part.name)), tuple(sorted(failures, key=lambda part: part[0]))
 
-    def _load_one(self, partition: PartitionPlan) -> RecoveredPartition:
+    def _load_one(self, partition: PartitionPlan, walks: WalkThreads) -> RecoveredPartition:
         self._check_cancelled()
 
         def on_segment(segment: RecoveredSegment) -> None:
@@ -189,7 +191,7 @@ class _Run:
             self._check_cancelled()
 
         request = load_request(self._fs, self._path, partition, self._options)
-        log = load_log(replace(request, on_segment=on_segment))
+        log = load_log(replace(request, on_segment=on_segment, threads=walks))
         self._sync(partition, log)
         self._tell(partition.name, 0, partitions=1)
         return RecoveredPartition(

@@ -9,21 +9,23 @@ Called by: ``recover`` (apply) and the command line. Source of what is done: Kaf
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tidelog.model import CheckpointError, DirectoryError, TopicPartition
+from tidelog.model import CheckpointError, DirectoryError, StorageError, TopicPartition
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
-from tidelog.storage.log.leftovers import Leftovers, decide_leftovers, swap_end_offset
+from tidelog.storage.log.leftovers import Leftovers, decide_leftovers, read_end_offset, replaced_offsets
 from tidelog.storage.log.listing import TEMPORARY_SUFFIX, PartitionListing, list_partition, sort_names
 from tidelog.storage.log.load_plan import SegmentToRecover
 from tidelog.storage.log.loader import LoadRequest, plan_recovery
+from tidelog.storage.log.overflow_split import MAX_RELATIVE_OFFSET
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, SegmentFileName
+from tidelog.storage.segment.segment_reader import SegmentReader
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 """A directory of tiered storage beside the partitions; not a log."""
@@ -59,11 +61,13 @@ class PartitionPlan:
     leftovers: Leftovers
     leftover_bytes: int
     recover: tuple[SegmentToRecover, ...]
+    splits: tuple[int, ...]
+    """Base offsets of segments with offsets that no index can hold: they are split first."""
     trims: tuple[str, ...]
     """Index files that will shrink to their entries."""
     read_bytes: int
     write_bytes: int
-    """At most: of rebuilt indexes."""
+    """At most: of rebuilt indexes, and of what a split copies."""
 
     @property
     def is_settled(self) -> bool:
@@ -187,7 +191,7 @@ class _Planner:
     def plan_partition(self, name: str, topic_partition: TopicPartition) -> PartitionPlan:
         fs, directory = self._fs, self._path / name
         listing = list_partition(fs, directory)
-        leftovers = decide_leftovers(listing, swap_end_offset(fs, directory, listing))
+        leftovers = decide_leftovers(listing, replaced_offsets(fs, directory, listing))
         # Brokers keep no checkpoints of the metadata log: it is recovered whole at every start.
         is_metadata = topic_partition.topic == METADATA_TOPIC
         clean = self._state.condition is Condition.CLEAN and not is_metadata
@@ -201,6 +205,7 @@ class _Planner:
             leftovers=leftovers,
             leftover_bytes=sum(fs.stat(directory / file).size for file in leftovers.removals),
             recover=(),
+            splits=(),
             trims=(),
             read_bytes=0,
             write_bytes=0,
@@ -216,19 +221,38 @@ class _Planner:
         load_plan = plan_recovery(self._fs, directory, settled, request, unchecked=swapped)
         sizes = {name: self._fs.stat(directory / source).size for name, source in sources.items()}
         read_bytes = write_bytes = 0
-        trims = []
+        trims, splits = [], []
         for part in load_plan.recover:
             log_bytes = sizes[str(SegmentFileName(part.base_offset, FileKind.LOG))]
             most_entries = log_bytes // max(1, draft.config.index_interval_bytes) + 1
             read_bytes += log_bytes
+            if part.base_offset not in swapped and self._overflows(directory, part.base_offset, settled.base_offsets):
+                splits.append(part.base_offset)
+                write_bytes += log_bytes
             for kind, entry_bytes in _ENTRY_BYTES.items():
                 write_bytes += most_entries * entry_bytes
                 name = str(SegmentFileName(part.base_offset, kind))
                 if sizes.get(name, 0) > most_entries * entry_bytes:
                     trims.append(name)
         return replace(
-            draft, recover=load_plan.recover, trims=tuple(trims), read_bytes=read_bytes, write_bytes=write_bytes
+            draft,
+            recover=load_plan.recover,
+            splits=tuple(splits),
+            trims=tuple(trims),
+            read_bytes=read_bytes,
+            write_bytes=write_bytes,
         )
+
+    def _overflows(self, directory: Path, base_offset: int, base_offsets: Sequence[int]) -> bool:
+        """Whether the segment ends more than 31 bits above its base offset; read only where the next one allows it."""
+        above = [base for base in base_offsets if base > base_offset]
+        if above and above[0] - base_offset <= MAX_RELATIVE_OFFSET:
+            return False
+        try:
+            with SegmentReader(self._fs, directory, base_offset) as reader:
+                return read_end_offset(reader) - 1 - base_offset > MAX_RELATIVE_OFFSET
+        except StorageError:
+            return False  # what is wrong with the file is said once it is to be recovered
 
     def _config(self, topic: str) -> LogConfig:
         if topic == METADATA_TOPIC:

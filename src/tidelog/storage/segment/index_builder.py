@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.kernel import BatchTable, select_index_entries
-from tidelog.model import InvalidOffsetError, StorageError
+from tidelog.model import InvalidOffsetError, OffsetOverflowError, StorageError
 from tidelog.storage.index import TimestampOffset
 
 NO_TIMESTAMP = -1
@@ -54,8 +54,8 @@ class IndexBuilder:
     def add(self, table: BatchTable, *, shift: int = 0) -> Entries:
         """Entries of the next batches, whose bytes lie ``shift`` behind the table's positions.
 
-        StorageError where an offset is not within 31 bits above the base offset, InvalidOffsetError (one of them) where
-        one would not ascend in the index.
+        OffsetOverflowError where an offset is more than 31 bits above the base offset, StorageError where one is below
+        it, InvalidOffsetError where one would not ascend in the index; all are StorageErrors.
         """
         entries, self._state, bad_row = select_index_entries(
             table.position,
@@ -87,7 +87,8 @@ class IndexBuilder:
         last_offset = int(table.last_offset[row])
         position, offset = int(table.position[row]) + shift, int(table.base_offset[row])
         if not 0 <= last_offset - self._base_offset <= MAX_RELATIVE_OFFSET:
-            raise StorageError(
+            kind = StorageError if last_offset < self._base_offset else OffsetOverflowError
+            raise kind(
                 f"the batch ends at offset {last_offset}, not within 31 bits above the base offset {self._base_offset}",
                 position=position,
                 offset=offset,

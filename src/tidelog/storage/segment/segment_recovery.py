@@ -1,13 +1,14 @@
 """Make one segment whole again from its ``.log``: cut what is not a sound batch, rebuild the three indexes.
 
-Steps, and what a crash after each leaves:
+Two halves. ``walk_segment`` reads: format, CRC, offset within 31 bits above the base, chunk by chunk, and gathers what
+the indexes will hold; it writes nothing and runs nearly all of its time without the GIL, so several segments are walked
+at once. ``rebuild_segment`` writes; a crash after each of its steps leaves a segment that is recovered again:
 
-1. Where the segment had been flushed, ``.index`` is removed: a segment without it is recovered again, whatever the
-   recovery point says.
-2. The batches are walked in chunks (format, CRC, offset within 31 bits above the base). Nothing is written.
-3. The ``.log`` is cut behind the last sound batch.
-4. ``.timeindex``, ``.txnindex`` (where it existed or a transaction was aborted), and at last ``.index`` are written,
-   without preallocation. Nothing is synced here: whoever moves the recovery point syncs first (``sync_segment``).
+1. Where no recovery point says that it has to be recovered, ``.index`` is removed: without it a segment always is.
+2. The ``.log`` is cut behind the last sound batch.
+3. ``.timeindex``, ``.txnindex`` (where it existed or a transaction was aborted), and at last ``.index`` are written,
+   without preallocation. Nothing is synced here, but for an ``.index`` that was removed in step 1, which appears whole:
+   whoever moves the recovery point syncs first (``sync_segment``).
 
 A batch whose last offset would not ascend in the offset index makes the whole segment unusable: it is emptied (as in
 Kafka, which cannot tell which of the batches is wrong).
@@ -17,7 +18,7 @@ Called by: the loader, with the partition to itself. Source: Kafka's ``LogSegmen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import FileMissingError, InvalidOffsetError, StorageError
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import FileSystem, write_atomically
 from tidelog.storage.index import AbortedTransaction, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
 from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
@@ -39,9 +40,8 @@ MAX_SEGMENT_BYTES = 2**31 - 1
 _CHUNK_BYTES = 8 * 1024 * 1024
 """Large, so that what is done once a chunk does not count."""
 
-BatchListener = Callable[["Buffer", BatchTable], Iterable[AbortedTransaction]]
-"""Takes the sound batches of a chunk (buffer index = position - the chunk's first position), in order; gives the
-transactions that their markers aborted."""
+BatchListener = Callable[["Buffer", BatchTable], None]
+"""Takes the sound batches of a chunk (buffer index = position - the chunk's first position), in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +57,27 @@ class RecoveredSegment:
     """The segment held offsets that no index can hold in order, and was emptied."""
 
 
-class _Walk:
-    """What the walk over a segment gathers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentWalk:
+    """What a segment will be: sizes in bytes, indexes whole. ``emptied`` and ``end_offset`` as in RecoveredSegment."""
+
+    base_offset: int
+    end_offset: int
+    size_before: int
+    size: int
+    batches: int
+    emptied: bool
+    offset_index: bytes
+    time_index: bytes
+
+
+class _Gathered:
+    """The sound batches so far."""
 
     def __init__(self, base_offset: int, index_interval_bytes: int) -> None:
         self.base_offset = base_offset
         self.builder = IndexBuilder(base_offset, index_interval_bytes)
         self.entries: list[Entries] = []
-        self.aborted: list[AbortedTransaction] = []
         self.size = 0
         self.batches = 0
         self.end_offset = base_offset
@@ -75,58 +88,75 @@ class _Walk:
         self.end_offset = int(table.last_offset[-1]) + 1
         self.batches += len(table)
 
-    def offset_index(self) -> bytes:
-        return offset_index_bytes(self.base_offset, self.entries)
+    def finish(self, size_before: int, *, emptied: bool) -> SegmentWalk:
+        """InvalidOffsetError where a larger timestamp comes with a smaller offset."""
+        return SegmentWalk(
+            base_offset=self.base_offset,
+            end_offset=self.end_offset,
+            size_before=size_before,
+            size=self.size,
+            batches=self.batches,
+            emptied=emptied,
+            offset_index=offset_index_bytes(self.base_offset, self.entries),
+            time_index=time_index_bytes(self.base_offset, self.entries, self.builder.largest),
+        )
 
-    def time_index(self) -> bytes:
-        return time_index_bytes(self.base_offset, self.entries, self.builder.largest)
+
+def walk_segment(
+    fs: FileSystem, directory: Path, base_offset: int, *, index_interval_bytes: int, on_batches: BatchListener
+) -> SegmentWalk:
+    """Read the segment to the end of its sound batches; writes nothing.
+
+    OffsetOverflowError (a StorageError) if a sound batch's offset is out of reach, StorageError if it is below the base
+    offset or the file is larger than 2 GiB.
+    """
+    gathered = _Gathered(base_offset, index_interval_bytes)
+    with SegmentReader(fs, directory, base_offset) as reader:
+        size = reader.size
+        if size > MAX_SEGMENT_BYTES:
+            raise StorageError(f"{size} bytes are more than a segment can hold (2 GiB)", path=reader.path)
+        try:
+            _walk_batches(reader, gathered, on_batches)
+            return gathered.finish(size, emptied=False)
+        except InvalidOffsetError:
+            return _Gathered(base_offset, index_interval_bytes).finish(size, emptied=True)
 
 
-def recover_segment(
+def rebuild_segment(
     fs: FileSystem,
     directory: Path,
-    base_offset: int,
+    walk: SegmentWalk,
+    aborted: Sequence[AbortedTransaction],
     *,
-    index_interval_bytes: int,
-    on_batches: BatchListener,
-    was_flushed: bool = False,
+    below_recovery_point: bool = False,
 ) -> RecoveredSegment:
-    """Recover the segment. StorageError if a sound batch's offset does not fit, or the file is larger than 2 GiB.
+    """Write what the walk found. ``aborted``: the transactions that the segment's markers aborted.
 
-    ``was_flushed``: no recovery point says that it has to be recovered, so step 1 sees to it that a crash does not
-    leave it half rebuilt for good.
+    ``below_recovery_point``: or perhaps so; step 1 sees to it that a crash does not leave it half rebuilt for good.
     """
+    base_offset = walk.base_offset
     index_path = segment_file(directory, base_offset, FileKind.INDEX)
-    if was_flushed:
+    if below_recovery_point:
         fs.remove(index_path, missing_ok=True)
-    walk = _Walk(base_offset, index_interval_bytes)
-    emptied = False
-    with SegmentReader(fs, directory, base_offset) as reader:
-        size_before = reader.size
-        if size_before > MAX_SEGMENT_BYTES:
-            raise StorageError(f"{size_before} bytes are more than a segment can hold (2 GiB)", path=reader.path)
-        try:
-            _walk_batches(reader, walk, on_batches)
-            time_index = walk.time_index()
-        except InvalidOffsetError:
-            emptied = True
-            walk = _Walk(base_offset, index_interval_bytes)
-            time_index = walk.time_index()
-    if walk.size < size_before:
+    if walk.size < walk.size_before:
         with fs.open(segment_file(directory, base_offset, FileKind.LOG), write=True) as file:
             file.truncate(walk.size)
-    _write(fs, segment_file(directory, base_offset, FileKind.TIME_INDEX), time_index)
+    _write(fs, segment_file(directory, base_offset, FileKind.TIME_INDEX), walk.time_index)
     transactions = segment_file(directory, base_offset, FileKind.TXN_INDEX)
-    if walk.aborted or fs.exists(transactions):
-        _write(fs, transactions, encode_transactions(walk.aborted))
-    _write(fs, index_path, walk.offset_index())
+    kept = () if walk.emptied else aborted
+    if kept or fs.exists(transactions):
+        _write(fs, transactions, encode_transactions(kept))
+    if below_recovery_point:
+        write_atomically(fs, index_path, walk.offset_index)
+    else:
+        _write(fs, index_path, walk.offset_index)
     return RecoveredSegment(
         base_offset=base_offset,
         end_offset=walk.end_offset,
         size=walk.size,
-        cut_bytes=size_before - walk.size,
+        cut_bytes=walk.size_before - walk.size,
         batches=walk.batches,
-        emptied=emptied,
+        emptied=walk.emptied,
     )
 
 
@@ -141,21 +171,21 @@ def sync_segment(fs: FileSystem, directory: Path, base_offset: int) -> None:
                 raise
 
 
-def _walk_batches(reader: SegmentReader, walk: _Walk, on_batches: BatchListener) -> None:
+def _walk_batches(reader: SegmentReader, gathered: _Gathered, on_batches: BatchListener) -> None:
     for buffer, table, _ in reader.chunks(0, verify_crc=True, chunk_bytes=_CHUNK_BYTES):
         if not len(table):
             return
         sound = table if table.summary.crcs_ok else table.take(slice(0, int(np.argmin(table.crc_ok))))
         if len(sound):
             try:
-                walk.add(sound)
+                gathered.add(sound)
             except InvalidOffsetError:
                 raise
             except StorageError as error:
-                raise StorageError(
+                raise type(error)(
                     error.message, path=reader.path, position=error.position, offset=error.offset
                 ) from None
-            walk.aborted.extend(on_batches(buffer, sound))
+            on_batches(buffer, sound)
         if len(sound) < len(table):
             return
 
