@@ -76,7 +76,9 @@ class Directory:
         self._states = {}
 
     def state(self, path: Path) -> DirectoryState:
-        """Lock, marker and checkpoints of one of the directories, read once."""
+        """Lock, marker and checkpoints of one of the directories, read once. ValueError for another path."""
+        if path not in self._paths:
+            raise ValueError(f"{path} is not one of {self._where()}")
         found = self._states.get(path)
         if found is None:
             found = self._states[path] = read_directory_state(self._fs, path)

@@ -26,6 +26,15 @@ def test_read_and_missing(tmp_path: Path) -> None:
     assert OffsetCheckpoint.parse(b"") == OffsetCheckpoint.parse(b"0\n") == OffsetCheckpoint.parse(b"0\n0\n") == {}
 
 
+def test_written_and_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "replication-offset-checkpoint"
+    for offsets in ({("foo", 1): 5, ("bar", 2): 10}, {("foo", 2): 15, ("bar", 3): 20, ("baz", 0): 0}, {}):
+        written = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+        OffsetCheckpoint.write(LOCAL, path, written)
+        assert OffsetCheckpoint.read(LOCAL, path) == written
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

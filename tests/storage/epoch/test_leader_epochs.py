@@ -22,6 +22,7 @@ def test_empty() -> None:
     empty = cache()
     assert (empty.entries, empty.latest_entry, empty.earliest_entry, empty.latest_epoch) == ((), None, None, None)
     assert empty.end_offset_for(0, 100) is None
+    assert empty.end_offset_for(-1, 73) is None
     assert empty.epoch_for_offset(5) is None
     assert (empty.entry(1), empty.previous_entry(1), empty.previous_epoch(1), empty.next_epoch(1)) == (None,) * 4
     assert not empty.truncate_from_end(0)
@@ -67,6 +68,26 @@ def test_contradicted_entries_go(entry: tuple[int, int], expected: tuple[tuple[i
 )
 def test_end_offsets(epoch: int, expected: tuple[int, int] | None) -> None:
     assert cache((5, 11), (7, 13), (8, 17)).end_offset_for(epoch, 99) == expected
+
+
+def test_a_follower_notes_the_epoch_of_every_batch() -> None:
+    """An epoch begins with its first batch; the later ones only move the log end."""
+    epochs = cache()
+    for epoch, offset in ((0, 0), (0, 1), (0, 2), (1, 3), (1, 4), (1, 5), (2, 6), (2, 7), (2, 8)):
+        assert epochs.assign(epoch, offset) is (offset % 3 == 0)
+        assert epochs.latest_epoch == epoch
+        assert epochs.end_offset_for(epoch, offset + 1) == (epoch, offset + 1)
+    assert [epochs.end_offset_for(epoch, 9) for epoch in (0, 1, 2)] == [(0, 3), (1, 6), (2, 9)]
+
+
+def test_leaders_that_change_before_they_write() -> None:
+    """An epoch without a record ends where it began: the entry of the next one has taken its place."""
+    epochs = cache((0, 0), (1, 0))
+    assert epochs.entries == ((1, 0),)
+    assert [epochs.end_offset_for(epoch, 0) for epoch in (0, 1)] == [(0, 0), (1, 0)]
+    assert [epochs.end_offset_for(epoch, 5) for epoch in (0, 1)] == [(0, 0), (1, 5)]
+    epochs.assign(2, 5)
+    assert [epochs.end_offset_for(epoch, 10) for epoch in (0, 1, 2)] == [(0, 0), (1, 5), (2, 10)]
 
 
 def test_neighbours() -> None:
@@ -141,6 +162,16 @@ def test_the_file(tmp_path: Path) -> None:
     LeaderEpochCheckpoint.write(LOCAL, path, cache((0, 0), (2, 777)).entries)
     assert path.read_bytes() == b"0\n2\n0 0\n2 777\n"
     assert LeaderEpochCheckpoint.read(LOCAL, path) == [(0, 0), (2, 777)]
+
+
+def test_what_is_cut_is_cut_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    epochs = cache((2, 6), (3, 8), (4, 11))
+    LeaderEpochCheckpoint.write(LOCAL, path, epochs.entries)
+    for changed in (epochs.truncate_from_end(11), epochs.truncate_from_start(8)):
+        assert changed
+        LeaderEpochCheckpoint.write(LOCAL, path, epochs.entries)
+    assert LeaderEpochCheckpoint.read(LOCAL, path) == [(3, 8)]
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,26 @@ def test_reopened_after_close(make: Make) -> None:
     assert again.path.stat().st_size == 240
 
 
+def test_nothing_is_asked_of_it_after_its_files_are_let_go(make: Make) -> None:
+    """No read of a mapping that is gone, and no trimming of a file that is to stay as it is."""
+    index = make()
+    index.append(BASE + 1, 10)
+    index.close_handler()
+    for call in (lambda: index.lookup(BASE), index.sanity_check, index.truncate):
+        with pytest.raises(ClosedError):
+            call()
+    index.close()
+    assert index.path.stat().st_size == 240
+
+
+def test_the_base_offset_itself_may_have_an_entry(make: Make) -> None:
+    index = make()
+    index.append(BASE, 0)
+    index.sanity_check()
+    assert (index.entries, index.last_offset, index.lookup(BASE + 9)) == (1, BASE, (BASE, 0))
+    OffsetIndexReader(index.path.read_bytes()[:8], BASE).sanity_check()
+
+
 @pytest.mark.parametrize(("offset", "kept"), [(BASE - 1, 0), (BASE, 0), (BASE + 1, 0), (BASE + 2, 1), (BASE + 9, 8)])
 def test_truncation_drops_what_is_at_or_above(make: Make, offset: int, kept: int) -> None:
     index = make()

@@ -52,6 +52,19 @@ def test_look_ups(make: Make) -> None:
             far.entry(29)
 
 
+def test_entries_of_twelve_bytes(make: Make) -> None:
+    index = make()
+    assert (index.ENTRY_SIZE, TimeIndexReader.ENTRY_SIZE, index.length) == (12, 12, 360)
+    assert index.last_entry == TimeIndexReader(b"", BASE).last_entry == (-1, BASE)
+    for empty in (index, TimeIndexReader(b"", BASE)):
+        with pytest.raises(IndexError):
+            empty.entry(0)
+    index.maybe_append(1, BASE + 1)
+    assert index.path.read_bytes()[:12] == struct.pack(">qi", 1, 1)
+    reader = TimeIndexReader(index.path.read_bytes()[:12], BASE)
+    assert index.entry(0) == reader.entry(0) == index.last_entry == reader.last_entry == (1, BASE + 1)
+
+
 def test_one_slot_is_kept_for_the_last_entry(make: Make) -> None:
     index = make(max_index_bytes=25)
     assert index.max_entries == 2

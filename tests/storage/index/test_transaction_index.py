@@ -99,6 +99,8 @@ def test_a_reset_leaves_an_empty_file(index: TransactionIndexWriter) -> None:
     filled(index).reset()
     assert index.exists
     assert index.path.stat().st_size == 0
+    for empty in (index, TransactionIndexWriter(LOCAL, index.path, 0)):
+        assert (empty.exists, empty.size_bytes, empty.transactions()) == (True, 0, [])
     index.append(TRANSACTIONS[0])
     assert index.transactions() == [TRANSACTIONS[0]]
 
@@ -113,6 +115,17 @@ def test_rename_and_delete(index: TransactionIndexWriter, tmp_path: Path) -> Non
     index.delete_if_exists()
     assert not index.exists
     assert index.transactions() == []
+
+
+def test_a_directory_that_was_renamed(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    index = filled(TransactionIndexWriter(LOCAL, tmp_path / "old" / "x.txnindex", 0))
+    (tmp_path / "old").rename(tmp_path / "new")
+    index.moved_to(tmp_path / "new" / "x.txnindex")
+    assert index.path.parent == tmp_path / "new"
+    index.append(AbortedTransaction(5, 60, 70, 71))
+    assert index.transactions()[:-1] == TRANSACTIONS
+    assert not (tmp_path / "old").exists()
 
 
 def test_sanity_checks(tmp_path: Path) -> None:

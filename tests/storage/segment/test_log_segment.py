@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from log_maker import BASE_TIME, batch, plain, write_segment
 from tidelog.kernel import scan_batches
 from tidelog.model import CorruptRecordError, StorageError
 from tidelog.storage.fs import LOCAL, File, LocalFileSystem, read_whole
-from tidelog.storage.index import OffsetIndexReader, TimeIndexReader
+from tidelog.storage.index import AbortedTransaction, OffsetIndexReader, TimeIndexReader
 from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.limits import SegmentLimits
 from tidelog.storage.segment.segment import LogSegment
@@ -87,6 +88,34 @@ class TestAppend:
         assert segment.max_timestamp == (51, BASE + 1)
         put(segment, batch(BASE + 4, [b"e"], timestamp=40))
         assert segment.max_timestamp == (51, BASE + 1)
+
+    def test_timestamps_that_fall_are_not_indexed(self, make: Make) -> None:
+        """Of three batches at once; the first of a segment never has an offset entry."""
+        segment = make()
+        put(segment, *(batch(BASE + number, [b"a"], timestamp=when) for number, when in enumerate((1, 0, 2))))
+        offsets = [segment.offset_index.entry(number).offset for number in range(segment.offset_index.entries)]
+        times = [segment.time_index.entry(number) for number in range(segment.time_index.entries)]
+        assert offsets == [BASE + 1, BASE + 2]
+        assert times == [(1, BASE), (2, BASE + 2)]
+
+    def test_the_largest_timestamp_beside_appends(self, make: Make, tmp_path: Path) -> None:
+        """Timestamp and offset belong together, from the first thread that asks an opened segment on."""
+        first = make()
+        fill(first, 2)
+        first.close()
+        expected = (BASE_TIME + BASE + 19, BASE + 19)
+        for _ in range(5):
+            segment = LogSegment(LOCAL, tmp_path, BASE, limits(), now_ms=NOW)
+            with ThreadPoolExecutor(8) as pool:
+                assert set(pool.map(lambda _, one=segment: one.max_timestamp, range(16))) == {expected}
+            segment.close_handlers()
+        segment = LogSegment(LOCAL, tmp_path, BASE, limits(segment_index_bytes=1 << 16), now_ms=NOW)
+        segment.grow_indexes()
+        with ThreadPoolExecutor(2) as pool:
+            seen = pool.submit(lambda: [segment.max_timestamp for _ in range(20_000)])
+            for number in range(2, 300):
+                put(segment, plain(BASE + 10 * number))
+            assert all(when - at == BASE_TIME for when, at in seen.result())
 
     @pytest.mark.parametrize("at_once", [True, False])
     def test_an_entry_once_more_than_the_interval_was_written(self, make: Make, at_once: bool) -> None:
@@ -352,6 +381,37 @@ class TestEnd:
         assert b"".join(chunk.buffer for chunk in segment.chunks(0, verify_crc=True)) == b"".join(batches)
         segment.delete()
         assert list(tmp_path.iterdir()) == []
+
+    def test_what_is_gone_already_is_no_error(self, make: Make, tmp_path: Path) -> None:
+        segment = make()
+        fill(segment)
+        segment.path_of(FileKind.TIME_INDEX).unlink()
+        segment.delete()
+        segment.delete()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_directory_that_was_renamed(self, tmp_path: Path) -> None:
+        (tmp_path / "t-0").mkdir()
+        segment = LogSegment.create(LOCAL, tmp_path / "t-0", BASE, limits(), now_ms=NOW)
+        batches = fill(segment)
+        segment.append_aborted(AbortedTransaction(7, BASE, BASE + 50, BASE))
+        (tmp_path / "t-0").rename(tmp_path / "t-0.1-delete")
+        segment.moved_to(tmp_path / "t-0.1-delete")
+        put(segment, plain(BASE + 100))
+        segment.append_aborted(AbortedTransaction(7, BASE + 60, BASE + 70, BASE))
+        assert segment.truncate_to(BASE + 50) == sum(map(len, batches[5:])) + len(plain(BASE))
+        segment.flush()
+        segment.close()
+        assert not (tmp_path / "t-0").exists()
+        assert {path.suffix for path in (tmp_path / "t-0.1-delete").iterdir()} == {
+            ".log",
+            ".index",
+            ".timeindex",
+            ".txnindex",
+        }
+        for kind in FileKind:
+            assert kind is FileKind.SNAPSHOT or segment.path_of(kind).parent.name == "t-0.1-delete"
+        assert on_disk(segment, FileKind.LOG) == b"".join(batches[:5])
 
     def test_left_overs_of_the_same_name_are_replaced(self, make: Make, tmp_path: Path) -> None:
         write_segment(tmp_path, BASE, [plain(BASE)])

@@ -361,6 +361,17 @@ class LogSegment:
                 self._fs.rename(old, segment_file(self._directory, self._base_offset, kind, state))
         self._state = state
 
+    def moved_to(self, directory: Path) -> None:
+        """Take over the new path of the log's directory, which was renamed."""
+        self._directory = directory
+        for kind, index in (
+            (FileKind.INDEX, self._offset_index_or_none),
+            (FileKind.TIME_INDEX, self._time_index_or_none),
+            (FileKind.TXN_INDEX, self._txn_index),
+        ):
+            if index is not None:
+                index.moved_to(self.path_of(kind))
+
     # --- inside ---
 
     def _index_builder(self) -> IndexBuilder:
