@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.inspect.durations import duration_text
 from tidelog.inspect.retention.explain import Cause, Goes, SegmentOutlook, explain_retention
-from tidelog.inspect.retention.sentences import duration_text, limit_text
+from tidelog.inspect.retention.sentences import limit_text
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.retention import RetentionSegment, RetentionState, decide_retention
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "records": "Print the records of one partition.",
     "recover": "Do what a broker does after a kill, without a broker.",
     "retention": "Show when each segment will be deleted, by which rule, and why not yet.",
+    "transactions": "Show open transactions, what they hold back, and which of them hang.",
     "verify": "Check every file against the log, and say what a broker would do.",
 }
 """Command name (also the module's and the function's) -> what its help says first; a test holds the two together."""

@@ -57,6 +57,13 @@ class Target:
 
 def select(arguments: Sequence[str], topics: Collection[str], exit_code: ExitCode) -> list[Target]:
     """At least one target. UsageError for a name that nothing matches; exits with 3 where no path can be read."""
+    return select_among(arguments, topics, exit_code)[0]
+
+
+def select_among(
+    arguments: Sequence[str], topics: Collection[str], exit_code: ExitCode
+) -> tuple[list[Target], list[Path]]:
+    """As ``select``, and all log directories that were given: those too in which no name matches."""
     targets: dict[Path, Target] = {}
     names: list[str] = list(topics)
     for number, argument in enumerate(arguments):
@@ -71,7 +78,7 @@ def select(arguments: Sequence[str], topics: Collection[str], exit_code: ExitCod
                 exit_code.at_least(UNREADABLE)
     if not targets:
         raise click.exceptions.Exit(UNREADABLE)
-    return _narrowed(list(targets.values()), names)
+    return _narrowed(list(targets.values()), names), [target.path for target in targets.values()]
 
 
 def each_target(

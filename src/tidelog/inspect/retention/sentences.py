@@ -7,18 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidelog.inspect.durations import UNITS, duration_text
 from tidelog.inspect.record_text import iso_time
 from tidelog.inspect.retention.explain import Cause, Goes, SegmentOutlook
 from tidelog.inspect.retention.survey import HighWatermarkFrom, PartitionRetention, TimeFrom
 from tidelog.storage.log.retention import Deletion, RetentionRule, RetentionSegment, RetentionState
 
-_UNITS = (
-    ("year", 365 * 24 * 3_600_000),
-    ("day", 24 * 3_600_000),
-    ("hour", 3_600_000),
-    ("minute", 60_000),
-    ("second", 1000),
-)
 _LAST_YEAR_MS = 253_402_300_800_000
 """The first moment that no calendar of four-digit years has."""
 
@@ -27,18 +21,6 @@ _HIGH_WATERMARKS = {
     HighWatermarkFrom.CHECKPOINT: "as checkpointed",
     HighWatermarkFrom.LOG_END: "no checkpoint: taken as the log end",
 }
-
-
-def duration_text(duration_ms: int) -> str:
-    """The two largest units, as ``7 days`` or ``2 hours 5 minutes``; cut, not rounded."""
-    rest, parts = duration_ms, []
-    for name, size in _UNITS:
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{count:,} {name}{'s' * (count != 1)}")
-        if len(parts) == 2 or (parts and not count):
-            break
-    return " ".join(parts) or f"{rest} ms"
 
 
 def limit_text(limit_ms: int) -> str:
@@ -50,7 +32,7 @@ def limit_text(limit_ms: int) -> str:
 
 
 def _exactly(duration_ms: int) -> bool:
-    units = [size for _, size in _UNITS if duration_ms >= size][:2]
+    units = [size for _, size in UNITS if duration_ms >= size][:2]
     return not units or duration_ms % units[-1] == 0
 
 

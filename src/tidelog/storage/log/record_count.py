@@ -10,7 +10,7 @@ offsets            ``end - start``, whatever lies between
 Headers say how many records a batch has. Only the two batches that the bounds cut are decoded, and compressed sets of
 v0 and v1, whose headers do not say it. What the bytes of the batches are is checked (CRC), not believed.
 
-Reads only; memory does not grow with the range. Called by: the view.
+Reads only; memory does not grow with the range. Called by: the view, reports.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidelog.kernel import ColumnDecoder
 from tidelog.record.decode import decode_columns
@@ -43,15 +44,21 @@ def count_records(batches: Iterable[Rows], start: int, end: int) -> RecordCount:
     """``batches`` are those with records in ``[start, end)``, control batches among them. CorruptRecordError."""
     records = control_records = 0
     for rows in batches:
-        table = rows.table
-        counts = table.record_count.astype(np.int64)
-        cut = (table.base_offset < start) | (table.last_offset >= end) | (counts < 0)
-        for row in np.flatnonzero(cut).tolist():
-            counts[row] = _count_decoded(rows, row, start, end)
-        in_control = int(counts[table.is_control].sum())
+        counts = counts_of(rows, start, end)
+        in_control = int(counts[rows.table.is_control].sum())
         records += int(counts.sum()) - in_control
         control_records += in_control
     return RecordCount(start=start, end=end, records=records, control_records=control_records)
+
+
+def counts_of(rows: Rows, start: int, end: int) -> NDArray[np.int64]:
+    """How many records with offsets in ``[start, end)`` each batch has. CorruptRecordError."""
+    table = rows.table
+    counts = table.record_count.astype(np.int64)
+    cut = (table.base_offset < start) | (table.last_offset >= end) | (counts < 0)
+    for row in np.flatnonzero(cut).tolist():
+        counts[row] = _count_decoded(rows, row, start, end)
+    return counts
 
 
 def _count_decoded(rows: Rows, row: int, start: int, end: int) -> int:

@@ -6,7 +6,7 @@ rest. The bound is the high watermark (a transaction whose marker lies above it 
 back), in a killed directory at most the start of the unflushed segments: what lies past it may be of another life.
 Aborted transactions whose marker lies below the snapshot stand in the ``.txnindex`` files, the others come out of the
 same walk. A snapshot that cannot be read gives way to the next older one; a ``.txnindex`` that cannot, to a walk from
-the snapshot below its segment. A cleanly closed log without any snapshot has no producers (as for Kafka).
+the snapshot below its segment.
 
 In a directory that somebody holds, what was found below the high watermark is kept for the next time (``resume``), so
 that following a log reads each batch once. Past it the owner may still truncate.
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidelog.model import FileMissingError, IndexCorruptError, SnapshotCorruptError
+from tidelog.model import FileMissingError, IndexCorruptError
 from tidelog.storage.fs import read_whole
 from tidelog.storage.index.transaction_index import AbortedTransaction, TransactionIndexReader
 from tidelog.storage.log.aborted_ranges import AbortedRanges
@@ -31,9 +31,15 @@ from tidelog.storage.log.transaction_scan import (
     scan_transactions,
     transaction_rows,
 )
+from tidelog.storage.log.view_producers import (
+    KnownProducers,
+    first_offset,
+    has_no_producers,
+    newest_snapshot,
+    snapshot_bound,
+)
 from tidelog.storage.log.view_state import ViewSegment, ViewState
-from tidelog.storage.producer.snapshot import parse_snapshot
-from tidelog.storage.segment.file_names import FileKind, segment_file
+from tidelog.storage.segment.file_names import FileKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +84,10 @@ def read_transactions(source: StateSource, high_watermark: int, resume: Resume |
 
 def _from_files(source: StateSource, state: ViewState, high_watermark: int) -> Resume:
     """What the newest snapshot that can be used and the transaction indexes say."""
-    bound = high_watermark if state.recovered is None else min(high_watermark, state.recovered.start_offset)
-    start, open_ = _newest_snapshot(source, state, bound)
-    if start is None:
-        nothing_to_know = state.condition is Condition.CLEAN and not state.listing.snapshots
-        start = state.log_end.message_offset if nothing_to_know else _first_offset(state)
+    known = newest_snapshot(source, state, snapshot_bound(state, high_watermark))
+    if known is None and has_no_producers(state):
+        known = KnownProducers(state.log_end.message_offset, ())
+    start, open_ = _start(state, known)
     indexed: list[AbortedTransaction] = []
     for segment in state.segments:
         if segment.base_offset >= start:
@@ -91,37 +96,21 @@ def _from_files(source: StateSource, state: ViewState, high_watermark: int) -> R
             indexed += [entry for entry in _read_index(source, segment) if entry.last_offset < start]
         except IndexCorruptError:
             # This index and those after it are left aside; the walk starts far enough back to make up for them.
-            start, open_ = _snapshot_or_first(source, state, segment.base_offset)
+            start, open_ = _start(state, newest_snapshot(source, state, segment.base_offset))
             indexed = [entry for entry in indexed if entry.last_offset < start]
             break
     return Resume(offset=start, open=open_, aborted=AbortedRanges.of(indexed))
 
 
-def _newest_snapshot(source: StateSource, state: ViewState, bound: int) -> tuple[int | None, Mapping[int, int]]:
-    """Offset of the newest readable snapshot at or below ``bound``, and the transactions open there."""
-    for offset in reversed(state.listing.snapshots):
-        if offset > bound:
-            continue
-        path = segment_file(source.directory, offset, FileKind.SNAPSHOT)
-        try:
-            entries = parse_snapshot(read_whole(source.fs, path), path=path)
-        except (SnapshotCorruptError, FileMissingError):
-            continue
-        return offset, {
-            entry.producer_id: entry.transaction_first_offset
-            for entry in entries
-            if entry.transaction_first_offset is not None
-        }
-    return None, {}
-
-
-def _snapshot_or_first(source: StateSource, state: ViewState, bound: int) -> tuple[int, Mapping[int, int]]:
-    start, open_ = _newest_snapshot(source, state, bound)
-    return (_first_offset(state) if start is None else start), open_
-
-
-def _first_offset(state: ViewState) -> int:
-    return state.segments.first.base_offset if len(state.segments) else state.log_start
+def _start(state: ViewState, known: KnownProducers | None) -> tuple[int, Mapping[int, int]]:
+    """Where a walk begins, and the transactions open there."""
+    if known is None:
+        return first_offset(state), {}
+    return known.offset, {
+        entry.producer_id: entry.transaction_first_offset
+        for entry in known.entries
+        if entry.transaction_first_offset is not None
+    }
 
 
 def _read_index(source: StateSource, segment: ViewSegment) -> list[AbortedTransaction]:

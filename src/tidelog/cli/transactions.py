@@ -1,0 +1,201 @@
+"""``tidelog transactions``: a row an open transaction: whose, since when, what it holds back, and whether it hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from tidelog.cli.options import output_options, selection, threads_option
+from tidelog.cli.progress import progress
+from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Row, Table
+from tidelog.cli.targets import Target, each_target, select_among
+from tidelog.inspect.bounds import BoundKind, parse_time
+from tidelog.inspect.durations import duration_text, parse_duration
+from tidelog.inspect.read_end import read_end
+from tidelog.inspect.record_text import iso_time
+from tidelog.inspect.transaction_survey import JudgedTransaction, Survey, survey_transactions
+from tidelog.inspect.transactions import PartitionTransactions, open_transactions
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.directory_state import read_directory_state
+from tidelog.storage.log.log_view import Until
+
+SHOWN = (
+    "topic",
+    "partition",
+    "producer_id",
+    "producer_epoch",
+    "start_offset",
+    "start_timestamp",
+    "age",
+    "records",
+    "held_back_records",
+    "held_back_bytes",
+    "transactional_id",
+    "state",
+    "verdict",
+    "reason",
+)
+FIELDS = (
+    "producer_id",
+    "producer_epoch",
+    "coordinator_epoch",
+    "start_offset",
+    "start_timestamp",
+    "last_offset",
+    "last_timestamp",
+    "records",
+    "bytes",
+    "held_back_records",
+    "held_back_offsets",
+    "held_back_bytes",
+    "log_start",
+    "last_stable",
+    "high_watermark",
+    "log_end",
+)
+JUDGED = ("age_ms", "transactional_id", "state", "timeout_ms", "known_epoch", "verdict", "hangs", "reason", "error")
+
+
+@click.command()
+@selection
+@click.option(
+    "--hanging-after",
+    default="15m",
+    show_default=True,
+    metavar="DURATION",
+    help="How long a transaction may be silent whose coordinator's log is not here (d, h, m, s or ms): the brokers'"
+    " transaction.max.timeout.ms.",
+)
+@click.option("--hanging", "hanging_only", is_flag=True, help="Only those that hang, or are suspected to.")
+@click.option("--now", metavar="TIME", help="Judge as of then: ms since 1970, or a date and time.  [default: now]")
+@threads_option
+@output_options
+def transactions(
+    arguments: Sequence[str],
+    topics: Sequence[str],
+    hanging_after: str,
+    hanging_only: bool,
+    now: str | None,
+    threads: int | None,
+) -> Report:
+    """Show open transactions, what they hold back, and which of them hang.
+
+    An open transaction keeps read_committed consumers, and the cleaner, from everything behind its first offset:
+    held_back counts it, up to the log end. coordinator_epoch and last_timestamp are what kafka-transactions.sh shows;
+    age counts from the first record.
+
+    verdict: hanging, if its coordinator has no transaction with this partition, so that nobody will end it (its log,
+    __transaction_state, is looked for in all directories given); suspected, if the coordinator's log is not here and
+    the transaction is silent longer than any may last; overdue, if its coordinator will abort it once it runs; else
+    open. The notes say how to end one that hangs.
+
+    Exit codes: 0 none hangs, 1 some hang or are suspected to, 2 wrong usage, 3 a partition or directory cannot be read.
+
+    \b
+    Examples:
+      tidelog transactions /var/lib/kafka
+      tidelog transactions /mnt/disk1/kafka /mnt/disk2/kafka 'payments-*' --hanging --jsonl
+      tidelog transactions /var/lib/kafka/orders-0 --hanging-after 1h
+    """
+    hanging_after_ms = parse_duration(hanging_after)
+    now_ms = SYSTEM_CLOCK.now_ms() if now is None else _moment(now)
+    exit_code = ExitCode()
+    targets, directories = select_among(arguments, topics, exit_code)
+    with progress("Looking for transactions", None) as advance:
+        found = each_target(
+            targets,
+            lambda target: open_transactions(LOCAL, target.path, only=target.only, threads=threads, advance=advance),
+            exit_code,
+            advance,
+        )
+    partitions = [part for _, parts in found for part in parts]
+    survey = survey_transactions(
+        LOCAL,
+        directories,
+        (transaction for part in partitions for transaction in part.open),
+        now_ms=now_ms,
+        hanging_after_ms=hanging_after_ms,
+        threads=threads,
+    )
+    if any(judged.judgement.verdict.hangs for judged in survey.transactions):
+        exit_code.at_least(FINDINGS)
+    if any(part.error is not None for part in partitions) or any(log.errors for log in survey.coordinators):
+        exit_code.at_least(UNREADABLE)
+    shown = [judged for judged in survey.transactions if judged.judgement.verdict.hangs or not hanging_only]
+    rows = [_row(judged, now_ms) for judged in shown]
+    rows += [_error_row(part) for part in partitions if part.error is not None]
+    return Report(
+        rows=rows,
+        columns=["directory", "topic", "partition", *FIELDS, *JUDGED],
+        tables=[_table(rows, several=len(found) > 1)],
+        notes=_notes([target for target, _ in found], partitions, survey),
+        exit_code=exit_code,
+    )
+
+
+def _moment(text: str) -> int:
+    bound = parse_time(text)
+    if bound.kind is not BoundKind.TIMESTAMP:
+        raise click.UsageError(f"--now {text!r} is not a time.")
+    return bound.number
+
+
+def _row(judged: JudgedTransaction, now_ms: int) -> Row:
+    transaction, judgement = judged.transaction, judged.judgement
+    known, started = judgement.known, transaction.start_timestamp
+    values = (
+        None if started is None else now_ms - started,
+        None if known is None else known.name,
+        None if known is None else known.state,
+        None if known is None else known.timeout_ms,
+        None if known is None else known.producer_epoch,
+        judgement.verdict.value,
+        judgement.verdict.hangs,
+        judgement.reason,
+        None,
+    )
+    return {
+        "directory": str(transaction.directory.parent),
+        "topic": transaction.partition.topic,
+        "partition": transaction.partition.partition,
+        **{name: getattr(transaction, name) for name in FIELDS},
+        **dict(zip(JUDGED, values, strict=True)),
+    }
+
+
+def _error_row(part: PartitionTransactions) -> Row:
+    head = {"directory": str(part.directory.parent), "topic": part.partition.topic}
+    nothing = dict.fromkeys((*FIELDS, *JUDGED))
+    return {**head, "partition": part.partition.partition, **nothing, "error": str(part.error)}
+
+
+def _table(rows: Sequence[Row], *, several: bool) -> Table:
+    columns = ["directory"] * several + [*SHOWN] + ["error"] * any(row["error"] is not None for row in rows)
+    return Table(
+        rows=[{**row, "age": row["age_ms"]} for row in rows],
+        columns=columns,
+        show={"age": duration_text, "start_timestamp": iso_time, "producer_id": str},
+    )
+
+
+def _notes(targets: Sequence[Target], partitions: Sequence[PartitionTransactions], survey: Survey) -> Iterator[str]:
+    hanging = [judged.transaction for judged in survey.transactions if judged.judgement.verdict.hangs]
+    yield (
+        f"Open transactions in {len(partitions):,} partitions: {len(survey.transactions):,};"
+        f" hanging or suspected to: {len(hanging):,}."
+    )
+    for transaction in hanging:
+        partition = transaction.partition
+        yield (
+            "A running broker ends it with: kafka-transactions.sh --bootstrap-server HOST:PORT abort"
+            f" --topic {partition.topic} --partition {partition.partition} --start-offset {transaction.start_offset}"
+        )
+    for log in survey.coordinators:
+        if log.undecoded:
+            yield f"{log.undecoded:,} records of __transaction_state could not be decoded."
+        for error in log.errors:
+            yield f"Error: {error}"
+    for target in targets:
+        yield f"{read_end(read_directory_state(LOCAL, target.path), until=Until.LOG_END)}."

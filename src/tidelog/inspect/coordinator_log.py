@@ -1,0 +1,209 @@
+"""What transaction coordinators know: the ``__transaction_state`` partitions of log directories.
+
+The newest record of a transactional id counts; a null value removes it. A transactional id belongs to one partition,
+and from a producer id nobody can tell which: so a producer that is not found is unknown to the coordinators only where
+all partitions of the topic were read (``is_whole``); how many there are the cluster metadata say.
+
+States of a transaction in the order of their numbers: Empty -> Ongoing -> PrepareCommit or PrepareAbort (decided, its
+markers are being written) -> CompleteCommit or CompleteAbort; a transactional id that expires is removed.
+
+Reads only; partitions in parallel; memory grows with the number of transactional ids. Called by: ``transactions``.
+Source: Kafka's ``TransactionLog``, ``TransactionState`` (KIP-98, KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidelog.model import CheckpointError, TidelogError, TopicPartition
+from tidelog.record.internal.frames import decode_key, decode_value
+from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
+from tidelog.record.rows import iter_records
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.log.column_stream import ColumnChoice
+from tidelog.storage.log.directory_state import read_directory_state
+from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.row_stream import ReadRange
+from tidelog.storage.manager.cluster_metadata import read_cluster_metadata
+
+STATE_TOPIC = "__transaction_state"
+
+_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+_FINISHED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
+_CHOICE = ColumnChoice(headers=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalId:
+    """The newest record of a transactional id; times in ms."""
+
+    name: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    partitions: frozenset[TopicPartition]
+    """Those that take part in the transaction and have no marker yet."""
+    start_timestamp: int | None
+    """Of the ongoing or last transaction; None where there was none."""
+    source: TopicPartition
+    """The partition of ``__transaction_state`` it stands in, and where there."""
+    source_offset: int
+
+    def is_to_end(self, partition: TopicPartition) -> bool:
+        """Whether the coordinator still has to write this partition's marker."""
+        return self.state not in _FINISHED and partition in self.partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorLog:
+    """``undecoded``: records of unknown types or versions, or that do not decode; ``errors``: of partitions."""
+
+    cluster_id: str | None = None
+    ids: tuple[TransactionalId, ...] = ()
+    partitions: frozenset[int] = frozenset()
+    """Those that were read whole."""
+    partition_count: int | None = None
+    """None where the metadata of the cluster are not here."""
+    undecoded: int = 0
+    errors: tuple[TidelogError, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a producer that is not in it is unknown to every coordinator of the cluster."""
+        return (
+            self.partition_count is not None
+            and self.partitions >= frozenset(range(self.partition_count))
+            and not self.undecoded
+            and not self.errors
+        )
+
+    def of_producer(self, producer_id: int) -> TransactionalId | None:
+        return next((known for known in self.ids if known.producer_id == producer_id), None)
+
+
+def read_coordinator_log(fs: FileSystem, path: Path, *, threads: int | None = None) -> CoordinatorLog:
+    """What one log directory has; empty where it has no ``__transaction_state``."""
+    fs = ReadOnlyFileSystem(fs)
+    state = read_directory_state(fs, path)
+    partitions = [part for part in live_partitions(fs, path) if part.topic == STATE_TOPIC]
+
+    def read(partition: TopicPartition) -> _Found:
+        found = _Found({})
+        try:
+            _read_partition(LogView(fs, path / partition.directory_name, directory_state=state), partition, found)
+        except TidelogError as error:
+            found.error = error
+        return found
+
+    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="coordinators") as pool:
+        parts = list(pool.map(read, partitions))
+    replicas = read_cluster_metadata(fs, path).replicas
+    count = sum(partition.topic == STATE_TOPIC for partition in replicas)
+    return CoordinatorLog(
+        cluster_id=_cluster_id(fs, path),
+        ids=tuple(known for part in parts for known in part.ids.values()),
+        partitions=frozenset(
+            partition.partition for partition, part in zip(partitions, parts, strict=True) if part.error is None
+        ),
+        partition_count=count or None,
+        undecoded=sum(part.undecoded for part in parts),
+        errors=tuple(part.error for part in parts if part.error is not None),
+    )
+
+
+def join_logs(logs: Iterable[CoordinatorLog]) -> CoordinatorLog:
+    """Those of several log directories of one cluster; of two replicas the one that is further on counts."""
+    newest: dict[str, TransactionalId] = {}
+    found = list(logs)
+    for log in found:
+        for known in log.ids:
+            before = newest.get(known.name)
+            if before is None or before.source_offset < known.source_offset:
+                newest[known.name] = known
+    return CoordinatorLog(
+        cluster_id=found[0].cluster_id if found else None,
+        ids=tuple(newest.values()),
+        partitions=frozenset[int]().union(*(log.partitions for log in found)),
+        partition_count=max((log.partition_count for log in found if log.partition_count is not None), default=None),
+        undecoded=sum(log.undecoded for log in found),
+        errors=tuple(error for log in found for error in log.errors),
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    ids: dict[str, TransactionalId]
+    undecoded: int = 0
+    error: TidelogError | None = None
+
+
+def _read_partition(view: LogView, source: TopicPartition, found: _Found) -> None:
+    # To the log end: what a coordinator has not replicated yet, it has decided all the same.
+    wanted = ReadRange(start=view.log_start, end=view.log_end)
+    for chunk in view.columns(wanted, _CHOICE):
+        for record in iter_records(chunk.columns):
+            if record.key is not None:
+                _apply(found, source, record.offset, record.key, record.value)
+
+
+def _apply(found: _Found, source: TopicPartition, offset: int, key: bytes, value: bytes | None) -> None:
+    try:
+        decoded = decode_key(TRANSACTION_TYPES, key)
+        if decoded.fields is None:
+            found.undecoded += 1
+            return
+        name = decoded.fields["transactionalId"]
+        found.ids.pop(name, None)
+        if value is None:
+            return
+        fields = decode_value(TRANSACTION_TYPES, decoded.number, value).fields
+    except TidelogError:
+        found.undecoded += 1
+        return
+    if fields is None:
+        found.undecoded += 1
+        return
+    found.ids[name] = _transactional_id(name, fields, source, offset)
+
+
+def _transactional_id(name: str, fields: dict[str, Any], source: TopicPartition, offset: int) -> TransactionalId:
+    number, started = fields["transactionStatus"], fields["transactionStartTimestampMs"]
+    return TransactionalId(
+        name=name,
+        producer_id=fields["producerId"],
+        producer_epoch=fields["producerEpoch"],
+        state=_STATES[number] if 0 <= number < len(_STATES) else f"unknown ({number})",
+        timeout_ms=fields["transactionTimeoutMs"],
+        partitions=frozenset(
+            TopicPartition(topic["topic"], partition)
+            for topic in fields["transactionPartitions"] or ()
+            for partition in topic["partitionIds"]
+        ),
+        start_timestamp=started if started >= 0 else None,
+        source=source,
+        source_offset=offset,
+    )
+
+
+def _cluster_id(fs: FileSystem, path: Path) -> str | None:
+    try:
+        meta = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
+    except CheckpointError:
+        return None  # ``info`` and ``verify`` say so
+    return None if meta is None else meta.cluster_id

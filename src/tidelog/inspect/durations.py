@@ -1,0 +1,41 @@
+"""Durations as people write and read them. Pure; any thread."""
+
+from __future__ import annotations
+
+import re
+
+from tidelog.model import ConfigError
+
+UNITS = (
+    ("year", 365 * 86_400_000),
+    ("day", 86_400_000),
+    ("hour", 3_600_000),
+    ("minute", 60_000),
+    ("second", 1000),
+)
+"""Names and milliseconds, the largest first."""
+
+_SUFFIXES_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+_DURATION = re.compile(r"([0-9]{1,15})(d|h|m|s|ms)")
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of ``15m``, ``90s``, ``2h``, ``1d``, ``500ms``. ConfigError for anything else, a bare number too."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"'{text}' is not a duration: a number with d, h, m, s or ms behind it, as 15m")
+    return int(found[1]) * _SUFFIXES_MS[found[2]]
+
+
+def duration_text(duration_ms: int) -> str:
+    """Its two largest units, as ``2 hours 5 minutes``; cut, not rounded. A negative one has a minus before it."""
+    if duration_ms < 0:
+        return f"-{duration_text(-duration_ms)}"
+    parts, rest = [], duration_ms
+    for name, size in UNITS:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count:,} {name}{'s' * (count != 1)}")
+        if len(parts) == 2 or (parts and not count):
+            break
+    return " ".join(parts) or f"{rest} ms"

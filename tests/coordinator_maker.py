@@ -1,0 +1,48 @@
+"""Makes ``__transaction_state`` partitions: what coordinators would have written, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from log_maker import batch, write_segment
+from tidelog.record.internal.frames import encode_key, encode_value
+from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
+
+EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
+
+
+class State(NamedTuple):
+    """One record; ``partitions`` of topic ``t``; ``status`` None removes the transactional id."""
+
+    producer_id: int
+    status: int | None
+    partitions: tuple[int, ...] = ()
+    name: str = "app"
+    epoch: int = 0
+    started: int = -1
+    timeout_ms: int = 60_000
+
+
+def state_record(offset: int, state: State) -> bytes:
+    """A batch of one record."""
+    key = encode_key(TRANSACTION_TYPES, 0, {"transactionalId": state.name})
+    if state.status is None:
+        return batch(offset, [None], key=key)
+    fields = {
+        "producerId": state.producer_id,
+        "producerEpoch": state.epoch,
+        "transactionTimeoutMs": state.timeout_ms,
+        "transactionStatus": state.status,
+        "transactionPartitions": [{"topic": "t", "partitionIds": list(state.partitions)}] if state.partitions else None,
+        "transactionLastUpdateTimestampMs": state.started,
+        "transactionStartTimestampMs": state.started,
+    }
+    return batch(offset, [encode_value(TRANSACTION_TYPES, 0, fields, 1)], key=key)
+
+
+def write_states(root: Path, states: Sequence[State], *, partition: int = 0) -> Path:
+    """A partition of the topic; the path of its ``.log``."""
+    records = [state_record(offset, state) for offset, state in enumerate(states)]
+    return write_segment(root / f"__transaction_state-{partition}", 0, records)
