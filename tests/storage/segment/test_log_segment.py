@@ -200,7 +200,7 @@ class TestRead:
     @pytest.mark.parametrize(
         ("max_bytes", "min_one_message", "size", "incomplete"),
         [
-            (0, False, 0, True),
+            (0, False, 0, False),
             (0, True, "batch", False),
             (20, False, 20, True),
             (20, True, "batch", False),
@@ -351,6 +351,19 @@ class TestEnd:
         assert (timestamps.tolist(), offsets.tolist()) == ([BASE_TIME + BASE + 99], [BASE + 99])
         segment.close()
         segment.close()
+
+    @pytest.mark.parametrize("end", ["on_become_inactive", "close"])
+    def test_a_preallocated_log_is_cut(self, make: Make, end: str) -> None:
+        """Until then it has its whole length, and reads and sizes know nothing of it."""
+        segment = make(segment_bytes=5000, preallocate=1)
+        content = b"".join(fill(segment))
+        assert on_disk(segment, FileKind.LOG) == content + bytes(5000 - len(content))
+        assert segment.size == len(content)
+        found = segment.read(BASE, max_bytes=1 << 20)
+        assert found is not None
+        assert found.data() == content
+        getattr(segment, end)()
+        assert on_disk(segment, FileKind.LOG) == content
 
     def test_log_first_then_indexes(self, make: Make) -> None:
         synced: list[str] = []

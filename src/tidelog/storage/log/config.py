@@ -123,6 +123,7 @@ class LogConfig:
             segment_jitter_ms=self.segment_jitter_ms,
             segment_index_bytes=self.segment_index_bytes,
             index_interval_bytes=self.index_interval_bytes,
+            preallocate=self.preallocate,
         )
 
     @property

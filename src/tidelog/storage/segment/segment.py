@@ -60,6 +60,7 @@ class LogSegment:
         self._state = FileState.LIVE
         self._file_or_none: File | None = None
         self._size = fs.stat(self.path).size
+        self._preallocated = False
         self._created_ms = now_ms
         self._roll_timestamp: int | None = None
         self.roll_jitter_ms = random.randrange(limits.segment_jitter_ms + 1) if limits.segment_jitter_ms else 0
@@ -75,8 +76,12 @@ class LogSegment:
         """A new, empty segment with preallocated indexes; left-overs of the same name are replaced."""
         for kind in reversed(SEGMENT_KINDS):
             fs.remove(segment_file(directory, base_offset, kind), missing_ok=True)
-        fs.open(segment_file(directory, base_offset, FileKind.LOG), create=True).close()
+        with fs.open(segment_file(directory, base_offset, FileKind.LOG), write=True, create=True) as log:
+            if limits.preallocate:
+                log.allocate(limits.segment_bytes)
         segment = cls(fs, directory, base_offset, limits, now_ms=now_ms)
+        segment._size = 0
+        segment._preallocated = limits.preallocate
         segment.grow_indexes()
         return segment
 
@@ -217,10 +222,11 @@ class LogSegment:
         return self._roll_timestamp
 
     def on_become_inactive(self) -> None:
-        """After a roll: the largest timestamp goes into the time index, and both indexes are trimmed."""
+        """After a roll: the largest timestamp goes into the time index, and the files are trimmed."""
         self._write_final_time_entry()
         self.offset_index.trim_to_valid_size()
         self.time_index.trim_to_valid_size()
+        self._trim_log()
 
     def grow_indexes(self) -> None:
         """Make room for more entries, as the active segment needs after loading."""
@@ -268,7 +274,7 @@ class LogSegment:
             start=LogOffsetMetadata(start_offset, self._base_offset, found.position),
             file=self._file,
             size=max(0, min(end - found.position, wanted)),
-            first_entry_incomplete=wanted < found.size,
+            first_entry_incomplete=0 < wanted < found.size,
         )
 
     def upper_bound_offset(self, found: SegmentRead) -> int | None:
@@ -329,8 +335,9 @@ class LogSegment:
         self._txn_index.flush()
 
     def close(self) -> None:
-        """Write the last time entry, trim the indexes that are open; idempotent."""
+        """Write the last time entry, trim the files that are open; idempotent."""
         self._write_final_time_entry()
+        self._trim_log()
         for index in (self._offset_index_or_none, self._time_index_or_none):
             if index is not None:
                 index.close()
@@ -400,6 +407,11 @@ class LogSegment:
     def _write_final_time_entry(self) -> None:
         if self._builder is not None:
             self.time_index.maybe_append(*self._builder.largest, skip_full_check=True)
+
+    def _trim_log(self) -> None:
+        if self._preallocated:
+            self._file.truncate(self._size)
+            self._preallocated = False
 
     def _require_fit(self, table: BatchTable, start: int) -> None:
         for offset in (int(table.last_offset.min()), int(table.last_offset.max())):

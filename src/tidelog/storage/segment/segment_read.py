@@ -25,7 +25,7 @@ class SegmentRead:
     file: File
     size: int
     first_entry_incomplete: bool
-    """``size`` was bounded below the first batch's size."""
+    """``size`` was bounded below the first batch's size, but not to 0: then nothing was asked for."""
 
     def data(self) -> bytes:
         """The bytes; fewer if the log was truncated meanwhile."""
