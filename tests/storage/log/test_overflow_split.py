@@ -99,6 +99,24 @@ def test_a_segment_is_split_where_its_offsets_overflow(tmp_path: Path) -> None:
         split_overflowed_segment(LOCAL, directory, OVERFLOWED, next_base_offset=OVERFLOWED + REACH + 1)
 
 
+@pytest.mark.parametrize(
+    "batches",
+    [[plain(REACH + 1, 1), plain(REACH + 2, 1)], [plain(REACH - 1, 3)]],
+    ids=["all batches lie too far", "the only one ends too far"],
+)
+def test_a_segment_that_only_gets_another_name(tmp_path: Path, batches: list[bytes]) -> None:
+    directory = tmp_path / "t-0"
+    write_overflowed(directory, 0, batches)
+    before = records(directory)
+    loaded = load(directory)
+    (base,) = {*loaded.base_offsets}
+    assert base == before[0].offset
+    assert loaded.splits == ((0, (base,)),)
+    assert (directory / f"{base:020d}.log").read_bytes() == b"".join(batches)
+    assert not (directory / f"{0:020d}.log").exists()
+    assert records(directory) == before
+
+
 def test_a_reader_needs_no_split(tmp_path: Path) -> None:
     directory = make(tmp_path / "t-0")
     before = footprint(tmp_path)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from log_maker import batch, plain, write_segment
+from tidelog.kernel import scan_batches
 from tidelog.model import InvalidProducerEpochError, LogOffsetMetadata, TransactionCoordinatorFencedError
 from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from tidelog.record.build import BatchFields, build_empty_batch
 from tidelog.record.control import EndTransactionMarker
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.listing import list_partition
+from tidelog.storage.log.loader import LoadRequest, load_log
 from tidelog.storage.log.producer_state import LogProducerState
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.snapshot_files import SnapshotFiles
@@ -37,6 +43,17 @@ class Batch:
     @property
     def last_offset(self) -> int:
         return self.base_offset
+
+
+def without_records(content: bytes, *, last_offset: int) -> bytes:
+    """As if more records had followed, which a compaction took."""
+    base_offset = int.from_bytes(content[:8], "big")
+    return content[:23] + struct.pack(">i", last_offset - base_offset) + content[27:]
+
+
+def build_empty(base_offset: int, last_offset: int) -> bytes:
+    fields = BatchFields(producer_id=ID, producer_epoch=0, base_sequence=0)
+    return bytes(build_empty_batch(base_offset=base_offset, last_offset=last_offset, max_timestamp=1, fields=fields))
 
 
 class Producers:
@@ -267,6 +284,58 @@ class TestReloading:
         assert producers.first_unstable is None
         producers.reload(0, 100)
         assert producers.first_unstable == LogOffsetMetadata(99)
+
+
+class TestRebuilding:
+    """From batches that a compaction left: producer, sequence and offsets are those of the batch as it was sent."""
+
+    @pytest.mark.parametrize(
+        ("compacted", "last_sequence"),
+        [
+            (without_records(batch(23, [b"a", b"b"], producer_id=ID), last_offset=26), 3),
+            (build_empty(23, 24), 1),
+        ],
+        ids=["gaps", "empty"],
+    )
+    def test_the_last_sequence(self, tmp_path: Path, compacted: bytes, last_sequence: int) -> None:
+        end = 23 + last_sequence + 1
+        write_segment(tmp_path, 0, [compacted, plain(end, 2)])
+        table = scan_batches(compacted)
+        appended, rebuilt = Producers(tmp_path, 1), Producers(tmp_path, 1)
+        appended.log.apply(compacted, table)
+        segment = LogSegment(LOCAL, tmp_path, 0, LogConfig().segment_limits, now_ms=1)
+        rebuilt.log.rebuild(LogSegments((segment,)), 0, end, after_clean_shutdown=False)
+        for producers in (appended, rebuilt):
+            assert producers.entry.last_sequence == last_sequence
+            assert producers.entry.last_data_offset == end - 1
+            assert producers.state.map_end_offset == end
+
+    def test_batches_without_a_producer_move_the_end(self, producers: Producers) -> None:
+        content = plain(0, 1)
+        assert producers.log.apply(content, scan_batches(content)) == []
+        assert producers.state.is_empty
+        assert (producers.first_unstable, producers.snapshot()) == (None, 1)
+
+    @pytest.mark.parametrize(
+        ("clean", "recovery_point", "left"),
+        [(True, 50, [30, 40, 50]), (False, 50, [30, 40, 50]), (False, 0, [10, 20, 30, 40, 50])],
+    )
+    def test_a_log_without_any_snapshot(
+        self, tmp_path: Path, clean: bool, recovery_point: int, left: list[int]
+    ) -> None:
+        """Of the last two segments and the end; recovery leaves one for each segment it goes through."""
+        for base in range(0, 50, 10):
+            write_segment(tmp_path, base, [plain(base)])
+        request = LoadRequest(
+            fs=LOCAL,
+            directory=tmp_path,
+            config=LogConfig(),
+            now_ms=1,
+            clean_shutdown=clean,
+            recovery_point=recovery_point,
+        )
+        load_log(request)
+        assert sorted(int(path.stem) for path in tmp_path.glob("*.snapshot")) == left
 
 
 class TestLateTransactions:

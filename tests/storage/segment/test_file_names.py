@@ -76,7 +76,9 @@ def test_a_long_topic_is_cut_where_the_directory_is_to_go() -> None:
     assert whole.topic_partition == partition
 
 
-@pytest.mark.parametrize("name", ["", "topic", "topic-", "-1", "topic-x", "topic-1-delete", "topic-1.-delete", "a b-0"])
+@pytest.mark.parametrize(
+    "name", ["", "topic", "topic-", "-1", "topic-x", "topic-1-delete", "topic-1.-delete", "a b-0", "topic-delete"]
+)
 def test_directories_that_are_none(name: str) -> None:
     with pytest.raises(DirectoryError):
         PartitionDirectoryName.parse(name)
