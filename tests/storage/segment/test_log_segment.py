@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from log_maker import BASE_TIME, batch, plain, write_segment
-from tidelog.kernel import scan_batches
+from tidelog.kernel import Stop, scan_batches
 from tidelog.model import CorruptRecordError, StorageError
 from tidelog.storage.fs import LOCAL, File, LocalFileSystem, read_whole
 from tidelog.storage.index import AbortedTransaction, OffsetIndexReader, TimeIndexReader
 from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.limits import SegmentLimits
 from tidelog.storage.segment.segment import LogSegment
+from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.storage.segment.segment_recovery import rebuild_segment, walk_segment
 
 BASE = 1000
@@ -26,7 +27,7 @@ Make = Callable[..., LogSegment]
 
 
 def limits(**changes: int) -> SegmentLimits:
-    values = {
+    values: dict[str, Any] = {
         "segment_bytes": 1 << 20,
         "segment_ms": 10_000,
         "segment_jitter_ms": 0,
@@ -297,6 +298,74 @@ class TestTruncate:
         put(segment, plain(BASE), plain(BASE + 60))
         segment.truncate_to(BASE + 30)
         assert on_disk(segment, FileKind.LOG) == plain(BASE)
+
+
+class TestPreallocated:
+    ROOM = 1 << 20
+
+    def log_size(self, segment: LogSegment) -> int:
+        return segment.path.stat().st_size
+
+    def test_zeros_stand_behind_the_batches_until_the_segment_is_no_longer_active(self, make: Make) -> None:
+        segment = make(preallocate=True)
+        assert (segment.size, self.log_size(segment)) == (0, self.ROOM)
+        batches = fill(segment)
+        assert (segment.size, self.log_size(segment)) == (sum(map(len, batches)), self.ROOM)
+        segment.on_become_inactive()
+        assert on_disk(segment, FileKind.LOG) == b"".join(batches)
+
+    @pytest.mark.parametrize("batches", [0, 10])
+    def test_an_orderly_close_trims(self, make: Make, batches: int) -> None:
+        segment = make(preallocate=True)
+        written = fill(segment, batches)
+        segment.close()
+        segment.close()
+        assert on_disk(segment, FileKind.LOG) == b"".join(written)
+
+    def test_nothing_is_read_behind_the_batches(self, make: Make) -> None:
+        segment = make(preallocate=True)
+        assert segment.read(BASE, max_bytes=self.ROOM) is None
+        assert segment.read_next_offset() == BASE
+        fill(segment)
+        found = segment.read(BASE, max_bytes=self.ROOM)
+        assert found is not None
+        assert found.size == segment.size
+        assert segment.read_next_offset() == BASE + 100
+        assert segment.read(BASE + 100, max_bytes=self.ROOM) is None
+        with SegmentReader(LOCAL, segment.path.parent, BASE) as reader:  # as somebody else finds it
+            table = reader.table()
+        assert (len(table), table.end_position, table.stop) == (10, segment.size, Stop.BAD_SIZE)
+
+    def test_what_a_kill_leaves_is_recovered_to_the_batches(self, make: Make, tmp_path: Path) -> None:
+        segment = make(preallocate=True)
+        batches = fill(segment)
+        segment.close_handlers()
+        assert self.log_size(segment) == self.ROOM
+        result = recovered(tmp_path)
+        assert (result.end_offset, result.size) == (BASE + 100, sum(map(len, batches)))
+        assert on_disk(segment, FileKind.LOG) == b"".join(batches)
+
+    def test_opened_again_it_grows_as_it_is_written(self, make: Make, tmp_path: Path) -> None:
+        """As in Kafka: only a new file is preallocated, and one without batches."""
+        segment = make(preallocate=True)
+        fill(segment)
+        size = segment.size
+        segment.close()
+        again = LogSegment(LOCAL, tmp_path, BASE, limits(preallocate=True), now_ms=NOW)
+        again.grow_indexes()
+        assert self.log_size(again) == again.size == size
+        put(again, plain(BASE + 100))
+        assert self.log_size(again) == again.size > size
+        again.close()
+
+    def test_cut_it_begins_again_behind_what_is_left(self, make: Make) -> None:
+        segment = make(preallocate=True)
+        batches = fill(segment)
+        segment.truncate_to(BASE + 50)
+        assert segment.size == sum(map(len, batches[:5]))
+        put(segment, batches[5])
+        segment.close()
+        assert on_disk(segment, FileKind.LOG) == b"".join(batches[:6])
 
 
 class TestRollByTime:

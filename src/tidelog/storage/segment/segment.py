@@ -5,7 +5,7 @@ last time entry written, indexes trimmed) -> *closed* (``close`` trims too) or *
 are first needed; a segment that is only read sequentially or recovered never opens them.
 
 Layout: batches one behind the other in ``.log``; offsets lie within 31 bits above the base offset. What a crash leaves:
-a ``.log`` that may end in part of a batch or in zeros, indexes with entries of later batches than the ``.log`` has, or
+a ``.log`` that may end in part of a batch or in zeros (with ``preallocate`` up to ``segment.bytes``), indexes with entries of later batches than the ``.log`` has, or
 preallocated zeros; ``segment_recovery`` makes them whole again. fsync order: the log, then its indexes.
 
 Thread rule: changes under the partition's lock (nothing here locks); ``read``, ``translate_offset`` and look-ups from
@@ -76,12 +76,8 @@ class LogSegment:
         """A new, empty segment with preallocated indexes; left-overs of the same name are replaced."""
         for kind in reversed(SEGMENT_KINDS):
             fs.remove(segment_file(directory, base_offset, kind), missing_ok=True)
-        with fs.open(segment_file(directory, base_offset, FileKind.LOG), write=True, create=True) as log:
-            if limits.preallocate:
-                log.allocate(limits.segment_bytes)
+        fs.open(segment_file(directory, base_offset, FileKind.LOG), create=True).close()
         segment = cls(fs, directory, base_offset, limits, now_ms=now_ms)
-        segment._size = 0
-        segment._preallocated = limits.preallocate
         segment.grow_indexes()
         return segment
 
@@ -229,9 +225,13 @@ class LogSegment:
         self._trim_log()
 
     def grow_indexes(self) -> None:
-        """Make room for more entries, as the active segment needs after loading."""
+        """Make room for more entries, as the active segment needs after loading; with ``preallocate`` also for the
+        batches of an empty one."""
         self.offset_index.resize(self._limits.segment_index_bytes)
         self.time_index.resize(self._limits.segment_index_bytes)
+        if self._limits.preallocate and not self._size:
+            self._file.allocate(self._limits.segment_bytes)
+            self._preallocated = True
 
     # --- reading ---
 

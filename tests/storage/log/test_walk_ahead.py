@@ -1,0 +1,169 @@
+"""Segments walked side by side: in order, bounded, errors in their place; what is recovered does not depend on it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from conftest import GoldenFactory
+from golden_sets import FLIGHTS, SCENARIOS
+from kafka.directories import differences
+from log_maker import batch, data, marker, plain, write_segment
+from tidelog.kernel import scan_batches
+from tidelog.model import OffsetOverflowError, StorageError
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.loader import LoadRequest, load_log
+from tidelog.storage.log.walk_ahead import WalkAhead, WalkThreads
+from tidelog.storage.manager.recover import recover_directory
+from tidelog.storage.manager.recover_plan import RecoverOptions
+from tidelog.storage.producer import ProducerState
+from tidelog.storage.segment.segment_recovery import RecoveredSegment
+
+
+def test_walks_come_in_order_whichever_is_done_first() -> None:
+    done: list[int] = []
+    late = threading.Event()
+
+    def walk(base_offset: int) -> int:
+        if base_offset == 0:
+            late.wait(10)
+        done.append(base_offset)
+        late.set()
+        return base_offset + 1
+
+    with WalkThreads(2) as threads, WalkAhead(walk, [0, 10, 20, 30], threads) as walks:
+        assert [walks.take(base) for base in (0, 10, 20, 30)] == [1, 11, 21, 31]
+    assert done[0] == 10
+
+
+def test_only_so_many_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two a thread, over all partitions; a partition that has none waits, and all get done."""
+    begun: list[int] = []
+    with WalkThreads(1) as threads:
+        with WalkAhead(lambda base: begun.append(base) or base, range(10), threads) as walks:
+            assert walks.take(0) == 0
+            assert len(begun) <= 3
+        found: dict[int, list[int]] = {}
+
+        def partition(number: int) -> None:
+            with WalkAhead(lambda base: base, range(20), threads) as walks:
+                found[number] = [walks.take(base) for base in range(20)]
+
+        partitions = [threading.Thread(target=partition, args=(number,)) for number in range(5)]
+        for thread in partitions:
+            thread.start()
+        for thread in partitions:
+            thread.join(20)
+    assert found == {number: list(range(20)) for number in range(5)}
+
+
+def test_an_error_comes_with_its_own_segment() -> None:
+    def walk(base_offset: int) -> int:
+        if base_offset == 10:
+            raise OffsetOverflowError("far away")
+        return base_offset
+
+    with WalkThreads(3) as threads:
+        with WalkAhead(walk, [0, 10, 20], threads) as walks:
+            assert walks.take(0) == 0
+            with pytest.raises(OffsetOverflowError, match="far away"):
+                walks.take(10)
+            assert walks.take(15) == 15  # one that nobody foresaw: a piece of the segment before
+            assert walks.take(20) == 20
+        for _ in range(5):  # a loader that ends early leaves its room to others
+            with WalkAhead(walk, [0, 10, 20], threads) as walks:
+                assert walks.take(0) == 0
+
+
+@pytest.mark.parametrize("set_name", [SCENARIOS, FLIGHTS])
+def test_as_many_threads_as_one_likes_leave_the_same_directory(golden_copy: GoldenFactory, set_name: str) -> None:
+    one = golden_copy(set_name, "unclean")
+    (one / "recovery-point-offset-checkpoint").unlink()
+    many = Path(shutil.copytree(one, one.parent / "many"))
+    for directory, threads in ((one, 1), (many, 7)):
+        result = recover_directory(LOCAL, directory, RecoverOptions(now_ms=1_795_218_000_000, threads=threads))
+        assert not result.failures
+    assert differences(one, many) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_producers_epochs_and_damage_in_random_logs(tmp_path: Path, seed: int) -> None:
+    """Producers, transactions over segments, epochs that rise, perhaps a wrong byte: files equal, told in order.
+
+    And equal to what all batches leave, not only those that a walk picks out.
+    """
+    chance = random.Random(seed)
+    batches: list[bytes] = []
+    offset, epoch = 0, 0
+    for _ in range(300):
+        epoch += chance.random() < 0.03
+        producer = chance.randrange(4)
+        match chance.randrange(5):
+            case 0:
+                batches.append(marker(offset, chance.random() < 0.5, producer_id=producer))
+                offset += 1
+            case 1 | 2:
+                batches.append(data(offset, 2, producer_id=producer))
+                offset += 2
+            case _:
+                batches.append(batch(offset, [b"x"], epoch=epoch, producer_id=10 + producer))
+                offset += 1
+    made = tmp_path / "made"
+    at = 0
+    while at < len(batches):
+        count = chance.randrange(1, 60)
+        part = batches[at : at + count]
+        write_segment(made, int.from_bytes(part[0][:8], "big"), part)
+        at += count
+    if seed % 2:
+        log = chance.choice(sorted(made.glob("*.log")))
+        content = bytearray(log.read_bytes())
+        content[chance.randrange(len(content))] ^= 0x40
+        log.write_bytes(content)
+    found = []
+    for threads in (1, 4):
+        directory = Path(shutil.copytree(made, tmp_path / f"t{threads}-0"))
+        told: list[RecoveredSegment] = []
+        with WalkThreads(threads) as walk_threads:
+            request = LoadRequest(
+                fs=LOCAL,
+                directory=directory,
+                config=LogConfig(index_interval_bytes=100, producer_id_expiration_ms=2**62),
+                now_ms=0,
+                clean_shutdown=False,
+                on_segment=told.append,
+                threads=walk_threads,
+            )
+            try:
+                loaded: object = load_log(request).end_offset
+            except StorageError as error:
+                loaded = error.message
+        found.append((loaded, told, {path.name: path.read_bytes() for path in directory.iterdir()}))
+    assert found[0] == found[1]
+    assert [part.base_offset for part in found[0][1]] == sorted(part.base_offset for part in found[0][1])
+    state, whole = ProducerState(expiration_ms=2**62), b"".join(batches)
+    if isinstance(found[0][0], int) and seed % 2 == 0:
+        state.replay(whole, scan_batches(whole))
+        assert found[0][2][f"{offset:020d}.snapshot"] == state.snapshot()
+
+
+def test_one_segment_needs_no_thread(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 0, [plain(0)])
+    before = threading.active_count()
+    counts: list[int] = []
+    load_log(
+        LoadRequest(
+            fs=LOCAL,
+            directory=tmp_path / "t-0",
+            config=LogConfig(),
+            now_ms=0,
+            clean_shutdown=False,
+            on_segment=lambda _: counts.append(threading.active_count()),
+        )
+    )
+    assert counts == [before]
