@@ -5,8 +5,9 @@ last time entry written, indexes trimmed) -> *closed* (``close`` trims too) or *
 are first needed; a segment that is only read sequentially or recovered never opens them.
 
 Layout: batches one behind the other in ``.log``; offsets lie within 31 bits above the base offset. What a crash leaves:
-a ``.log`` that may end in part of a batch or in zeros (with ``preallocate`` up to ``segment.bytes``), indexes with entries of later batches than the ``.log`` has, or
-preallocated zeros; ``segment_recovery`` makes them whole again. fsync order: the log, then its indexes.
+a ``.log`` that may end in part of a batch or in zeros (with ``preallocate`` up to ``segment.bytes``), indexes with
+entries of later batches than the ``.log`` has, or preallocated zeros; ``segment_recovery`` makes them whole again.
+fsync order: the log, then its indexes.
 
 Thread rule: changes under the partition's lock (nothing here locks); ``read``, ``translate_offset`` and look-ups from
 any thread, up to the size they saw. Source: Kafka's ``LogSegment`` (4.1).
