@@ -38,15 +38,18 @@ def batch(
     timestamp: int = BASE_TIME,
     attributes: int = 0,
     producer_id: int = -1,
+    producer_epoch: int = 0,
+    sequence: int = 0,
     epoch: int = 0,
 ) -> bytes:
-    """One record a value, timestamps one ms apart."""
+    """One record a value, timestamps one ms apart; ``epoch`` is the leader's."""
     records = b""
     for number, value in enumerate(values):
         body = b"\0" + varint(number) + varint(number) + string(key) + string(value) + varint(0)
         records += varint(len(body)) + body
     last = len(values) - 1
-    fields = (attributes, last, timestamp, timestamp + last, producer_id, 0 if producer_id >= 0 else -1, 0, len(values))
+    producer = (producer_id, producer_epoch, sequence) if producer_id >= 0 else (-1, -1, 0)
+    fields = (attributes, last, timestamp, timestamp + last, *producer, len(values))
     covered = struct.pack(">hiqqqhii", *fields) + records
     rest = struct.pack(">iBI", epoch, 2, crc32c(covered)) + covered
     return struct.pack(">qi", base_offset, len(rest)) + rest

@@ -19,6 +19,29 @@ class LogOffsetMetadata:
     def is_offset_only(self) -> bool:
         return self.position_in_segment == UNKNOWN_POSITION
 
+    def is_on_older_segment(self, other: LogOffsetMetadata) -> bool:
+        """Whether its segment lies before that of ``other``. ValueError where one of them is offset-only."""
+        self._require_places(other)
+        return self.segment_base_offset < other.segment_base_offset
+
+    def is_on_same_segment(self, other: LogOffsetMetadata) -> bool:
+        """ValueError where one of them is offset-only."""
+        self._require_places(other)
+        return self.segment_base_offset == other.segment_base_offset
+
+    def bytes_after(self, other: LogOffsetMetadata) -> int:
+        """Bytes from ``other``, in the same segment, up to this. ValueError where they do not share one."""
+        if not self.is_on_same_segment(other):
+            raise ValueError(f"{self} and {other} lie in different segments: no distance in bytes")
+        return self.position_in_segment - other.position_in_segment
+
+    def offsets_after(self, other: LogOffsetMetadata) -> int:
+        return self.message_offset - other.message_offset
+
+    def _require_places(self, other: LogOffsetMetadata) -> None:
+        if self.is_offset_only or other.is_offset_only:
+            raise ValueError(f"{self} and {other}: where one of them lies is not known, so they cannot be compared")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOffsetSnapshot:

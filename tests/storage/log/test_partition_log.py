@@ -202,7 +202,7 @@ class TestAppend:
         log = open_log()
         add(log, plain(0, 4))
         add(log, plain(0, 4))
-        file = log._segments.last._file
+        file = log._state.segments.last._file
 
         def full(*_: object) -> int:
             raise StorageError("no space left on the disk")
@@ -423,7 +423,7 @@ class TestFlushAndClose:
         log = open_log(segment_bytes=5 * len(plain(0)))
         for _ in range(23):
             add(log, plain(0))
-        for segment in log._segments:
+        for segment in log._state.segments:
             segment.close_handlers()
         log._closed = True
         again = open_log(clean=False)

@@ -61,14 +61,15 @@ class Producers:
 
     def __init__(self, directory: Path, now: int) -> None:
         self._directory = directory
+        self._now = now
         snapshots = SnapshotFiles(LOCAL, directory, list_partition(LOCAL, directory).snapshots)
-        self.log = LogProducerState(LOCAL, directory, snapshots, expiration_ms=EXPIRATION_MS, now_ms=now)
+        self.log = LogProducerState(LOCAL, directory, snapshots, expiration_ms=EXPIRATION_MS)
         self.state = self.log.state
 
     def reload(self, log_start: int, end: int) -> None:
         """As after a truncation to ``end``: of what was appended only snapshots are left."""
         segments: LogSegments[LogSegment] = LogSegments(())
-        self.log.rebuild(segments, log_start, end, after_clean_shutdown=False)
+        self.log.rebuild(segments, log_start, end, after_clean_shutdown=False, now_ms=self._now)
 
     def reopened(self, log_start: int, end: int, *, now: int = 1) -> Producers:
         again = Producers(self._directory, now)

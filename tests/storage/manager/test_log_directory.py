@@ -34,7 +34,7 @@ def append(directory: LogDirectory, name: str, count: int = 3) -> None:
 def crash(directory: LogDirectory) -> None:
     """What a kill leaves: nothing is closed in order, and the lock is gone."""
     for log in directory._logs.values():
-        for segment in log.log._segments:
+        for segment in log.log._state.segments:
             segment.close_handlers()
     directory._lock.release()
 
@@ -161,7 +161,7 @@ def test_a_log_that_failed_leaves_no_marker(tmp_path: Path, monkeypatch: pytest.
     def full(*_: object) -> int:
         raise StorageError("no space left on the disk")
 
-    monkeypatch.setattr(type(log.log._segments.last._file), "pwrite", full)
+    monkeypatch.setattr(type(log.log._state.segments.last._file), "pwrite", full)
     with pytest.raises(StorageError, match="no space"):
         log.append(b"x", None, (), BASE_TIME)
     monkeypatch.undo()

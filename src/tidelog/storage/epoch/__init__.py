@@ -1,6 +1,16 @@
 """Leader epochs of a partition and their checkpoint."""
 
+from tidelog.storage.epoch.divergence import FollowerTruncation, diverging_epoch, follower_truncation
 from tidelog.storage.epoch.leader_epoch_cache import EpochEndOffset, EpochEntry, LeaderEpochCache
 from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 
-__all__ = ["LEADER_EPOCH_CHECKPOINT", "EpochEndOffset", "EpochEntry", "LeaderEpochCache", "LeaderEpochCheckpoint"]
+__all__ = [
+    "LEADER_EPOCH_CHECKPOINT",
+    "EpochEndOffset",
+    "EpochEntry",
+    "FollowerTruncation",
+    "LeaderEpochCache",
+    "LeaderEpochCheckpoint",
+    "diverging_epoch",
+    "follower_truncation",
+]

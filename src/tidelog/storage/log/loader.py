@@ -171,7 +171,11 @@ class _Loader:
         self._snapshots.remove_strays(self._segments.base_offsets)
         producers = self._new_producers()
         producers.rebuild(
-            self._segments, log_start_offset, end_offset, after_clean_shutdown=self._request.clean_shutdown
+            self._segments,
+            log_start_offset,
+            end_offset,
+            after_clean_shutdown=self._request.clean_shutdown,
+            now_ms=self._request.now_ms,
         )
         clean = self._request.clean_shutdown
         return LoadedLog(
@@ -270,7 +274,13 @@ class _Loader:
 
     def _rebuild(self, walk: SegmentWalk, trace: SegmentTrace, *, below_recovery_point: bool) -> RecoveredSegment:
         producers = self._new_producers()
-        producers.rebuild(self._segments, self._request.log_start_offset, walk.base_offset, after_clean_shutdown=False)
+        producers.rebuild(
+            self._segments,
+            self._request.log_start_offset,
+            walk.base_offset,
+            after_clean_shutdown=False,
+            now_ms=self._request.now_ms,
+        )
         aborted = trace.apply(producers, self._epochs)
         recovered = rebuild_segment(self._fs, self._directory, walk, aborted, below_recovery_point=below_recovery_point)
         if not recovered.emptied:
@@ -350,5 +360,4 @@ class _Loader:
             self._directory,
             self._snapshots,
             expiration_ms=self._request.config.producer_id_expiration_ms,
-            now_ms=self._request.now_ms,
         )

@@ -57,11 +57,7 @@ def read_segments(
         raise OffsetOutOfRangeError(
             f"the log holds [{offsets.log_start}, {offsets.log_end.message_offset})", path=directory, offset=start
         )
-    limit = {
-        Isolation.LOG_END: offsets.log_end,
-        Isolation.READ_UNCOMMITTED: offsets.high_watermark,
-        Isolation.READ_COMMITTED: offsets.last_stable,
-    }[limits.isolation]
+    limit = readable_end(offsets, limits.isolation)
     committed = limits.isolation is Isolation.READ_COMMITTED
     if limits.max_bytes < 0:
         raise ValueError(f"max_bytes is {limits.max_bytes}")
@@ -81,6 +77,15 @@ def read_segments(
                 break
     place = limit if start == limit.message_offset else resolve_offset(segments, start, offsets.log_end)
     return LogRead(start=place, offsets=offsets, aborted=() if committed else None)
+
+
+def readable_end(offsets: LogOffsetSnapshot, isolation: Isolation) -> LogOffsetMetadata:
+    """Where a read with this isolation ends."""
+    return {
+        Isolation.LOG_END: offsets.log_end,
+        Isolation.READ_UNCOMMITTED: offsets.high_watermark,
+        Isolation.READ_COMMITTED: offsets.last_stable,
+    }[isolation]
 
 
 def resolve_offset(segments: LogSegments[LogSegment], offset: int, log_end: LogOffsetMetadata) -> LogOffsetMetadata:

@@ -1,59 +1,74 @@
 """One partition as its only writer has it. THE lock owner: its collaborators never lock.
 
-Owns the segments, leader epochs and producer state of one partition directory. State: *open* -> *failed* (a write did
-not go through: appends are refused from then on, reading goes on) -> *closed*. A log without replicas: the high
-watermark is the log end after every append.
+Owns the ``LogState`` of one partition directory: segments, offsets, leader epochs, producers. State: *open* ->
+*failed* (a write did not go through: changes are refused from then on, reading goes on) -> *closed*. Every call on a
+closed log is refused (ClosedError), every changing call in a forked child (ForkError).
 
-Appending: batches are checked and laid out before the lock; under it one compiled pass gives them offsets, and each
-segment they go to gets one write. Reading takes no lock: it works on immutable snapshots of segments and offsets.
-``append`` returns when the bytes are in the page cache; ``flush`` when they are on the disk (fsync order: the log, then
-its indexes, oldest segment first; the recovery point moves after that).
+=====================  =============================================================  ==============================
+operation              what it does                                                   where
+=====================  =============================================================  ==============================
+append                 this process's own records, laid out as if appended singly     ``batch_write.write_run``
+append_as_leader       a client's or coordinator's set: checked, given offsets        ``batch_write.write_set``
+append_as_follower     a leader's batches, taken as they are                          ``follower_check``, the same
+truncate               records that the leader does not have                          ``truncation``
+delete, retention      the oldest records                                             ``deletion``, ``retention``
+read, look up          on immutable snapshots of segments and offsets, without lock   ``log_read``, ``time_lookup``
+=====================  =============================================================  ==============================
 
-What a crash leaves: what the loader says it can deal with. Every call on a closed log is refused (ClosedError), every
-writing call in a forked child (ForkError).
+An append returns when its bytes are in the page cache; ``flush`` when they are on the disk (fsync order: the log, then
+its indexes, oldest segment first; the recovery point moves after that). What a crash leaves: what the loader says it
+can deal with. Locks: ``_flush_lock`` before ``_lock``; what removes segments takes both, so no flush is under way then.
 Called by: the log directory (``storage/manager``), the API. Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tidelog.kernel import BatchTable, ColumnDecoder, scan_batches, validate_batches
+from tidelog.kernel import scan_batches, validate_batches
 from tidelog.model import (
     ClosedError,
-    CorruptRecordError,
     Isolation,
     LogOffsetMetadata,
     LogOffsetSnapshot,
     RecordBatchTooLargeError,
     StorageError,
-    TidelogError,
 )
-from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG
-from tidelog.record.decode import decode_columns
 from tidelog.runtime import Clock
-from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
+from tidelog.storage.epoch import EpochEndOffset, FollowerTruncation, diverging_epoch, follower_truncation
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.index import TimestampOffset
+from tidelog.storage.log.append_result import AppendResult
+from tidelog.storage.log.append_rules import AppendRules
+from tidelog.storage.log.append_validation import analyze, assign_offsets
+from tidelog.storage.log.batch_write import write_run, write_set
 from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
+from tidelog.storage.log.follower_check import check_fetched, require_at_or_above
+from tidelog.storage.log.list_offsets import ListedOffset, ListRequest, list_offset
 from tidelog.storage.log.loader import LoadedLog, LoadRequest, load_log
-from tidelog.storage.log.log_read import LogRead, ReadLimits, read_segments, resolve_offset
-from tidelog.storage.log.produce_check import check_compressed, produce_rules, raise_for
-from tidelog.storage.log.roll import RollState, batches_that_fit
-from tidelog.storage.log.segments import LogSegments
-from tidelog.storage.segment.segment import LogSegment
+from tidelog.storage.log.log_read import LogRead, ReadLimits, read_segments, readable_end
+from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.produce_check import check_own, produce_rules, raise_for
+from tidelog.storage.log.producer_check import Appender
+from tidelog.storage.log.retention import RetentionDecision, decide_retention
+from tidelog.storage.log.time_lookup import first_in_segments, latest_in_segments
+from tidelog.storage.log.truncation import truncate_fully, truncate_to
+from tidelog.storage.producer import NO_GUARD, AppendOrigin, ProducerEntry, VerificationGuard
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _FIRST_EPOCH = 0
-_HEADER = Struct(">qiibIhiqqqhii")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer id and
-epoch, base sequence, record count."""
 _PREFIX_BYTES = 12
-_MAGIC = 2
+_LENGTH, _LENGTH_AT = Struct(">i"), 8
+_PRODUCER_ID, _PRODUCER_ID_AT = Struct(">q"), 43
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,40 +82,38 @@ class OpenRequest:
     clean_shutdown: bool
     recovery_point: int = 0
     log_start_offset: int = 0
+    high_watermark: int = 0
+    """Of a log with other replicas; without any it is the log end."""
+    is_sole_replica: bool = True
+    verifies_transactions: bool = False
+    """Whether a client's first batch of a transaction needs a guard (KIP-890)."""
 
 
 class PartitionLog:
     """Made by ``open``, which makes the directory too where it is missing."""
 
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
-        self._fs = request.fs
-        self._directory = request.directory
-        self._clock = request.clock
-        self._config = request.config
         self._guard = ForkGuard(request.directory)
         self._lock = threading.Lock()
         self._flush_lock = threading.Lock()
         self._closed = False
-        self._failure: TidelogError | None = None
+        self._failure: StorageError | None = None
         self._rules = produce_rules(request.config)
+        self._append_rules = AppendRules.of(request.config)
         self._loaded = loaded
-        self._epochs = loaded.epochs
-        self._producers = loaded.producers
-        now_ms = request.clock.now_ms()
-        limits = request.config.segment_limits
-        self._segments = LogSegments(
-            tuple(LogSegment(self._fs, self._directory, base, limits, now_ms=now_ms) for base in loaded.base_offsets)
+        self._clock = request.clock
+        self._state = state = LogState.from_loaded(
+            loaded,
+            fs=request.fs,
+            directory=request.directory,
+            clock=request.clock,
+            config=request.config,
+            is_sole_replica=request.is_sole_replica,
+            verifies_transactions=request.verifies_transactions,
         )
-        self._segments.last.grow_indexes()
-        self._log_start = loaded.log_start_offset
-        self._recovery_point = loaded.recovery_point
-        self._dirty = {segment.base_offset for segment in loaded.recovered}
-        active = self._segments.last
-        self._end = LogOffsetMetadata(loaded.end_offset, active.base_offset, active.size)
-        self._unstable_offset = self._producers.state.transactions.first_undecided_offset()
-        latest_epoch = self._epochs.latest_epoch
-        self._epoch_assigned = latest_epoch is not None
-        self._leader_epoch = _FIRST_EPOCH if latest_epoch is None else latest_epoch
+        if not request.is_sole_replica:
+            state.offsets.update_high_watermark(LogOffsetMetadata(request.high_watermark))
+        state.after_high_watermark()
 
     @classmethod
     def open(cls, request: OpenRequest) -> PartitionLog:
@@ -125,11 +138,11 @@ class PartitionLog:
 
     @property
     def directory(self) -> Path:
-        return self._directory
+        return self._state.directory
 
     @property
     def config(self) -> LogConfig:
-        return self._config
+        return self._state.config
 
     @property
     def loaded(self) -> LoadedLog:
@@ -139,16 +152,21 @@ class PartitionLog:
     @property
     def recovery_point(self) -> int:
         """Everything below is on the disk."""
-        return self._recovery_point
+        return self._state.offsets.recovery_point
 
     @property
     def log_start_offset(self) -> int:
-        return self._log_start
+        return self._state.offsets.log_start
 
     @property
     def end_offset(self) -> int:
         """Of the next record; asked of a closed log too."""
-        return self._end.message_offset
+        return self._state.offsets.log_end.message_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Records below it are on all in-sync replicas; asked of a closed log too."""
+        return self._state.offsets.high_watermark.message_offset
 
     @property
     def is_owner(self) -> bool:
@@ -162,22 +180,36 @@ class PartitionLog:
 
     @property
     def starts_inside_segment(self) -> bool:
-        return self._log_start > self._segments.first.base_offset
+        return self.log_start_offset > self._state.segments.first.base_offset
 
     @property
     def base_offsets(self) -> list[int]:
         """Of the segments, ascending."""
-        return self._segments.base_offsets
+        return self._state.segments.base_offsets
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._state.segments)
+
+    @property
+    def producers(self) -> Mapping[int, ProducerEntry]:
+        """The producers whose sequences are known, by id; do not change the entries."""
+        return self._state.producers.state.producers
 
     def offsets(self) -> LogOffsetSnapshot:
         """Log start, last stable offset, high watermark and log end, at one moment."""
         self._require_open()
-        end, unstable = self._end, self._unstable_offset
-        if unstable is None or unstable >= end.message_offset:
-            stable = end
-        else:
-            stable = resolve_offset(self._segments, max(unstable, self._log_start), end)
-        return LogOffsetSnapshot(log_start=self._log_start, last_stable=stable, high_watermark=end, log_end=end)
+        offsets = self._state.offsets
+        if offsets.high_watermark.is_offset_only:
+            with self._lock:
+                self._state.resolve_high_watermark()
+        # Read in this order, what an append moves meanwhile leaves them in order.
+        log_start, stable = offsets.log_start, self._state.last_stable()
+        watermark = offsets.high_watermark
+        return LogOffsetSnapshot(
+            log_start=log_start, last_stable=stable, high_watermark=watermark, log_end=offsets.log_end
+        )
 
     # --- appending ---
 
@@ -191,220 +223,334 @@ class PartitionLog:
         """
         self._guard.check()
         now_ms = self._clock.now_ms()
-        largest, alone = self._check(buffer, now_ms, built_here)
-        if largest > self._config.segment_bytes:
+        largest, alone = check_own(buffer, self._rules, now_ms, built_here=built_here)
+        if largest > self.config.segment_bytes:
             raise RecordBatchTooLargeError(
-                f"a batch of {largest} bytes is larger than a segment of {self._config.segment_bytes}"
+                f"a batch of {largest} bytes is larger than a segment of {self.config.segment_bytes}"
             )
-        with self._lock:
-            self._require_writable()
-            first = self._end.message_offset
-            validation = validate_batches(buffer, self._rules, first, self._leader_epoch, now_ms)
+        with self._changing():
+            first = self.end_offset
+            latest = self._state.epochs.latest_epoch
+            epoch = _FIRST_EPOCH if latest is None else latest
+            validation = validate_batches(buffer, self._rules, first, epoch, now_ms)
             if not validation:
                 raise_for(validation)
-            if not (alone and self._write_alone(buffer, validation.last_offset, validation.max_timestamp, now_ms)):
-                self._write(buffer, now_ms)
-            end = self._end.message_offset
-        if end - self._recovery_point >= self._config.flush_messages:
-            self.flush()
+            last_offset, max_timestamp = validation.last_offset, validation.max_timestamp
+            if not (alone and self._write_alone(buffer, last_offset, max_timestamp, epoch, now_ms)):
+                table = scan_batches(buffer, verify_crc=False)
+                if len(table):
+                    write_run(self._state, memoryview(buffer), table, now_ms)
+            end = self.end_offset
+        self._flush_by_messages()
         return range(first, end)
+
+    def append_as_leader(
+        self,
+        buffer: bytearray,
+        *,
+        leader_epoch: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard = NO_GUARD,
+    ) -> AppendResult:
+        """Append what a client or coordinator sent; see ``append_validation``. The buffer becomes the log's.
+
+        ``guard``: what ``start_verification`` gave, once the transaction's coordinator has said that it is open.
+
+        A duplicate of one of a producer's last five batches is answered with the first one's offsets. Errors as there,
+        and OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
+        TransactionCoordinatorFencedError, RecordBatchTooLargeError (more than a segment); nothing is appended then.
+        """
+        self._guard.check()
+        now_ms = self._clock.now_ms()
+        analysis = analyze(buffer, self._append_rules, origin, now_ms=now_ms, leader_epoch=leader_epoch)
+        with self._changing():
+            state = self._state
+            end = state.offsets.log_end.message_offset
+            if analysis.is_empty:
+                return AppendResult.nothing(end, self.log_start_offset)
+            validated = assign_offsets(analysis, first_offset=end, leader_epoch=leader_epoch, now_ms=now_ms)
+            result = AppendResult.of_leader(validated, self.log_start_offset)
+            if not self._write_alone(validated.batches, result.last_offset, result.max_timestamp, leader_epoch, now_ms):
+                appender, table = Appender(origin, guard), validated.table()
+                duplicate = write_set(state, memoryview(validated.batches), table, appender, now_ms)
+                if duplicate is not None:
+                    result = AppendResult.of_duplicate(duplicate, self.log_start_offset)
+        self._flush_by_messages()
+        return result
+
+    def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
+        """Append a leader's batches as they are; a cut last one, and those of a later epoch, are left out.
+
+        CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError (below the log end),
+        RecordBatchTooLargeError (more than a segment) with nothing appended; StorageError fails the log.
+        """
+        self._guard.check()
+        now_ms = self._clock.now_ms()
+        table = check_fetched(buffer, leader_epoch)
+        with self._changing():
+            if not len(table):
+                return AppendResult.nothing(self.end_offset, self.log_start_offset)
+            require_at_or_above(buffer, table, self.end_offset, self.log_start_offset)
+            write_set(self._state, memoryview(buffer), table, Appender(AppendOrigin.REPLICATION), now_ms)
+            result = AppendResult.of_follower(table, self.log_start_offset)
+        self._flush_by_messages()
+        return result
+
+    def start_verification(
+        self, producer_id: int, sequence: int, producer_epoch: int, *, supports_epoch_bump: bool = True
+    ) -> VerificationGuard:
+        """The guard for a first batch of a transaction; ``NO_GUARD`` where it has data here (KIP-890).
+
+        InvalidProducerEpochError for an older epoch than the log knows.
+        """
+        with self._changing():
+            return self._state.producers.state.maybe_start_verification(
+                producer_id,
+                sequence,
+                producer_epoch,
+                supports_epoch_bump=supports_epoch_bump,
+                now_ms=self._clock.now_ms(),
+            )
 
     def roll(self) -> None:
         """Begin a new segment at the log end, unless the active one is empty."""
-        self._guard.check()
-        with self._lock:
-            self._require_writable()
-            if self._segments.last.size:
-                self._roll(self._end.message_offset)
+        with self._changing():
+            if self._state.active.size:
+                self._state.roll(self.end_offset)
+
+    # --- the high watermark ---
+
+    def update_high_watermark(self, offset: int) -> int:
+        """As a follower: take over the leader's, within [log start, log end]; what it is then. ValueError below 0."""
+        if offset < 0:
+            raise ValueError(f"a high watermark of {offset}")
+        with self._changing():
+            self._state.offsets.update_high_watermark(LogOffsetMetadata(offset))
+            self._state.after_high_watermark()
+            return self.high_watermark
+
+    def maybe_increment_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata | None:
+        """As the leader: what it was before, None where it does not move forward. ValueError past the log end."""
+        with self._changing():
+            self._state.resolve_high_watermark()
+            before = self._state.offsets.maybe_increment_high_watermark(wanted)
+            if before is not None:
+                self._state.after_high_watermark()
+            return before
 
     # --- reading ---
 
     def read(self, limits: ReadLimits) -> LogRead:
         """Batches from an offset on; see ``log_read``. Takes no lock."""
         self._require_open()
-        return read_segments(self._segments, self.offsets(), limits, self._directory)
+        while True:
+            before = self.base_offsets
+            try:
+                return read_segments(self._state.segments, self.offsets(), limits, self.directory)
+            except StorageError:
+                if self.base_offsets == before:
+                    raise  # else: a segment was removed under the read
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record at or after a timestamp, below the high watermark; None where there is none."""
         self._require_open()
-        for segment in self._segments:
-            if segment.size and segment.max_timestamp.timestamp >= timestamp_ms:
-                found = self._first_in_segment(segment, timestamp_ms)
-                if found is not None:
-                    return found
-        return None
+        offsets = self.offsets()
+        return first_in_segments(
+            self._state.segments, timestamp_ms, offsets.log_start, offsets.high_watermark.message_offset
+        )
+
+    def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
+        """The answer to Kafka's ListOffsets: a time in ms, or a number of ``OffsetSpec``; see ``list_offsets``."""
+        self._require_open()
+        offsets, segments = self.offsets(), self._state.segments
+        start, end = offsets.log_start, readable_end(offsets, isolation).message_offset
+        return list_offset(
+            timestamp,
+            ListRequest(
+                log_start=start,
+                end=end,
+                epochs=self._state.epochs,
+                first_at_or_after=lambda wanted_ms: first_in_segments(segments, wanted_ms, start, end),
+                latest_timestamp=lambda: latest_in_segments(segments, start, end),
+            ),
+        )
+
+    # --- leader epochs ---
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self._state.epochs.latest_epoch
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Note that a leader epoch begins; ValueError for negative values."""
+        with self._changing():
+            self._state.assign_epoch(epoch, start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset | None:
+        """The largest epoch not above ``epoch`` and where it ends; None where it is not known."""
+        self._require_open()
+        return self._state.epochs.end_offset_for(epoch, self.end_offset)
+
+    def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
+        """As the leader of a fetch: where the follower's log parts from this one; see ``storage.epoch.divergence``."""
+        self._require_open()
+        return diverging_epoch(
+            self._state.epochs,
+            log_start=self.log_start_offset,
+            log_end=self.end_offset,
+            last_fetched_epoch=last_fetched_epoch,
+            fetch_offset=fetch_offset,
+        )
+
+    def truncation_for(self, leader: EpochEndOffset) -> FollowerTruncation:
+        """As a follower: where to cut on the leader's answer."""
+        self._require_open()
+        return follower_truncation(self._state.epochs, self.end_offset, leader)
+
+    # --- cutting at the end ---
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cut the records from ``offset`` on; whether there were any. ValueError for a negative offset."""
+        with self._flush_lock, self._changing():
+            return truncate_to(self._state, offset)
+
+    def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
+        """Remove all records; the log goes on, empty, at ``offset``, and starts there unless told otherwise."""
+        with self._flush_lock, self._changing():
+            truncate_fully(self._state, offset, log_start_offset)
+
+    # --- cutting at the start ---
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Delete the records below ``offset``; False where they are gone already.
+
+        Their segments go with the next ``delete_old_segments``. OffsetOutOfRangeError above the high watermark.
+        """
+        with self._changing():
+            return increment_log_start(self._state, offset)
+
+    def delete_old_segments(self) -> RetentionDecision:
+        """Apply retention now; what went, and why. The files go with ``remove_deleted``."""
+        with self._flush_lock, self._changing():
+            decision = decide_retention(retention_state(self._state, self._clock.now_ms()))
+            delete_oldest(self._state, len(decision.deletions))
+            return decision
+
+    def remove_deleted(self) -> int:
+        """Remove the files of segments deleted ``file.delete.delay.ms`` ago; how many segments."""
+        with self._flush_lock, self._changing():
+            return self._state.deleted.remove_due(self._clock.now_ms())
+
+    def remove_expired_producers(self) -> int:
+        """Forget the producers that were silent longer than ``producer.id.expiration.ms``; how many."""
+        with self._changing():
+            return self._state.producers.state.remove_expired(self._clock.now_ms())
 
     # --- flushing and ending ---
 
-    def flush(self) -> int:
-        """Return when everything appended before the call is on disk; the new recovery point."""
+    def flush(self, up_to: int | None = None) -> int:
+        """Return when everything below ``up_to`` (None: all that was appended) is on disk; the new recovery point.
+
+        ``up_to`` at a segment's base offset leaves that segment alone, as a flush after a roll wants it.
+        """
         self._guard.check()
         self._require_open()
         with self._flush_lock:
-            with self._lock:
-                end = self._end.message_offset
-                active = self._segments.last.base_offset
-                dirty = set(self._dirty)
-                segments = [segment for segment in self._segments if segment.base_offset in dirty]
-            try:
-                for segment in segments:
-                    segment.flush()
-                self._producers.snapshots.sync()
-                self._fs.sync_dir(self._directory)
-            except StorageError as error:
-                self._failure = error
-                raise
-            with self._lock:
-                self._recovery_point = max(self._recovery_point, end)
-                if self._end.message_offset != end:
-                    dirty.discard(active)  # it was written to since
-                self._dirty -= dirty
-            return self._recovery_point
+            return self._flush(up_to)
 
     def close(self) -> None:
         """An orderly end: last producer snapshot, last time entry, indexes trimmed, all on disk. Idempotent.
 
-        A failed log, and one inherited by a forked child, only lets go of its files.
+        A failed log, and one inherited by a forked child, only lets go of its files. Deleted segments that still wait
+        are removed by the next loading.
         """
         if self._closed:
             return
+        state = self._state
         if not self._guard.is_owner or self._failure is not None:
             self._closed = True
-            for segment in self._segments:
+            for segment in state.segments:
                 segment.close_handlers()
+            state.deleted.close_handlers()
             return
         with self._lock:
-            self._producers.take_snapshot()
-            active = self._segments.last
-            active.on_become_inactive()
-            self._dirty.add(active.base_offset)
+            state.producers.take_snapshot()
+            state.active.on_become_inactive()
+            state.dirty.add(state.active.base_offset)
         self.flush()
         self._closed = True
-        for segment in self._segments:
+        for segment in state.segments:
             segment.close()
-
-    # --- inside: appending, under the lock but for _check ---
-
-    def _check(self, buffer: bytearray, now_ms: int, built_here: bool) -> tuple[int, bool]:
-        """Size of the largest batch, and whether it is one plain batch: no producer, nothing to open."""
-        if len(buffer) >= _HEADER.size:
-            _, length, _, magic, _, attributes, _, _, _, producer_id, _, _, _ = _HEADER.unpack_from(buffer)
-            plain = magic == _MAGIC and producer_id < 0 and (built_here or not attributes & (CODEC_MASK | CONTROL_FLAG))
-            if plain and length == len(buffer) - _PREFIX_BYTES:
-                return len(buffer), True
-        table = scan_batches(buffer, verify_crc=False)
-        if table.end_position != len(buffer):
-            raise CorruptRecordError("the last batch is cut or malformed", position=table.end_position)
-        if not built_here:
-            check_compressed(buffer, table, self._rules, now_ms)
-        return (int(table.size.max()) if len(table) else 0), False
-
-    def _write_alone(self, buffer: bytearray, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """The short way for one plain batch; False, with nothing done, where the segment does not take it."""
-        active = self._segments.last
-        if not self._epoch_assigned or not active.takes(len(buffer), last_offset, max_timestamp, now_ms):
-            return False
-        try:
-            active.append_one(buffer, len(buffer), last_offset, max_timestamp)
-        except StorageError as error:
-            self._failure = error
-            raise
-        self._dirty.add(active.base_offset)
-        self._end = LogOffsetMetadata(last_offset + 1, active.base_offset, active.size)
-        self._producers.state.map_end_offset = last_offset + 1
-        return True
-
-    def _write(self, buffer: bytearray, now_ms: int) -> None:
-        """Write the batches, segment by segment. What is written before a failure stays in the log."""
-        table = scan_batches(buffer, verify_crc=False)
-        if not len(table):
-            return
-        data = memoryview(buffer)
-        try:
-            self._assign_epoch(int(table.base_offset[0]))
-            row = 0
-            while row < len(table):
-                active = self._segments.last
-                count = batches_that_fit(_roll_state(active, self._config, now_ms), table, row)
-                if count == 0:
-                    active = self._roll(int(table.base_offset[row]))
-                    count = batches_that_fit(_roll_state(active, self._config, now_ms), table, row)
-                self._write_to(active, data, table.take(slice(row, row + count)))
-                row += count
-        except TidelogError as error:
-            self._failure = error
-            raise
-        finally:
-            self._producers.state.on_high_watermark_updated(self._end.message_offset)
-
-    def _write_to(self, segment: LogSegment, data: memoryview, table: BatchTable) -> None:
-        start = int(table.position[0])
-        part = data[start : int(table.position[-1]) + int(table.size[-1])]
-        self._dirty.add(segment.base_offset)
-        segment.append(part, table)
-        for transaction in self._producers.apply(part, table):
-            segment.append_aborted(transaction)
-        unstable = self._producers.state.transactions.first_undecided_offset()
-        self._unstable_offset = unstable
-        self._end = LogOffsetMetadata(int(table.last_offset[-1]) + 1, segment.base_offset, segment.size)
-
-    def _roll(self, base_offset: int) -> LogSegment:
-        """A new active segment; the snapshot at its base lets a recovery begin there."""
-        segment = LogSegment.create(
-            self._fs, self._directory, base_offset, self._config.segment_limits, now_ms=self._clock.now_ms()
-        )
-        self._dirty.add(self._segments.last.base_offset)
-        self._segments.last.on_become_inactive()
-        self._segments.add(segment)
-        self._dirty.add(base_offset)
-        self._producers.state.map_end_offset = base_offset
-        self._producers.take_snapshot()
-        self._end = LogOffsetMetadata(self._end.message_offset, base_offset, 0)
-        return segment
-
-    def _assign_epoch(self, start_offset: int) -> None:
-        """Note the epoch of the first append to a log without epochs."""
-        if not self._epoch_assigned:
-            self._epochs.assign(self._leader_epoch, start_offset)
-            LeaderEpochCheckpoint.write(self._fs, self._directory / LEADER_EPOCH_CHECKPOINT, self._epochs.entries)
-            self._epoch_assigned = True
+        state.deleted.close_handlers()
 
     # --- inside ---
 
-    def _first_in_segment(self, segment: LogSegment, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record of a segment at or after both the timestamp and the log start."""
-        start, end = self._log_start, self._end.message_offset
-        for buffer, table, _ in segment.chunks(segment.position_of_timestamp(timestamp_ms, start), verify_crc=False):
-            rows = (table.max_timestamp >= timestamp_ms) & (table.last_offset >= start) & (table.base_offset < end)
-            for row in np.flatnonzero(rows).tolist():
-                decoder = ColumnDecoder(keys=False, values=False, headers=False, start_offset=start, end_offset=end)
-                one = table.take(slice(row, row + 1))
-                for columns in decode_columns(buffer, one, decoder, base_position=int(table.position[0])):
-                    at = np.flatnonzero(columns.timestamp >= timestamp_ms)
-                    if len(at):
-                        return TimestampOffset(int(columns.timestamp[at[0]]), int(columns.offset[at[0]]))
-        return None
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """The lock, on a log that may be changed; a failing disk fails the log."""
+        self._guard.check()
+        with self._lock:
+            self._require_open()
+            if self._failure is not None:
+                raise StorageError(f"the log takes no writes since one failed: {self._failure}", path=self.directory)
+            try:
+                yield
+            except StorageError as error:
+                self._failure = error
+                raise
+
+    def _write_alone(self, buffer: bytearray, last_offset: int, max_timestamp: int, epoch: int, now_ms: int) -> bool:
+        """The short way for one batch without a producer; False, with nothing done, where it does not go."""
+        state = self._state
+        active, latest = state.active, state.epochs.latest_entry
+        size = len(buffer)
+        if (
+            latest is None
+            or latest.epoch != epoch
+            or size != _PREFIX_BYTES + _LENGTH.unpack_from(buffer, _LENGTH_AT)[0]
+            or _PRODUCER_ID.unpack_from(buffer, _PRODUCER_ID_AT)[0] >= 0
+            or not active.takes(size, last_offset, max_timestamp, now_ms)
+        ):
+            return False
+        active.append_one(buffer, size, last_offset, max_timestamp)
+        state.dirty.add(active.base_offset)
+        state.set_log_end(LogOffsetMetadata(last_offset + 1, active.base_offset, active.size))
+        state.producers.state.map_end_offset = last_offset + 1
+        return True
+
+    def _flush_by_messages(self) -> None:
+        if self.end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def _flush(self, up_to: int | None) -> int:
+        """Under the flush lock, so nothing is removed meanwhile; appends go on."""
+        state = self._state
+        with self._lock:
+            log_end = state.offsets.log_end.message_offset
+            target = log_end if up_to is None else min(up_to, log_end)
+            segments = [
+                segment
+                for segment in state.segments
+                if segment.base_offset in state.dirty and (up_to is None or segment.base_offset < up_to)
+            ]
+        try:
+            for segment in segments:
+                segment.flush()
+            state.producers.snapshots.sync()
+            state.fs.sync_dir(state.directory)
+        except StorageError as error:
+            self._failure = error
+            raise
+        with self._lock:
+            state.offsets.recovery_point = max(state.offsets.recovery_point, target)
+            # A segment that was written to since still has bytes to sync.
+            written = {state.active.base_offset} if state.offsets.log_end.message_offset != target else set()
+            state.dirty -= {segment.base_offset for segment in segments} - written
+            return state.offsets.recovery_point
 
     def _require_open(self) -> None:
         if self._closed:
-            raise ClosedError("the log is closed", path=self._directory)
-
-    def _require_writable(self) -> None:
-        self._require_open()
-        if self._failure is not None:
-            raise StorageError(f"the log takes no writes since one failed: {self._failure}", path=self._directory)
-
-
-def _roll_state(segment: LogSegment, config: LogConfig, now_ms: int) -> RollState:
-    return RollState(
-        base_offset=segment.base_offset,
-        size=segment.size,
-        segment_bytes=config.segment_bytes,
-        roll_after_ms=config.segment_ms - segment.roll_jitter_ms,
-        begin_timestamp_ms=segment.roll_timestamp,
-        waited_ms=now_ms - segment.created_ms,
-        index_room_bytes=segment.room_bytes(),
-    )
+            raise ClosedError("the log is closed", path=self.directory)
 
 
 __all__ = ["Isolation", "LogRead", "OpenRequest", "PartitionLog", "ReadLimits"]

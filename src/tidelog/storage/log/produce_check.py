@@ -7,19 +7,26 @@ Called by: PartitionLog. Source: Kafka's ``LogValidator``.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidelog.kernel import BatchTable, Problem, ProduceRules, Validation, validate_records
+from tidelog.kernel import BatchTable, Problem, ProduceRules, Validation, scan_batches, validate_records
 from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, TidelogError
+from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG
 from tidelog.record.compression import decompress
 from tidelog.storage.log.config import LogConfig
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_HEADER_BYTES = 61
+_HEADER = Struct(">qiibIhiqqqhii")
+"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer id and
+epoch, base sequence, record count."""
+_HEADER_BYTES = _HEADER.size
+_PREFIX_BYTES = 12
+_MAGIC = 2
 
 
 def produce_rules(config: LogConfig) -> ProduceRules:
@@ -34,7 +41,25 @@ def produce_rules(config: LogConfig) -> ProduceRules:
     )
 
 
-def check_compressed(buffer: Buffer, table: BatchTable, rules: ProduceRules, now_ms: int) -> None:
+def check_own(buffer: bytearray, rules: ProduceRules, now_ms: int, *, built_here: bool) -> tuple[int, bool]:
+    """Size of the largest batch, and whether it is one plain batch: no producer, nothing to open.
+
+    ``built_here``: what is compressed need not be opened. CorruptRecordError for a cut batch; raises as ``raise_for``.
+    """
+    if len(buffer) >= _HEADER.size:
+        _, length, _, magic, _, attributes, _, _, _, producer_id, _, _, _ = _HEADER.unpack_from(buffer)
+        plain = magic == _MAGIC and producer_id < 0 and (built_here or not attributes & (CODEC_MASK | CONTROL_FLAG))
+        if plain and length == len(buffer) - _PREFIX_BYTES:
+            return len(buffer), True
+    table = scan_batches(buffer, verify_crc=False)
+    if table.end_position != len(buffer):
+        raise CorruptRecordError("the last batch is cut or malformed", position=table.end_position)
+    if not built_here:
+        _check_compressed(buffer, table, rules, now_ms)
+    return (int(table.size.max()) if len(table) else 0), False
+
+
+def _check_compressed(buffer: Buffer, table: BatchTable, rules: ProduceRules, now_ms: int) -> None:
     """The records of the compressed batches in ``buffer``; raises as ``raise_for``."""
     view = memoryview(buffer).cast("B")
     for number in np.flatnonzero((table.codec != 0) & (table.magic == 2)).tolist():

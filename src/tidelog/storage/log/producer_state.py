@@ -33,12 +33,9 @@ if TYPE_CHECKING:
 class LogProducerState:
     """``state`` is open to its owner; what touches files goes through here."""
 
-    def __init__(
-        self, fs: FileSystem, directory: Path, snapshots: SnapshotFiles, *, expiration_ms: int, now_ms: int
-    ) -> None:
+    def __init__(self, fs: FileSystem, directory: Path, snapshots: SnapshotFiles, *, expiration_ms: int) -> None:
         self._fs = fs
         self._directory = directory
-        self._now_ms = now_ms
         self.snapshots = snapshots
         self.state = ProducerState(expiration_ms=expiration_ms)
 
@@ -66,8 +63,9 @@ class LogProducerState:
         end_offset: int,
         *,
         after_clean_shutdown: bool,
+        now_ms: int,
     ) -> None:
-        """Bring a fresh state up to ``end_offset``: from the newest usable snapshot, then from the batches behind it.
+        """Bring the state up to ``end_offset``: from the newest usable snapshot, then from the batches behind it.
 
         Snapshots are left at the base offsets of the last two segments and at the end, where a truncation soon after
         will look for them. After an orderly stop without any snapshot (a log of old brokers) nothing is read.
@@ -79,7 +77,7 @@ class LogProducerState:
                 self.take_snapshot()
             return
         nothing_before = self.state.is_empty and self.state.map_end_offset >= end_offset
-        self._truncate_and_reload(log_start_offset, end_offset)
+        self._truncate_and_reload(log_start_offset, end_offset, now_ms)
         if end_offset > self.state.map_end_offset and not nothing_before:
             for segment in segments.between(self.state.map_end_offset, end_offset):
                 start = max(segment.base_offset, self.state.map_end_offset, log_start_offset)
@@ -92,7 +90,7 @@ class LogProducerState:
         self.state.map_end_offset = end_offset
         self.take_snapshot()
 
-    def _truncate_and_reload(self, log_start_offset: int, end_offset: int) -> None:
+    def _truncate_and_reload(self, log_start_offset: int, end_offset: int, now_ms: int) -> None:
         self.snapshots.remove_outside(log_start_offset, end_offset)
         if end_offset == self.state.map_end_offset:
             self.state.on_log_start_offset_incremented(log_start_offset, self.snapshots.latest)
@@ -101,7 +99,7 @@ class LogProducerState:
         while (offset := self.snapshots.latest) is not None:
             try:
                 path = self.snapshots.path(offset)
-                self.state.load_snapshot(self.snapshots.read(offset), offset, now_ms=self._now_ms, path=path)
+                self.state.load_snapshot(self.snapshots.read(offset), offset, now_ms=now_ms, path=path)
                 return
             except SnapshotCorruptError:
                 self.snapshots.remove(offset)

@@ -8,7 +8,7 @@ Source: Kafka's ``LogSegments``.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 
@@ -54,6 +54,15 @@ class LogSegments(Generic[S]):
 
     def remove(self, base_offset: int) -> None:
         self._segments = tuple(kept for kept in self._segments if kept.base_offset != base_offset)
+
+    def remove_all(self, gone: Iterable[S]) -> None:
+        """At once, for readers."""
+        bases = {segment.base_offset for segment in gone}
+        self._segments = tuple(kept for kept in self._segments if kept.base_offset not in bases)
+
+    def become(self, segment: S) -> None:
+        """Of several segments, this one alone; at once, for readers."""
+        self._segments = (segment,)
 
     def floor(self, offset: int) -> S | None:
         """The last segment whose base offset is at or below ``offset``."""

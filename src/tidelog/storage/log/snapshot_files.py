@@ -50,6 +50,13 @@ class SnapshotFiles:
         if offset in self.offsets:
             self.offsets.remove(offset)
 
+    def forget(self, offset: int) -> Path:
+        """Count it out without removing the file, which the caller does; its path."""
+        self._unsynced.discard(offset)
+        if offset in self.offsets:
+            self.offsets.remove(offset)
+        return self.path(offset)
+
     def remove_outside(self, log_start_offset: int, log_end_offset: int) -> None:
         """Keep those in (log start, log end]."""
         for offset in list(self.offsets):

@@ -159,7 +159,7 @@ class LogDirectory:
 
     def _note(self, partition: TopicPartition, log: PartitionLog) -> None:
         self._recovery_points[partition] = log.recovery_point
-        self._high_watermarks[partition] = log.end_offset
+        self._high_watermarks[partition] = log.high_watermark
         if log.starts_inside_segment:
             self._log_starts[partition] = log.log_start_offset
         else:

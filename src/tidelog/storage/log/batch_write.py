@@ -1,0 +1,118 @@
+"""Put checked batches, which have their offsets, at the end of the log. No lock: the appends' caller has it.
+
+Two ways: ``write_set``, a leader's or follower's batches as one set that goes into one segment, and ``write_run``, a
+bulk append of this process, laid out over segments as if each batch had been appended alone. Order, as in Kafka: epochs
+are noted, the log rolls if it must, producers are checked, the batches are written, the log end moves, then producer
+state, transaction index and first unstable offset follow. What is written before a failure stays in the log.
+"""
+
+from __future__ import annotations
+
+from tidelog.kernel import BatchTable
+from tidelog.model import LogOffsetMetadata, RecordBatchTooLargeError
+from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.producer_check import Appender, ProducerChanges, check_producers
+from tidelog.storage.log.producer_state import aborted_entry
+from tidelog.storage.log.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
+from tidelog.storage.producer.entry import CachedBatch
+from tidelog.storage.segment.segment import LogSegment
+
+
+def write_set(
+    state: LogState, data: memoryview, table: BatchTable, appender: Appender, now_ms: int
+) -> CachedBatch | None:
+    """Append all of ``table``'s batches to one segment; the first result where they are a duplicate.
+
+    RecordBatchTooLargeError for a set larger than a segment, errors of ``check_producers``: nothing is written then.
+    """
+    note_epochs(state, table)
+    size = int(table.size.sum())
+    if size > state.config.segment_bytes:
+        raise RecordBatchTooLargeError(
+            f"a set of {size} bytes is larger than a segment of {state.config.segment_bytes}", path=state.directory
+        )
+    segment = state.active
+    fits = segment.can_hold(table.summary.last_offset)
+    if segment.size:
+        fits = fits and batches_that_fit(roll_state(segment, state, now_ms), table, 0) == len(table)
+    if not fits:
+        segment = state.roll(_lowest_offset(state, table))
+    place = LogOffsetMetadata(int(table.base_offset[0]), segment.base_offset, segment.size)
+    changes = check_producers(state, data, table, appender, place)
+    if changes.duplicate is None:
+        _write_to(state, segment, data, table, changes)
+    return changes.duplicate
+
+
+def write_run(state: LogState, data: memoryview, table: BatchTable, now_ms: int) -> None:
+    """Append ``table``'s batches segment by segment; their producers are taken as they are."""
+    note_epochs(state, table)
+    row = 0
+    while row < len(table):
+        segment = state.active
+        count = batches_that_fit(roll_state(segment, state, now_ms), table, row)
+        if count == 0:
+            segment = state.roll(int(table.base_offset[row]))
+            count = batches_that_fit(roll_state(segment, state, now_ms), table, row)
+        _write_to(state, segment, data, table.take(slice(row, row + count)), None)
+        row += count
+
+
+def note_epochs(state: LogState, table: BatchTable) -> None:
+    """Each epoch begins at the first batch that carries it; a batch of a format without epochs forgets them all."""
+    latest = state.epochs.latest_epoch
+    if latest is not None and latest == table.summary.leader_epoch == int(table.leader_epoch.min()):
+        return
+    for magic, epoch, base_offset in zip(
+        table.magic.tolist(), table.leader_epoch.tolist(), table.base_offset.tolist(), strict=True
+    ):
+        if magic >= 2:
+            if epoch >= 0:
+                state.assign_epoch(epoch, base_offset)
+        elif state.epochs.clear():
+            state.write_epochs()
+
+
+def _write_to(
+    state: LogState, segment: LogSegment, data: memoryview, table: BatchTable, changes: ProducerChanges | None
+) -> None:
+    """``changes`` None: the producers' batches are replayed, not checked."""
+    start = int(table.position[0])
+    part = data[start : int(table.position[-1]) + int(table.size[-1])]
+    state.dirty.add(segment.base_offset)
+    segment.append(part, table)
+    end = table.summary.last_offset + 1
+    state.set_log_end(LogOffsetMetadata(end, segment.base_offset, segment.size))
+    producers = state.producers
+    if changes is None:
+        aborted = producers.apply(part, table)
+    else:
+        ended = changes.take_over(producers.state)
+        aborted = [aborted_entry(transaction) for transaction in ended if transaction.transaction.aborted]
+        producers.state.map_end_offset = end
+    for entry in aborted:
+        segment.append_aborted(entry)
+    if state.is_sole_replica:
+        state.after_high_watermark()
+    else:
+        state.update_first_unstable()
+
+
+def _lowest_offset(state: LogState, table: BatchTable) -> int:
+    """Of the first record; the lowest it can be for a compressed set of format v0 or v1, whose header has the last."""
+    first = int(table.base_offset[0])
+    if table.magic[0] < 2 and table.record_count[0] < 0:
+        first = max(first - MAX_RELATIVE_OFFSET, state.offsets.log_end.message_offset)
+    return first
+
+
+def roll_state(segment: LogSegment, state: LogState, now_ms: int) -> RollState:
+    return RollState(
+        base_offset=segment.base_offset,
+        size=segment.size,
+        segment_bytes=state.config.segment_bytes,
+        roll_after_ms=state.config.segment_ms - segment.roll_jitter_ms,
+        begin_timestamp_ms=segment.roll_timestamp,
+        waited_ms=now_ms - segment.created_ms,
+        index_room_bytes=segment.room_bytes(),
+    )

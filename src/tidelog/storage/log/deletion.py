@@ -1,0 +1,68 @@
+"""Let go of a log's oldest records: move its start forward, remove the segments that lie below. No lock.
+
+Called by: PartitionLog (delete records, retention, a follower taking its leader's log start).
+Source: Kafka's ``UnifiedLog.maybeIncrementLogStartOffset`` and ``deleteSegments``.
+"""
+
+from __future__ import annotations
+
+from tidelog.model import OffsetOutOfRangeError
+from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.retention import RetentionSegment, RetentionState
+
+
+def increment_log_start(state: LogState, offset: int) -> bool:
+    """Move the log start forward to ``offset``; False where it is there already.
+
+    OffsetOutOfRangeError above the high watermark: what is not replicated is not deleted.
+    """
+    watermark = state.offsets.high_watermark.message_offset
+    if offset > watermark:
+        raise OffsetOutOfRangeError(
+            f"the log cannot begin at {offset}, above its high watermark {watermark}",
+            path=state.directory,
+            offset=offset,
+        )
+    if offset <= state.offsets.log_start:
+        return False
+    state.offsets.set_log_start(offset)
+    if state.epochs.truncate_from_start(offset):
+        state.write_epochs()
+    state.producers.state.on_log_start_offset_incremented(offset, state.producers.snapshots.latest)
+    state.update_first_unstable()
+    return True
+
+
+def delete_oldest(state: LogState, count: int) -> None:
+    """Remove the first ``count`` segments; if those are all, an empty one follows them first."""
+    gone = list(state.segments)[:count]
+    if not gone:
+        return
+    if len(gone) == len(state.segments):
+        state.roll(state.offsets.log_end.message_offset)
+    following = state.segments.higher(gone[-1].base_offset)
+    assert following is not None
+    increment_log_start(state, following.base_offset)
+    state.remove_segments(gone)
+
+
+def retention_state(state: LogState, now_ms: int) -> RetentionState:
+    """What the rules of retention need to know of the log."""
+    segments = list(state.segments)
+    ends = [segment.base_offset for segment in segments[1:]] + [state.offsets.log_end.message_offset]
+    return RetentionState(
+        segments=tuple(
+            RetentionSegment(
+                base_offset=segment.base_offset,
+                end_offset=end,
+                size_bytes=segment.size,
+                largest_timestamp_ms=segment.max_timestamp.timestamp if segment.max_timestamp.timestamp >= 0 else None,
+                modified_ms=state.fs.stat(segment.path).mtime_ms,
+            )
+            for segment, end in zip(segments, ends, strict=True)
+        ),
+        config=state.config,
+        log_start_offset=state.offsets.log_start,
+        high_watermark=state.offsets.high_watermark.message_offset,
+        now_ms=now_ms,
+    )

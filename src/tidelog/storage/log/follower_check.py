@@ -1,0 +1,87 @@
+"""Whether batches that a leader sent may be appended as they are: whole, sound, in order, not below the log end. Pure.
+
+====================================================  ===============================================
+the batches                                           the answer
+====================================================  ===============================================
+a last batch that is cut                              left out
+a CRC or size that is wrong                           CorruptRecordError
+a leader epoch above the fetch's                      cut there: they are of a leader not yet known
+offsets that do not ascend                            OffsetsOutOfOrderError, with the first ten
+a first offset below the log end                      UnexpectedAppendOffsetError, with the first ten
+====================================================  ===============================================
+
+Called by: PartitionLog.append_as_follower. Source: Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``append``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidelog.kernel import BatchTable, ColumnDecoder, Stop, scan_batches
+from tidelog.model import CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError
+from tidelog.record.decode import decode_columns
+from tidelog.record.legacy import read_messages
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_SHOWN = 10
+
+
+def check_fetched(buffer: Buffer, leader_epoch: int) -> BatchTable:
+    """The batches to append, in order. CorruptRecordError, OffsetsOutOfOrderError."""
+    table = scan_batches(buffer)
+    if table.stop not in (Stop.END, Stop.PARTIAL):
+        raise CorruptRecordError("a batch that the leader sent is malformed", position=table.end_position)
+    if not table.summary.crcs_ok:
+        row = table.row(int(np.argmin(table.crc_ok)))
+        raise CorruptRecordError(
+            "the CRC of a batch that the leader sent does not fit", position=row.position, offset=row.base_offset
+        )
+    above = np.flatnonzero(table.leader_epoch > leader_epoch)
+    if len(above):
+        table = table.take(slice(0, int(above[0])))
+    if len(table) > 1 and not (table.last_offset[1:] > table.last_offset[:-1]).all():
+        raise OffsetsOutOfOrderError(
+            f"the leader sent records out of order; first offsets: {_first_offsets(buffer, table)}",
+            offset=int(table.base_offset[0]),
+        )
+    return table
+
+
+def require_at_or_above(buffer: Buffer, table: BatchTable, log_end: int, log_start: int) -> None:
+    """UnexpectedAppendOffsetError for batches that begin below the log end (``offset`` is where they begin).
+
+    Of a compressed set of format v0 or v1 only the last offset counts, as the first one is not in its header.
+    """
+    first = int(table.base_offset[0])
+    if first < log_end:
+        offsets = _first_offsets(buffer, table)
+        first = first if table.magic[0] >= 2 or not offsets else min(first, offsets[0])
+        raise UnexpectedAppendOffsetError(
+            f"the leader sent offset {int(table.base_offset[0])}, {log_end} or more was expected; first offsets:"
+            f" {offsets}, last offset: {table.summary.last_offset}, log start: {log_start}",
+            offset=first,
+        )
+
+
+def _first_offsets(buffer: Buffer, table: BatchTable) -> list[int]:
+    """Of the first ten records; unreadable ones end the list."""
+    view = memoryview(buffer).cast("B")
+    offsets: list[int] = []
+    for row in range(len(table)):
+        if len(offsets) >= _SHOWN:
+            break
+        try:
+            if table.magic[row] < 2:
+                start = int(table.position[row])
+                offsets += [message.offset for message in read_messages(view[start : start + int(table.size[row])])]
+            else:
+                decoder = ColumnDecoder(keys=False, values=False, headers=False)
+                for columns in decode_columns(buffer, table.take(slice(row, row + 1)), decoder):
+                    offsets += columns.offset.tolist()
+        except CorruptRecordError:
+            break
+    return offsets[:_SHOWN]

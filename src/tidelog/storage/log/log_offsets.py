@@ -1,0 +1,91 @@
+"""The offsets of one log and the rules that keep them in order. Pure, no lock: changed under the partition's.
+
+Always: log start <= high watermark <= log end, recovery point <= log end. What moves one of them pulls the others:
+
+===========================  =============================================================================
+change                       what follows
+===========================  =============================================================================
+log end set (append, roll,   a high watermark at or above it becomes it (after a roll: its new position);
+truncation)                  a recovery point above it comes down to it
+log start set                a high watermark or recovery point below it comes up to it
+high watermark updated       clamped to [log start, log end]
+high watermark incremented   refused past the log end; only forward, or to a newer segment at the same offset
+===========================  =============================================================================
+
+Source: Kafka's ``UnifiedLog`` and ``LocalLog``.
+"""
+
+from __future__ import annotations
+
+from tidelog.model import LogOffsetMetadata
+
+
+class LogOffsets:
+    """The high watermark begins at the log start, as nothing is known of other replicas."""
+
+    __slots__ = ("_high_watermark", "_log_end", "_log_start", "recovery_point")
+
+    def __init__(self, *, log_start: int, log_end: LogOffsetMetadata, recovery_point: int) -> None:
+        self._log_start = log_start
+        self._log_end = log_end
+        self._high_watermark = LogOffsetMetadata(log_start)
+        self.recovery_point = recovery_point
+        """Everything below is on the disk."""
+
+    @property
+    def log_start(self) -> int:
+        return self._log_start
+
+    @property
+    def log_end(self) -> LogOffsetMetadata:
+        return self._log_end
+
+    @property
+    def high_watermark(self) -> LogOffsetMetadata:
+        """Offset-only where it is not known where it lies."""
+        return self._high_watermark
+
+    def set_log_end(self, end: LogOffsetMetadata) -> None:
+        self._log_end = end
+        if self._high_watermark.message_offset >= end.message_offset:
+            self._high_watermark = end
+        self.recovery_point = min(self.recovery_point, end.message_offset)
+
+    def restart(self, *, log_start: int, at: LogOffsetMetadata) -> None:
+        """Of a log that was emptied and begins at ``at``."""
+        self._log_start = log_start
+        self._log_end = self._high_watermark = at
+        self.recovery_point = min(self.recovery_point, at.message_offset)
+
+    def set_log_start(self, offset: int) -> None:
+        self._log_start = offset
+        if self._high_watermark.message_offset < offset:
+            self._high_watermark = LogOffsetMetadata(offset)
+        self.recovery_point = max(self.recovery_point, offset)
+
+    def update_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata:
+        """Take over a leader's word, within the bounds of this log; what it is then."""
+        if wanted.message_offset < self._log_start:
+            self._high_watermark = LogOffsetMetadata(self._log_start)
+        elif wanted.message_offset >= self._log_end.message_offset:
+            self._high_watermark = self._log_end
+        else:
+            self._high_watermark = wanted
+        return self._high_watermark
+
+    def maybe_increment_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata | None:
+        """A leader's step forward: the high watermark before it, None where it is none. ValueError past the log end."""
+        if wanted.message_offset > self._log_end.message_offset:
+            raise ValueError(
+                f"a high watermark of {wanted.message_offset} is past the log end {self._log_end.message_offset}"
+            )
+        before = self._high_watermark
+        forward = before.message_offset < wanted.message_offset
+        if not forward and not (before.message_offset == wanted.message_offset and before.is_on_older_segment(wanted)):
+            return None
+        self._high_watermark = wanted
+        return before
+
+    def resolved_high_watermark(self, place: LogOffsetMetadata) -> None:
+        """``place`` is where the high watermark lies, found by looking; the log end where no record lies behind it."""
+        self._high_watermark = place

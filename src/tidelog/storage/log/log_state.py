@@ -1,0 +1,176 @@
+"""What one open log is made of, and the changes that several of its operations share. No lock: its owner has it.
+
+Segments, offsets, leader epochs, producer state, and the segments that wait for their deletion belong together and
+change together; ``PartitionLog`` holds the lock, and the modules that append, truncate and delete work on this.
+
+Invariants: the active segment is the last one; the log end lies in it; a segment with unsynced bytes is in ``dirty``.
+Called by: PartitionLog, ``batch_write``, ``truncation``, ``deletion``. Thread rule: changes under
+the partition's lock; segments and offsets are replaced whole, so readers take no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from tidelog.model import LogOffsetMetadata
+from tidelog.runtime import Clock
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.deleted_segments import DeletedSegments
+from tidelog.storage.log.loader import LoadedLog
+from tidelog.storage.log.log_offsets import LogOffsets
+from tidelog.storage.log.log_read import resolve_offset
+from tidelog.storage.log.producer_state import LogProducerState
+from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.segment.segment import LogSegment
+
+
+@dataclass(slots=True, kw_only=True)
+class LogState:
+    fs: FileSystem
+    directory: Path
+    clock: Clock
+    config: LogConfig
+    segments: LogSegments[LogSegment]
+    offsets: LogOffsets
+    epochs: LeaderEpochCache
+    producers: LogProducerState
+    is_sole_replica: bool
+    """Nobody replicates the log, so the high watermark is its end at all times."""
+    verifies_transactions: bool
+    """A client's first batch of a transaction needs a guard (KIP-890)."""
+    deleted: DeletedSegments
+    dirty: set[int] = field(default_factory=set)
+    """Base offsets of segments with bytes that are not synced."""
+    first_unstable: LogOffsetMetadata | None = None
+    """Where the first transaction begins that is open, or whose marker is not below the high watermark."""
+
+    @classmethod
+    def from_loaded(
+        cls,
+        loaded: LoadedLog,
+        *,
+        fs: FileSystem,
+        directory: Path,
+        clock: Clock,
+        config: LogConfig,
+        is_sole_replica: bool,
+        verifies_transactions: bool,
+    ) -> Self:
+        """The active segment's indexes get room for more entries."""
+        now_ms, limits = clock.now_ms(), config.segment_limits
+        segments = LogSegments(
+            tuple(LogSegment(fs, directory, base, limits, now_ms=now_ms) for base in loaded.base_offsets)
+        )
+        active = segments.last
+        active.grow_indexes()
+        end = LogOffsetMetadata(loaded.end_offset, active.base_offset, active.size)
+        state = cls(
+            fs=fs,
+            directory=directory,
+            clock=clock,
+            config=config,
+            segments=segments,
+            offsets=LogOffsets(log_start=loaded.log_start_offset, log_end=end, recovery_point=loaded.recovery_point),
+            epochs=loaded.epochs,
+            producers=loaded.producers,
+            is_sole_replica=is_sole_replica,
+            verifies_transactions=verifies_transactions,
+            deleted=DeletedSegments(fs),
+            dirty={segment.base_offset for segment in loaded.recovered},
+        )
+        state.set_log_end(end)
+        return state
+
+    @property
+    def active(self) -> LogSegment:
+        return self.segments.last
+
+    # --- offsets ---
+
+    def set_log_end(self, end: LogOffsetMetadata) -> None:
+        self.offsets.set_log_end(end)
+        if self.is_sole_replica:
+            self.offsets.update_high_watermark(end)
+
+    def after_high_watermark(self) -> None:
+        """Transactions whose marker is now below the high watermark hold nothing back any more."""
+        self.producers.state.on_high_watermark_updated(self.offsets.high_watermark.message_offset)
+        self.update_first_unstable()
+
+    def update_first_unstable(self) -> None:
+        first = self.producers.state.first_unstable_offset()
+        start = self.offsets.log_start
+        if first is not None and (first.is_offset_only or first.message_offset < start):
+            first = self.resolve(max(first.message_offset, start))
+        self.first_unstable = first
+
+    def resolve(self, offset: int) -> LogOffsetMetadata:
+        """Segment and position of ``offset``; the log end from there on."""
+        return resolve_offset(self.segments, offset, self.offsets.log_end)
+
+    def resolve_high_watermark(self) -> None:
+        """Look up where it lies, if that is not known."""
+        watermark = self.offsets.high_watermark
+        if watermark.is_offset_only:
+            self.offsets.resolved_high_watermark(self.resolve(watermark.message_offset))
+
+    def last_stable(self) -> LogOffsetMetadata:
+        """The first unstable offset where it lies below the high watermark, else that."""
+        first, watermark = self.first_unstable, self.offsets.high_watermark
+        if first is None or first.message_offset >= watermark.message_offset:
+            return watermark
+        return self.resolve(first.message_offset) if first.is_offset_only else first
+
+    # --- segments ---
+
+    def roll(self, base_offset: int) -> LogSegment:
+        """A new active segment; the snapshot at its base lets a recovery begin there."""
+        segment = self.new_segment(base_offset)
+        self.dirty.add(self.active.base_offset)
+        self.active.on_become_inactive()
+        self.segments.add(segment)
+        self.producers.state.map_end_offset = base_offset
+        self.producers.take_snapshot()
+        self.set_log_end(LogOffsetMetadata(self.offsets.log_end.message_offset, base_offset, 0))
+        return segment
+
+    def new_segment(self, base_offset: int) -> LogSegment:
+        """An empty one, not yet among the segments."""
+        self.dirty.add(base_offset)
+        return LogSegment.create(
+            self.fs, self.directory, base_offset, self.config.segment_limits, now_ms=self.clock.now_ms()
+        )
+
+    def remove_segments(self, segments: Iterable[LogSegment]) -> None:
+        """Take segments out of the log; their files and snapshots go after ``file.delete.delay.ms``."""
+        gone = list(segments)
+        self.segments.remove_all(gone)
+        self._delete_files(gone)
+
+    def start_over(self, base_offset: int) -> None:
+        """One empty segment instead of all; the files of those go the same way."""
+        gone = list(self.segments)
+        self._delete_files(gone)
+        self.segments.become(self.new_segment(base_offset))
+
+    def _delete_files(self, gone: list[LogSegment]) -> None:
+        due_ms = self.clock.now_ms() + self.config.file_delete_delay_ms
+        self.dirty -= {segment.base_offset for segment in gone}
+        self.deleted.add(gone, due_ms)
+        snapshots = self.producers.snapshots
+        self.deleted.add_files((snapshots.forget(segment.base_offset) for segment in gone), due_ms)
+
+    # --- leader epochs ---
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Note that ``epoch`` begins at ``start_offset``, if it is news."""
+        if self.epochs.assign(epoch, start_offset):
+            self.write_epochs()
+
+    def write_epochs(self) -> None:
+        LeaderEpochCheckpoint.write(self.fs, self.directory / LEADER_EPOCH_CHECKPOINT, self.epochs.entries)

@@ -1,0 +1,105 @@
+"""What an append means for its producers, checked before anything is written. Pure: the state is only read.
+
+===========================================  ========================================================================
+a batch with a producer id                   what happens
+===========================================  ========================================================================
+of a client, with the sequences of one of    the whole append is a duplicate: answered with the first one's offsets,
+the producer's last five batches             nothing is written
+of a client or coordinator, data that        it needs the guard of a verification, where the log asks for one
+begins a transaction here
+else                                         epoch, sequence and transaction are checked, as far as the origin asks
+===========================================  ========================================================================
+
+Called by: ``batch_write``, under the partition's lock. Source: Kafka's ``UnifiedLog.analyzeAndValidateProducerState``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from tidelog.kernel import BatchTable
+from tidelog.model import InvalidTransactionStateError, LogOffsetMetadata
+from tidelog.record.attributes import TRANSACTIONAL_FLAG
+from tidelog.storage.log.log_state import LogState
+from tidelog.storage.producer import (
+    NO_GUARD,
+    AppendOrigin,
+    CachedBatch,
+    CompletedTransaction,
+    EndedTransaction,
+    ProducerAppendInfo,
+    ProducerState,
+    VerificationGuard,
+    read_marker,
+)
+from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
+
+_CLIENTS = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
+
+
+class Appender(NamedTuple):
+    """Who appends, and the guard that came with it."""
+
+    origin: AppendOrigin
+    guard: VerificationGuard = NO_GUARD
+
+
+@dataclass(slots=True)
+class ProducerChanges:
+    """What the append changes, once it is written; with a ``duplicate`` nothing."""
+
+    producers: dict[int, ProducerAppendInfo] = field(default_factory=dict)
+    completed: list[CompletedTransaction] = field(default_factory=list)
+    duplicate: CachedBatch | None = None
+
+    def take_over(self, state: ProducerState) -> list[EndedTransaction]:
+        """Change the state; the transactions that ended, each with the last stable offset after it."""
+        for info in self.producers.values():
+            state.update(info)
+        return [EndedTransaction(transaction, state.complete(transaction)) for transaction in self.completed]
+
+
+def check_producers(
+    log: LogState, data: memoryview, table: BatchTable, appender: Appender, place: LogOffsetMetadata
+) -> ProducerChanges:
+    """Check the batches of ``table``, which lie in ``data``; ``place`` is where the first of them will be written.
+
+    OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError or
+    TransactionCoordinatorFencedError, with the offset.
+    """
+    state, origin = log.producers.state, appender.origin
+    changes = ProducerChanges()
+    if table.summary.producer_id < 0:
+        return changes
+    first_position = int(table.position[0])
+    for batch in replay_batches(table, np.flatnonzero(table.producer_id >= 0)):
+        if origin is AppendOrigin.CLIENT:
+            known = state.producers.get(batch.producer_id)
+            changes.duplicate = None if known is None else known.find_duplicate(batch)
+            if changes.duplicate is not None:
+                return changes
+        if log.verifies_transactions and origin in _CLIENTS:
+            _require_verified(state, batch, appender.guard)
+        info = changes.producers.get(batch.producer_id)
+        if info is None:
+            info = changes.producers[batch.producer_id] = state.prepare_update(batch.producer_id, origin)
+        if batch.is_control:
+            completed = info.append_marker(batch, read_marker(data[batch.position : batch.position + batch.size]))
+            if completed is not None:
+                changes.completed.append(completed)
+        else:
+            position = place.position_in_segment + batch.position - first_position
+            info.append_data(batch, LogOffsetMetadata(batch.base_offset, place.segment_base_offset, position))
+    return changes
+
+
+def _require_verified(state: ProducerState, batch: ReplayBatch, guard: VerificationGuard) -> None:
+    data_of_transaction = batch.attributes & TRANSACTIONAL_FLAG and not batch.is_control
+    if data_of_transaction and not state.is_verified(batch, guard):
+        raise InvalidTransactionStateError(
+            f"producer {batch.producer_id} has no open transaction here, and none that its coordinator confirmed",
+            offset=batch.base_offset,
+        )

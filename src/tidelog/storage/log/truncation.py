@@ -1,0 +1,64 @@
+"""Cut a log at an offset, or empty it and begin at one. No lock: PartitionLog has it.
+
+=====================================  ============================================================================
+the offset                             what happens
+=====================================  ============================================================================
+at or above the log end                epochs that begin there or later are forgotten, nothing else
+within the log                         later segments are removed, the one that holds it is cut in front of the batch
+                                       that holds it; epochs and producer state follow
+below the first segment                the log is emptied and begins there
+=====================================  ============================================================================
+
+The high watermark and the recovery point come down with the log end. A crash in between leaves segments, some of them
+removed from the end of the log: loading makes the rest whole, the follower truncates again.
+Called by: PartitionLog. Source: Kafka's ``UnifiedLog.truncateTo`` and ``truncateFullyAndStartAt``.
+"""
+
+from __future__ import annotations
+
+from tidelog.model import LogOffsetMetadata
+from tidelog.storage.log.log_state import LogState
+
+
+def truncate_to(state: LogState, offset: int) -> bool:
+    """Whether records were cut. ValueError for a negative offset."""
+    if offset < 0:
+        raise ValueError(f"a log cannot be truncated to the negative offset {offset}")
+    if offset >= state.offsets.log_end.message_offset:
+        if state.epochs.truncate_from_end(offset):
+            state.write_epochs()
+        return False
+    if state.segments.first.base_offset > offset:
+        truncate_fully(state, offset, None)
+        return True
+    state.remove_segments(reversed([segment for segment in state.segments if segment.base_offset > offset]))
+    state.active.truncate_to(offset)
+    state.dirty.add(state.active.base_offset)
+    state.set_log_end(LogOffsetMetadata(offset, state.active.base_offset, state.active.size))
+    if state.epochs.truncate_from_end(offset):
+        state.write_epochs()
+    state.offsets.set_log_start(min(offset, state.offsets.log_start))
+    _rebuild_producers(state, offset)
+    return True
+
+
+def truncate_fully(state: LogState, offset: int, log_start: int | None) -> None:
+    """Remove every segment; the log begins anew, empty, at ``offset``. ``log_start`` None: there too."""
+    state.start_over(offset)
+    if state.epochs.clear():
+        state.write_epochs()
+    state.producers.snapshots.remove_all()
+    state.producers.state.start_at(offset)
+    state.offsets.restart(log_start=offset if log_start is None else log_start, at=LogOffsetMetadata(offset, offset, 0))
+    _rebuild_producers(state, offset)
+
+
+def _rebuild_producers(state: LogState, end_offset: int) -> None:
+    state.producers.rebuild(
+        state.segments,
+        state.offsets.log_start,
+        end_offset,
+        after_clean_shutdown=False,
+        now_ms=state.clock.now_ms(),
+    )
+    state.after_high_watermark()
