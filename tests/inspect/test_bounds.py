@@ -55,6 +55,10 @@ def test_offsets_and_times(text: str, bound: Bound) -> None:
         ("-2", EARLIEST),
         ("-3", Bound(BoundKind.MAX_TIMESTAMP)),
         ("max-timestamp", Bound(BoundKind.MAX_TIMESTAMP)),
+        ("-4", EARLIEST),
+        ("earliest-local", EARLIEST),
+        ("-5", Bound(BoundKind.LATEST_TIERED)),
+        ("latest-tiered", Bound(BoundKind.LATEST_TIERED)),
         ("1700000000000", at(1_700_000_000_000)),
         ("2023-11-14", at(1_699_920_000_000)),
         ("latest", LATEST),
@@ -106,3 +110,5 @@ def test_a_time_is_the_first_record_as_late(golden: GoldenFactory) -> None:
     assert found.timestamp >= 983_404_800_000
     assert look_up(log, parse_time("2030-01-01"), ReadLimits()) is None
     assert look_up(log, LATEST, ReadLimits()) == (-1, 6066)
+    assert look_up(log, parse_time("earliest-local"), ReadLimits()) == (-1, 0)
+    assert look_up(log, parse_time("latest-tiered"), ReadLimits()) is None

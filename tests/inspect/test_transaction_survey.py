@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import GoldenFactory
 from coordinator_maker import (
@@ -144,6 +146,21 @@ def test_records_of_coordinators_that_do_not_decode(tmp_path: Path) -> None:
     write_segment(tmp_path / "__transaction_state-0", 0, records)
     found = read_coordinator_log(LOCAL, tmp_path)
     assert (found.ids, found.undecoded, found.partitions) == ((), 2, frozenset({0}))
+
+
+@given(st.lists(st.tuples(st.binary(max_size=40), st.none() | st.binary(max_size=60)), min_size=1, max_size=5))
+def test_any_bytes_are_read_or_counted(
+    tmp_path_factory: pytest.TempPathFactory, records: list[tuple[bytes, bytes | None]]
+) -> None:
+    root = tmp_path_factory.mktemp("any")
+    batches = [
+        batch(offset, [None if value is None else b"\0\1" + value], key=b"\0\0" + key)
+        for offset, (key, value) in enumerate(records)
+    ]
+    write_segment(root / "__transaction_state-0", 0, batches)
+    found = read_coordinator_log(LOCAL, root)
+    assert not found.errors
+    assert len(found.ids) + found.undecoded <= len(records)
 
 
 def test_a_damaged_coordinator_log_is_told(root: Path) -> None:

@@ -4,5 +4,7 @@ from tidelog.api.directory import Directory
 from tidelog.api.log import Log
 from tidelog.api.opening import open_directory, open_log
 from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.list_offsets import ListedOffset
+from tidelog.storage.log.record_count import RecordCount
 
-__all__ = ["Directory", "Log", "LogConfig", "open_directory", "open_log"]
+__all__ = ["Directory", "ListedOffset", "Log", "LogConfig", "RecordCount", "open_directory", "open_log"]

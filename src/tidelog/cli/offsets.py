@@ -32,8 +32,8 @@ from tidelog.storage.log.log_view import Until
     default=("earliest", "latest"),
     show_default=True,
     metavar="TIME",
-    help="earliest, latest, max-timestamp, ms since 1970, or a date and time (UTC unless it says otherwise);"
-    " Kafka's -2, -1 and -3 too. Repeatable.",
+    help="earliest, latest, max-timestamp, earliest-local, latest-tiered, ms since 1970, or a date and time (UTC unless"
+    " it says otherwise); Kafka's numbers for these words, -1 to -5, too. Repeatable.",
 )
 @click.option("--groups", is_flag=True, help="Committed offsets of groups, and their lag, instead of times.")
 @click.option("--group", "names", multiple=True, metavar="NAME", help="--groups, but only this one, or a pattern.")

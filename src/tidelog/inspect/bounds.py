@@ -11,6 +11,8 @@ text                   offset
 ``2024-05-01``,        the same; without a zone the time is UTC
 ``2024-05-01T10:30Z``
 ``max-timestamp``      (look-ups only) of the first record with the largest timestamp
+``earliest-local``     (look-ups only) the log start: all of a log is local
+``latest-tiered``      (look-ups only) none: nothing is tiered
 =====================  ============================================================================
 
 Reads only. Called by: export, offsets, the command line. Source of the words: Kafka's ``GetOffsetShell``.
@@ -35,6 +37,7 @@ class BoundKind(enum.StrEnum):
     EARLIEST = "earliest"
     LATEST = "latest"
     MAX_TIMESTAMP = "max-timestamp"
+    LATEST_TIERED = "latest-tiered"
     OFFSET = "offset"
     TIMESTAMP = "timestamp"
 
@@ -50,7 +53,18 @@ class Bound:
 EARLIEST = Bound(BoundKind.EARLIEST)
 LATEST = Bound(BoundKind.LATEST)
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
-_KAFKA_TIMES = {-1: LATEST, -2: EARLIEST, -3: Bound(BoundKind.MAX_TIMESTAMP)}
+_TIMES = _WORDS | {
+    "max-timestamp": Bound(BoundKind.MAX_TIMESTAMP),
+    "earliest-local": EARLIEST,
+    "latest-tiered": Bound(BoundKind.LATEST_TIERED),
+}
+_KAFKA_TIMES = {
+    -1: LATEST,
+    -2: EARLIEST,
+    -3: _TIMES["max-timestamp"],
+    -4: _TIMES["earliest-local"],
+    -5: _TIMES["latest-tiered"],
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +87,11 @@ def parse_bound(text: str) -> Bound:
 
 
 def parse_time(text: str) -> Bound:
-    """The same for look-ups by time: a number is ms since 1970, or Kafka's -1 latest, -2 earliest, -3 max-timestamp."""
+    """The same for look-ups by time: a number is ms since 1970, or one of Kafka's (-1 latest to -5 latest-tiered)."""
     number = _integer(text)
     if number is not None:
         return _KAFKA_TIMES.get(number) or Bound(BoundKind.TIMESTAMP, number)
-    if text == BoundKind.MAX_TIMESTAMP:
-        return Bound(BoundKind.MAX_TIMESTAMP)
-    return _WORDS.get(text) or _time(text)
+    return _TIMES.get(text) or _time(text)
 
 
 def resolve_bound(view: LogView, bound: Bound, limits: ReadLimits) -> int:
@@ -105,6 +117,8 @@ def look_up(view: LogView, bound: Bound, limits: ReadLimits) -> TimestampOffset 
             return view.offset_for_timestamp(bound.number, isolation=limits.isolation, until=limits.until)
         case BoundKind.MAX_TIMESTAMP:
             return view.latest_timestamp(isolation=limits.isolation, until=limits.until)
+        case BoundKind.LATEST_TIERED:
+            return None
     return TimestampOffset(-1, resolve_bound(view, bound, limits))
 
 
