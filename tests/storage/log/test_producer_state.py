@@ -305,7 +305,7 @@ class TestRebuilding:
         appended, rebuilt = Producers(tmp_path, 1), Producers(tmp_path, 1)
         appended.log.apply(compacted, table)
         segment = LogSegment(LOCAL, tmp_path, 0, LogConfig().segment_limits, now_ms=1)
-        rebuilt.log.rebuild(LogSegments((segment,)), 0, end, after_clean_shutdown=False)
+        rebuilt.log.rebuild(LogSegments((segment,)), 0, end, after_clean_shutdown=False, now_ms=1)
         for producers in (appended, rebuilt):
             assert producers.entry.last_sequence == last_sequence
             assert producers.entry.last_data_offset == end - 1
