@@ -1,4 +1,4 @@
-"""Builds messages of the formats v0 and v1, for tests: tidelog itself only reads them."""
+"""Builds messages of the formats v0 and v1, for tests, right or wrong; no code of tidelog is in it but the codecs."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from tidelog.kernel import BatchTable
 from tidelog.storage.log.append_validation import Validated
-from tidelog.storage.log.record_conversion import NO_CONVERSION, ConversionStats
+from tidelog.storage.log.record_opening import NO_CONVERSION, ConversionStats
 from tidelog.storage.producer import CachedBatch
 
 

@@ -12,6 +12,8 @@ v2, and its codec is the log's   the batch as it is; its max timestamp is made t
 v2, another codec                its records in a new batch with the log's codec and level
 v2, control batch                as it is, whatever the codec
 v0 and v1                        all records in one v2 batch with the log's codec
+any, where the log stores v0     see old_format
+or v1
 from the raft leader             as they are, offsets too; only sizes, CRCs, epochs and the order are checked
 ===============================  ==============================================================================
 
@@ -46,8 +48,16 @@ from tidelog.model import (
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, NONE, TIMESTAMP_TYPE_FLAG, codec_name
 from tidelog.record.compression import decompress
 from tidelog.storage.log.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.storage.log.old_format import OldFormatAppend, prepare
 from tidelog.storage.log.record_checks import check_batch
-from tidelog.storage.log.record_conversion import NO_CONVERSION, ConversionStats, check_payload, convert
+from tidelog.storage.log.record_conversion import convert
+from tidelog.storage.log.record_opening import (
+    NO_CONVERSION,
+    V2_HEADER_BYTES,
+    ConversionStats,
+    check_payload,
+    open_records,
+)
 from tidelog.storage.producer import AppendOrigin
 
 _OFFSET = Struct(">q")
@@ -56,7 +66,6 @@ _EPOCH_AT = 12
 _PREFIX_BYTES = 12
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
-_HEADER_BYTES = 61
 _MAX_OFFSET = 2**63 - 1
 
 
@@ -73,6 +82,8 @@ class Analysis(NamedTuple):
     given: BatchTable | None = None
     """Of batches whose offsets are kept."""
     stats: ConversionStats = NO_CONVERSION
+    old_format: OldFormatAppend | None = None
+    """Where the log stores format v0 or v1."""
 
     @property
     def is_empty(self) -> bool:
@@ -128,6 +139,8 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
     last_offset = first_offset + analysis.record_count - 1
     if last_offset > _MAX_OFFSET:
         raise InvalidRecordError("the offsets would pass 63 bits", offset=first_offset)
+    if analysis.old_format is not None:
+        return _old_format(analysis, analysis.old_format, first_offset, last_offset, now_ms)
     _OFFSET.pack_into(batches, 0, first_offset)
     _EPOCH.pack_into(batches, _EPOCH_AT, leader_epoch)
     max_timestamp, append_time = analysis.max_timestamp, -1
@@ -141,7 +154,7 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
 def _is_plain(buffer: bytearray, rules: AppendRules) -> bool:
     """One uncompressed v2 batch that fills the buffer and will be stored as it is."""
     return (
-        len(buffer) >= _HEADER_BYTES
+        len(buffer) >= V2_HEADER_BYTES
         and buffer[_MAGIC_AT] == CURRENT_MAGIC == rules.magic
         and not buffer[_ATTRIBUTES_AT] & CODEC_MASK
         and not rules.codec
@@ -208,7 +221,7 @@ def _analyzed(buffer: bytearray, table: BatchTable, rules: AppendRules, origin: 
 def _in_place(buffer: bytearray, row: BatchRow, rules: AppendRules, now_ms: int) -> Analysis:
     """The one v2 batch, its header checked, as it is."""
     codec = row.attributes & CODEC_MASK
-    payload = decompress(codec, memoryview(buffer)[_HEADER_BYTES:])
+    payload = decompress(codec, memoryview(buffer)[V2_HEADER_BYTES:])
     found = validate_payload(
         payload,
         rules.of_clients,
@@ -227,23 +240,43 @@ def _in_place(buffer: bytearray, row: BatchRow, rules: AppendRules, now_ms: int)
     if not rules.log_append_time:
         set_max_timestamp(buffer, found.max_timestamp)
     opened = codec != NONE or rules.codec  # for Kafka, what a log with a codec takes has been opened
-    stats = ConversionStats(_HEADER_BYTES + len(memoryview(payload)), 0) if opened else NO_CONVERSION
+    stats = ConversionStats(V2_HEADER_BYTES + len(memoryview(payload)), 0) if opened else NO_CONVERSION
     return Analysis(buffer, row.record_count, found.max_timestamp, rules.log_append_time, codec, stats=stats)
 
 
 def _built(
     buffer: bytearray, table: BatchTable, source: int, rules: AppendRules, origin: AppendOrigin, now_ms: int
 ) -> Analysis:
-    """All records of all batches in one new one."""
-    converted = convert(buffer, table, source, rules, origin, now_ms)
-    size = len(converted.batch)
-    if size > rules.max_batch_bytes:
-        raise RecordTooLargeError(f"the batch built anew has {size} bytes, allowed is {rules.max_batch_bytes}")
+    """All records of all batches in one new one, or what an old format has in its place."""
+    records = open_records(buffer, table, rules, origin, now_ms)
+    if rules.magic < CURRENT_MAGIC:
+        old = prepare(buffer, table, records, source, rules)
+        return Analysis(buffer, len(old.messages), -1, rules.log_append_time, source, stats=old.stats, old_format=old)
+    built = convert(records, source, rules)
+    _check_size(built.batch, rules)
     return Analysis(
-        converted.batch,
-        converted.record_count,
-        converted.max_timestamp,
-        rules.log_append_time,
-        source,
-        stats=converted.stats,
+        built.batch, built.record_count, built.max_timestamp, rules.log_append_time, source, stats=built.stats
+    )
+
+
+def _check_size(batch: bytearray, rules: AppendRules) -> None:
+    if len(batch) > rules.max_batch_bytes:
+        raise RecordTooLargeError(f"the batch built anew has {len(batch)} bytes, allowed is {rules.max_batch_bytes}")
+
+
+def _old_format(
+    analysis: Analysis, old: OldFormatAppend, first_offset: int, last_offset: int, now_ms: int
+) -> Validated:
+    made = old.assign(first_offset, now_ms)
+    if old.codec != NONE:
+        _check_size(made.batches, old.rules)
+    append_time = now_ms if analysis.log_append_time else -1
+    return Validated(
+        made.batches,
+        first_offset,
+        last_offset,
+        made.max_timestamp,
+        made.offset_of_max_timestamp,
+        append_time,
+        analysis.stats,
     )

@@ -1,0 +1,125 @@
+"""The records of an append, taken out of their batches and checked, batch by batch, as Kafka's order of errors has it.
+
+Called by: append_validation and what builds batches anew. Pure. Source: Kafka's ``LogValidator``,
+``DefaultRecordBatch``, ``AbstractLegacyRecordBatch``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.kernel import BatchRow, BatchTable, ColumnDecoder, RecordColumns
+from tidelog.model import CorruptRecordError, InvalidRecordError, InvalidTimestampError
+from tidelog.record.attributes import CODEC_MASK, NONE, TIMESTAMP_TYPE_FLAG, ZSTD
+from tidelog.record.compression import decompress
+from tidelog.record.legacy import InvalidWrapperError, LegacyMessage, read_messages
+from tidelog.record.legacy_build import OVERHEAD_BYTES, PREFIX_BYTES
+from tidelog.storage.log.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.storage.log.record_checks import check_batch, check_messages, check_records
+from tidelog.storage.producer import AppendOrigin
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+V2_HEADER_BYTES = 61
+
+
+class ConversionStats(NamedTuple):
+    """What an append cost beside its bytes. Source: Kafka's ``RecordValidationStats``."""
+
+    temporary_bytes: int
+    """Of records that were opened or written anew, uncompressed."""
+    converted_records: int
+    """Records written into a new batch."""
+
+
+NO_CONVERSION = ConversionStats(0, 0)
+
+
+class OpenedRecords(NamedTuple):
+    """Checked records: ``columns`` of one v2 batch, or ``messages`` of format v0 or v1."""
+
+    first: BatchRow
+    columns: RecordColumns | None
+    messages: list[LegacyMessage]
+    plain_bytes: int
+    """Headers and records as Kafka counts them: a header has the size of the *stored* format's."""
+
+    @property
+    def lowest_timestamp(self) -> int:
+        if self.columns is not None:
+            return int(self.columns.timestamp.min())
+        return min(message.timestamp for message in self.messages)
+
+
+def open_records(
+    buffer: bytearray, table: BatchTable, rules: AppendRules, origin: AppendOrigin, now_ms: int
+) -> OpenedRecords:
+    """All records of ``table``, at least one batch, which lie in ``buffer``.
+
+    The errors of ``record_checks``; InvalidRecordError for records that contradict themselves, InvalidTimestampError
+    for a negative timestamp other than -1, which no new batch may have.
+    """
+    first = table.row(0)
+    columns, messages, plain_bytes = None, [], 0
+    for row in table.rows():
+        check_batch(row, first.magic, rules, origin)
+        entry = memoryview(buffer)[row.position : row.position + row.size]
+        plain_bytes += header_bytes(rules.magic, row.attributes & CODEC_MASK)
+        if row.magic >= CURRENT_MAGIC:
+            payload = decompress(row.attributes & CODEC_MASK, entry[V2_HEADER_BYTES:])
+            columns = check_payload(payload, row, rules, now_ms)
+            plain_bytes += len(memoryview(payload))
+        else:
+            found = _read(entry, row)
+            check_messages(found, row, rules, now_ms)
+            plain_bytes += sum(map(_message_bytes, found))
+            messages += found
+    opened = OpenedRecords(first, columns, messages, plain_bytes)
+    if opened.lowest_timestamp < -1:
+        raise InvalidTimestampError(f"a record has the timestamp {opened.lowest_timestamp}")
+    return opened
+
+
+def check_payload(payload: Buffer, row: BatchRow, rules: AppendRules, now_ms: int) -> RecordColumns:
+    """The records of a v2 batch, uncompressed and whatever their offsets; errors as ``open_records``."""
+    decoder = ColumnDecoder()
+    try:
+        decoder.add_payload(
+            payload,
+            base_offset=0,
+            base_timestamp=row.base_timestamp,
+            max_timestamp=row.max_timestamp,
+            attributes=row.attributes,
+            record_count=row.record_count,
+            last_offset=2**31 - 1,
+        )
+    except CorruptRecordError as error:
+        raise InvalidRecordError(error.message, position=row.position) from None
+    columns = decoder.finish()
+    key_valid = columns.key_valid
+    assert key_valid is not None, "keys were asked for"
+    is_log_append = bool(row.attributes & TIMESTAMP_TYPE_FLAG)
+    check_records(key_valid, columns.timestamp, is_log_append=is_log_append, rules=rules, now_ms=now_ms)
+    return columns
+
+
+def header_bytes(magic: int, codec: int) -> int:
+    """What is around the records of a batch: a v2 header, a wrapper, or nothing around single old messages."""
+    if magic >= CURRENT_MAGIC:
+        return V2_HEADER_BYTES
+    return 0 if codec == NONE else PREFIX_BYTES + OVERHEAD_BYTES[magic]
+
+
+def _read(entry: memoryview, row: BatchRow) -> list[LegacyMessage]:
+    if row.attributes & CODEC_MASK == ZSTD:
+        raise InvalidRecordError(f"a message of format v{row.magic} cannot be compressed with zstd")
+    try:
+        return read_messages(entry, checked=False)
+    except InvalidWrapperError as error:
+        raise InvalidRecordError(error.message, position=row.position) from None
+
+
+def _message_bytes(message: LegacyMessage) -> int:
+    data = sum(len(part) for part in (message.key, message.value) if part is not None)
+    return PREFIX_BYTES + OVERHEAD_BYTES[message.magic] + data
