@@ -24,6 +24,7 @@ from tidelog.storage.log.deleted_segments import DeletedSegments
 from tidelog.storage.log.loader import LoadedLog
 from tidelog.storage.log.log_offsets import LogOffsets
 from tidelog.storage.log.log_read import resolve_offset
+from tidelog.storage.log.open_request import OpenRequest
 from tidelog.storage.log.producer_state import LogProducerState
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.segment.segment import LogSegment
@@ -50,40 +51,35 @@ class LogState:
     """Where the first transaction begins that is open, or whose marker is not below the high watermark."""
 
     @classmethod
-    def from_loaded(
-        cls,
-        loaded: LoadedLog,
-        *,
-        fs: FileSystem,
-        directory: Path,
-        clock: Clock,
-        config: LogConfig,
-        is_sole_replica: bool,
-        verifies_transactions: bool,
-    ) -> Self:
+    def of(cls, request: OpenRequest, loaded: LoadedLog) -> Self:
         """The active segment's indexes get room for more entries."""
-        now_ms, limits = clock.now_ms(), config.segment_limits
+        now_ms, limits = request.clock.now_ms(), request.config.segment_limits
         segments = LogSegments(
-            tuple(LogSegment(fs, directory, base, limits, now_ms=now_ms) for base in loaded.base_offsets)
+            tuple(
+                LogSegment(request.fs, request.directory, base, limits, now_ms=now_ms) for base in loaded.base_offsets
+            )
         )
         active = segments.last
         active.grow_indexes()
         end = LogOffsetMetadata(loaded.end_offset, active.base_offset, active.size)
         state = cls(
-            fs=fs,
-            directory=directory,
-            clock=clock,
-            config=config,
+            fs=request.fs,
+            directory=request.directory,
+            clock=request.clock,
+            config=request.config,
             segments=segments,
             offsets=LogOffsets(log_start=loaded.log_start_offset, log_end=end, recovery_point=loaded.recovery_point),
             epochs=loaded.epochs,
             producers=loaded.producers,
-            is_sole_replica=is_sole_replica,
-            verifies_transactions=verifies_transactions,
-            deleted=DeletedSegments(fs),
+            is_sole_replica=request.is_sole_replica,
+            verifies_transactions=request.verifies_transactions,
+            deleted=DeletedSegments(request.fs),
             dirty={segment.base_offset for segment in loaded.recovered},
         )
         state.set_log_end(end)
+        if not request.is_sole_replica:
+            state.offsets.update_high_watermark(LogOffsetMetadata(request.high_watermark))
+        state.after_high_watermark()
         return state
 
     @property

@@ -26,7 +26,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -40,9 +39,8 @@ from tidelog.model import (
     RecordBatchTooLargeError,
     StorageError,
 )
-from tidelog.runtime import Clock
 from tidelog.storage.epoch import EpochEndOffset, FollowerTruncation, diverging_epoch, follower_truncation
-from tidelog.storage.fs import FileSystem, ForkGuard
+from tidelog.storage.fs import ForkGuard
 from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.append_result import AppendResult
 from tidelog.storage.log.append_rules import AppendRules
@@ -50,11 +48,13 @@ from tidelog.storage.log.append_validation import analyze, assign_offsets
 from tidelog.storage.log.batch_write import write_run, write_set
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
+from tidelog.storage.log.flush import note, plan_flush, sync
 from tidelog.storage.log.follower_check import check_fetched, require_at_or_above
 from tidelog.storage.log.list_offsets import ListedOffset, ListRequest, list_offset
-from tidelog.storage.log.loader import LoadedLog, LoadRequest, load_log
+from tidelog.storage.log.loader import LoadedLog, load_log
 from tidelog.storage.log.log_read import LogRead, ReadLimits, read_segments, readable_end
 from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.open_request import OpenRequest
 from tidelog.storage.log.produce_check import check_own, produce_rules, raise_for
 from tidelog.storage.log.producer_check import Appender
 from tidelog.storage.log.retention import RetentionDecision, decide_retention
@@ -71,24 +71,6 @@ _LENGTH, _LENGTH_AT = Struct(">i"), 8
 _PRODUCER_ID, _PRODUCER_ID_AT = Struct(">q"), 43
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenRequest:
-    """Where the log lies and what the checkpoints say of it."""
-
-    fs: FileSystem
-    directory: Path
-    clock: Clock
-    config: LogConfig
-    clean_shutdown: bool
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    high_watermark: int = 0
-    """Of a log with other replicas; without any it is the log end."""
-    is_sole_replica: bool = True
-    verifies_transactions: bool = False
-    """Whether a client's first batch of a transaction needs a guard (KIP-890)."""
-
-
 class PartitionLog:
     """Made by ``open``, which makes the directory too where it is missing."""
 
@@ -102,18 +84,7 @@ class PartitionLog:
         self._append_rules = AppendRules.of(request.config)
         self._loaded = loaded
         self._clock = request.clock
-        self._state = state = LogState.from_loaded(
-            loaded,
-            fs=request.fs,
-            directory=request.directory,
-            clock=request.clock,
-            config=request.config,
-            is_sole_replica=request.is_sole_replica,
-            verifies_transactions=request.verifies_transactions,
-        )
-        if not request.is_sole_replica:
-            state.offsets.update_high_watermark(LogOffsetMetadata(request.high_watermark))
-        state.after_high_watermark()
+        self._state = LogState.of(request, loaded)
 
     @classmethod
     def open(cls, request: OpenRequest) -> PartitionLog:
@@ -121,18 +92,7 @@ class PartitionLog:
         if not request.fs.exists(request.directory):
             request.fs.make_dir(request.directory)
             request.fs.sync_dir(request.directory.parent)
-        loaded = load_log(
-            LoadRequest(
-                fs=request.fs,
-                directory=request.directory,
-                config=request.config,
-                now_ms=request.clock.now_ms(),
-                clean_shutdown=request.clean_shutdown,
-                recovery_point=request.recovery_point,
-                log_start_offset=request.log_start_offset,
-            )
-        )
-        return cls(request, loaded)
+        return cls(request, load_log(request.load_request))
 
     # --- what it is ---
 
@@ -456,7 +416,15 @@ class PartitionLog:
         self._guard.check()
         self._require_open()
         with self._flush_lock:
-            return self._flush(up_to)
+            with self._lock:
+                plan = plan_flush(self._state, up_to)
+            try:
+                sync(self._state, plan)
+            except StorageError as error:
+                self._failure = error
+                raise
+            with self._lock:
+                return note(self._state, plan)
 
     def close(self) -> None:
         """An orderly end: last producer snapshot, last time entry, indexes trimmed, all on disk. Idempotent.
@@ -521,32 +489,6 @@ class PartitionLog:
     def _flush_by_messages(self) -> None:
         if self.end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
-
-    def _flush(self, up_to: int | None) -> int:
-        """Under the flush lock, so nothing is removed meanwhile; appends go on."""
-        state = self._state
-        with self._lock:
-            log_end = state.offsets.log_end.message_offset
-            target = log_end if up_to is None else min(up_to, log_end)
-            segments = [
-                segment
-                for segment in state.segments
-                if segment.base_offset in state.dirty and (up_to is None or segment.base_offset < up_to)
-            ]
-        try:
-            for segment in segments:
-                segment.flush()
-            state.producers.snapshots.sync()
-            state.fs.sync_dir(state.directory)
-        except StorageError as error:
-            self._failure = error
-            raise
-        with self._lock:
-            state.offsets.recovery_point = max(state.offsets.recovery_point, target)
-            # A segment that was written to since still has bytes to sync.
-            written = {state.active.base_offset} if state.offsets.log_end.message_offset != target else set()
-            state.dirty -= {segment.base_offset for segment in segments} - written
-            return state.offsets.recovery_point
 
     def _require_open(self) -> None:
         if self._closed:

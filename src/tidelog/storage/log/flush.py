@@ -1,0 +1,54 @@
+"""Bring a log's bytes to the disk, in three steps, so that appends go on while the disk works. No lock here.
+
+==============  ==================  =================================================================================
+step            lock                what it does
+==============  ==================  =================================================================================
+``plan_flush``  held                which segments have bytes to sync, and up to which offset that reaches
+``sync``        flush lock only     fsync: each segment's log before its indexes, oldest segment first, then snapshots,
+                                    then the directory
+``note``        held                the recovery point moves; what was written to meanwhile stays dirty
+==============  ==================  =================================================================================
+
+A crash in between leaves the recovery point where it was. Called by: PartitionLog, whose flush lock keeps segments from
+being removed meanwhile. Source: Kafka's ``UnifiedLog.flush``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidelog.storage.log.log_state import LogState
+from tidelog.storage.segment.segment import LogSegment
+
+
+class FlushPlan(NamedTuple):
+    target: int
+    """The recovery point afterwards, if it is not there already."""
+    segments: tuple[LogSegment, ...]
+
+
+def plan_flush(state: LogState, up_to: int | None) -> FlushPlan:
+    """``up_to`` None: everything, an empty active segment too; else the segments that begin below it."""
+    log_end = state.offsets.log_end.message_offset
+    segments = tuple(
+        segment
+        for segment in state.segments
+        if segment.base_offset in state.dirty and (up_to is None or segment.base_offset < up_to)
+    )
+    return FlushPlan(log_end if up_to is None else min(up_to, log_end), segments)
+
+
+def sync(state: LogState, plan: FlushPlan) -> None:
+    """StorageError where the disk fails."""
+    for segment in plan.segments:
+        segment.flush()
+    state.producers.snapshots.sync()
+    state.fs.sync_dir(state.directory)
+
+
+def note(state: LogState, plan: FlushPlan) -> int:
+    """The recovery point."""
+    state.offsets.recovery_point = max(state.offsets.recovery_point, plan.target)
+    written = {state.active.base_offset} if state.offsets.log_end.message_offset != plan.target else set()
+    state.dirty -= {segment.base_offset for segment in plan.segments} - written
+    return state.offsets.recovery_point
