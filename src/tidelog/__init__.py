@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.version import __version__
 
 if TYPE_CHECKING:
-    from tidelog.api import Directory, Log, LogConfig, open_directory, open_log
+    from tidelog.api import Directory, ListedOffset, Log, LogConfig, RecordCount, open_directory, open_log
     from tidelog.model import (
         CancelledError,
         CheckpointError,
@@ -73,6 +73,7 @@ __all__ = [
     "InvalidTimestampError",
     "InvalidTransactionStateError",
     "Isolation",
+    "ListedOffset",
     "LockedError",
     "Log",
     "LogConfig",
@@ -85,6 +86,7 @@ __all__ = [
     "ReadOnlyError",
     "Record",
     "RecordBatchTooLargeError",
+    "RecordCount",
     "RecordError",
     "RecordTooLargeError",
     "Refusal",
@@ -103,7 +105,7 @@ __all__ = [
     "open_log",
 ]
 
-_OF_THE_API = frozenset({"Directory", "Log", "LogConfig", "open_directory", "open_log"})
+_OF_THE_API = frozenset({"Directory", "ListedOffset", "Log", "LogConfig", "RecordCount", "open_directory", "open_log"})
 
 
 def __getattr__(name: str) -> Any:
