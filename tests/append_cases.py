@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 from kernel.batch_bytes import batch, record
 from legacy_messages import LOG_APPEND, Message, encode_set, encode_wrapper
@@ -73,6 +74,8 @@ def current_appends(codec: int) -> dict[str, bytes]:
         "without timestamps": build_batch([Record(0, -1, TimestampType.CREATE, b"k", b"v", ())], codec=codec),
         "timestamp below 0": raw_batch([record(0, timestamp_delta=-NOW - 5)], codec),
         "headers": build_batch([Record(0, NOW, TimestampType.CREATE, b"k", None, headers)], codec=codec),
+        "header key that is no text": raw_batch([record(0, headers=[(b"\xff\xc3", b"x"), (b"h", None)])], codec),
+        "producer id below -1": raw_batch(pair, codec, producer_id=-9),
         "undefined attributes": raw_batch(pair, codec, attributes=0x0180, max_timestamp=NOW + 5),
     }
 
@@ -99,6 +102,28 @@ def legacy_appends(magic: int, codec: int) -> dict[str, bytes]:
             "wrapper's offset 0": encode_wrapper(0, NOW, inner, magic, codec),
         }
     return found
+
+
+def drawn_append(random: Random) -> bytes:
+    """A sound append of any format and codec, whatever its records."""
+
+    def part(longest: int) -> bytes | None:
+        return None if random.random() < 0.2 else random.randbytes(random.randrange(longest))
+
+    def timestamp() -> int:
+        return random.choice(
+            [-1, NOW, NOW - random.randrange(5000), NOW + random.randrange(5000), random.randrange(NOW)]
+        )
+
+    magic, count = random.choice([2, 2, 1, 0]), random.randrange(1, 9)
+    if magic == 2:
+        drawn = []
+        for i in range(count):
+            headers = tuple((f"h{j}é", part(5)) for j in range(random.choice([0, 0, 0, 1, 3])))
+            drawn.append(Record(i, timestamp(), TimestampType.CREATE, part(9), part(200), headers))
+        return bytes(build_batch(drawn, codec=random.choice(list(CODECS))))
+    sent = [Message(i, timestamp() if magic else -1, part(9), part(200)) for i in range(count)]
+    return encode_set(sent, magic, random.choice(LEGACY_CODECS), random.choice([0, 0, LOG_APPEND]))
 
 
 def all_appends() -> dict[str, bytes]:

@@ -49,7 +49,7 @@ public final class ValidateAppend {
             String indexes = error.recordErrors().stream()
                 .map((RecordError one) -> String.valueOf(one.batchIndex)).collect(Collectors.joining(","));
             return refused(error.invalidException(), indexes, counts);
-        } catch (RuntimeException error) {
+        } catch (RuntimeException | OutOfMemoryError error) {
             return refused(error, "-", counts);
         }
     }

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import pytest
 
-from append_cases import NOW, all_appends
+from append_cases import NOW, all_appends, drawn_append
 from kafka.java import run_java
 from tidelog.kernel import ColumnDecoder, scan_batches
 from tidelog.model import InvalidRecordError, Refusal, TidelogError
@@ -146,7 +147,35 @@ def compare_refused(words: list[str], ours: TidelogError) -> None:
 @pytest.mark.parametrize("magic", [2, 1, 0])
 def test_appends_against_kafka(magic: int, tmp_path: Path) -> None:
     listed = cases(magic)
-    file = tmp_path / "appends"
+    stored, refused, otherwise = compare(listed, tmp_path / "appends")
+    assert stored > len(listed) / 4
+    assert refused > len(listed) / 4
+    assert otherwise < len(listed) / 15
+
+
+@pytest.mark.kafka
+def test_drawn_appends_against_kafka(tmp_path: Path) -> None:
+    random = Random(7)
+    listed = [
+        Case(
+            str(number),
+            drawn_append(random),
+            random.choice(list(TARGETS)),
+            random.random() < 0.1,
+            random.random() < 0.3,
+            random.choice([(2**63 - 1, 2**63 - 1), *LIMITS]),
+            random.choice([2, 2, 2, 1, 0]),
+            AppendOrigin.CLIENT,
+        )
+        for number in range(3000)
+    ]
+    stored, refused, otherwise = compare(listed, tmp_path / "appends")
+    assert min(stored, refused) > len(listed) / 5
+    assert otherwise == 0
+
+
+def compare(listed: list[Case], file: Path) -> tuple[int, int, int]:
+    """How many were stored by both, refused by both, and answered otherwise."""
     file.write_text("".join(case.line + "\n" for case in listed))
     answers = run_java("ValidateAppend", file, heap_mib=512).splitlines()
     stored = refused = otherwise = 0
@@ -165,6 +194,4 @@ def test_appends_against_kafka(magic: int, tmp_path: Path) -> None:
         else:
             compare_refused(words, ours)
             refused += 1
-    assert stored > len(listed) / 4
-    assert refused > len(listed) / 4
-    assert otherwise < len(listed) / 15
+    return stored, refused, otherwise

@@ -20,7 +20,8 @@ from the raft leader             as they are, offsets too; only sizes, CRCs, epo
 More than one batch of v2, or more than one compressed one, is refused, whoever sends. A producer's batch begins at
 offset 0. No batch may be larger than ``max.message.bytes``, neither as sent nor as built anew. A v2 batch that would
 stay as it is, but has inner offsets other than 0, 1, 2, …, is refused; Kafka stores such offsets where they are not
-compressed, and answers UNKNOWN_SERVER_ERROR where they are.
+compressed, and answers UNKNOWN_SERVER_ERROR where they are. Nor does Kafka look at lengths inside the records of a
+compressed batch that stays as it is; here they have to be right.
 
 Errors: CorruptRecordError, InvalidRecordError (which names the records), InvalidTimestampError, RecordTooLargeError,
 UnsupportedFormatError, UnsupportedCompressionError; OffsetsOutOfOrderError and UnexpectedAppendOffsetError for the raft
@@ -60,12 +61,11 @@ from tidelog.storage.log.record_opening import (
 )
 from tidelog.storage.producer import AppendOrigin
 
-_OFFSET = Struct(">q")
-_EPOCH = Struct(">i")
-_EPOCH_AT = 12
+_PLACE = Struct(">qii")
+"""Base offset, length, leader epoch: how a batch begins."""
+_SHAPE = Struct(">8xi4xb5xB")
+"""Length, magic, and the attributes' lower byte."""
 _PREFIX_BYTES = 12
-_MAGIC_AT = 16
-_ATTRIBUTES_AT = 22
 _MAX_OFFSET = 2**63 - 1
 
 
@@ -141,8 +141,7 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
         raise InvalidRecordError("the offsets would pass 63 bits", offset=first_offset)
     if analysis.old_format is not None:
         return _old_format(analysis, analysis.old_format, first_offset, last_offset, now_ms)
-    _OFFSET.pack_into(batches, 0, first_offset)
-    _EPOCH.pack_into(batches, _EPOCH_AT, leader_epoch)
+    _PLACE.pack_into(batches, 0, first_offset, len(batches) - _PREFIX_BYTES, leader_epoch)
     max_timestamp, append_time = analysis.max_timestamp, -1
     if analysis.log_append_time:
         max_timestamp = append_time = now_ms
@@ -153,13 +152,11 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
 
 def _is_plain(buffer: bytearray, rules: AppendRules) -> bool:
     """One uncompressed v2 batch that fills the buffer and will be stored as it is."""
-    return (
-        len(buffer) >= V2_HEADER_BYTES
-        and buffer[_MAGIC_AT] == CURRENT_MAGIC == rules.magic
-        and not buffer[_ATTRIBUTES_AT] & CODEC_MASK
-        and not rules.codec
-        and int.from_bytes(buffer[8:12], "big") == len(buffer) - _PREFIX_BYTES
-    )
+    size = len(buffer)
+    if size < V2_HEADER_BYTES or rules.codec or rules.magic != CURRENT_MAGIC:
+        return False
+    length, magic, attributes = _SHAPE.unpack_from(buffer)
+    return length == size - _PREFIX_BYTES and magic == CURRENT_MAGIC and not attributes & CODEC_MASK
 
 
 def _check_shallow(table: BatchTable, rules: AppendRules, origin: AppendOrigin, leader_epoch: int) -> None:

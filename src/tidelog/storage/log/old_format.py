@@ -28,6 +28,8 @@ from tidelog.record.rows import iter_records
 from tidelog.storage.log.append_rules import AppendRules
 from tidelog.storage.log.record_opening import NO_CONVERSION, ConversionStats, OpenedRecords, header_bytes
 
+_NO_PRODUCER = -1
+
 
 class OldBatches(NamedTuple):
     """Messages with their offsets."""
@@ -101,6 +103,8 @@ def prepare(
     target = rules.target_codec(source_codec)
     if target == ZSTD:
         raise UnsupportedCompressionError(f"format v{rules.magic} has no zstd")
+    if records.first.producer_id != _NO_PRODUCER:
+        raise UnsupportedFormatError(f"format v{rules.magic} has no producer ids")
     in_place = _stays(records, source_codec, target, rules)
     messages = _fields(records)
     if in_place:

@@ -14,8 +14,12 @@ from tidelog.kernel import BatchRow, ColumnEncoder, Payload, encode_records, sea
 from tidelog.model import InvalidRecordError, TimestampType
 from tidelog.record.attributes import CONTROL_FLAG, NONE, TRANSACTIONAL_FLAG, batch_attributes
 from tidelog.record.compression import compress
+from tidelog.record.rows import iter_records
 from tidelog.storage.log.append_rules import CURRENT_MAGIC, AppendRules
 from tidelog.storage.log.record_opening import V2_HEADER_BYTES, ConversionStats, OpenedRecords
+
+_NO_PRODUCER = -1
+_NO_EPOCH = -1
 
 
 class Converted(NamedTuple):
@@ -28,8 +32,10 @@ class Converted(NamedTuple):
 
 def convert(records: OpenedRecords, source_codec: int, rules: AppendRules) -> Converted:
     """One v2 batch of all ``records``. InvalidRecordError where the producer's fields contradict each other."""
-    if records.columns is not None:
+    if records.columns is not None and records.columns.header_keys_are_utf8:
         payload = ColumnEncoder(records.columns).payload()
+    elif records.columns is not None:
+        payload = encode_records(iter_records(records.columns))  # bytes that are no text become U+FFFD, as in Kafka
     else:
         payload = encode_records(
             (0, message.timestamp, TimestampType.CREATE, message.key, message.value, ()) for message in records.messages
@@ -44,11 +50,11 @@ def convert(records: OpenedRecords, source_codec: int, rules: AppendRules) -> Co
 def _sealed(payload: Payload, first: BatchRow, codec: int, rules: AppendRules) -> bytearray:
     is_control = first.magic >= CURRENT_MAGIC and bool(first.attributes & CONTROL_FLAG)
     is_transactional = first.magic >= CURRENT_MAGIC and bool(first.attributes & TRANSACTIONAL_FLAG)
-    if first.producer_id >= 0 and first.producer_epoch < 0:
+    if first.producer_id != _NO_PRODUCER and first.producer_epoch == _NO_EPOCH:
         raise InvalidRecordError(f"a batch of producer {first.producer_id} has the epoch {first.producer_epoch}")
-    if first.producer_id >= 0 and first.base_sequence < 0 and not is_control:
+    if first.producer_id != _NO_PRODUCER and first.base_sequence < 0 and not is_control:
         raise InvalidRecordError(f"a batch of producer {first.producer_id} has the sequence {first.base_sequence}")
-    if is_transactional and first.producer_id < 0:
+    if is_transactional and first.producer_id == _NO_PRODUCER:
         raise InvalidRecordError("a transactional batch has no producer id")
     attributes = batch_attributes(
         codec=codec,
