@@ -139,6 +139,20 @@ def test_an_empty_directory(tmp_path: Path) -> None:
     assert file(tmp_path, 42, "log").exists()
 
 
+def test_a_directory_that_is_being_deleted_is_not_recovered(directory: Path) -> None:
+    deleted = directory.rename(directory.with_name("t-0.0123456789abcdef0123456789abcdef-delete"))
+    file(deleted, 100, "index").unlink()
+    flip(file(deleted, 100, "log"), 90)
+    before = contents(deleted)
+    file(deleted, 0, "log.deleted").touch()
+    loaded = load(deleted)
+    assert (loaded.base_offsets, loaded.recovered, loaded.end_offset) == ((0, 100, 200), (), 0)
+    assert contents(deleted) == before
+    empty = deleted.with_name("u-0.0123456789abcdef0123456789abcdef-delete")
+    empty.mkdir()
+    assert load(empty).base_offsets == (0,)
+
+
 def test_an_empty_active_segment(directory: Path) -> None:
     write_segment(directory, 300, [])
     loaded = load(directory)

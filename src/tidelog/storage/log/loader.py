@@ -11,6 +11,8 @@ Steps (a crash after any of them leaves a directory that loads again, to the sam
 5. Leader epochs are cut at both ends, stray snapshots removed, and the producer state is rebuilt from the newest
    usable snapshot and the batches behind it.
 
+Of a ``-delete`` directory only step 1 is done: it is loaded to be deleted.
+
 Segments to recover are read and checked on all cores (``walk_ahead``); what is written is written by one thread, in
 order. The recovery point never moves forward here: nothing was synced. Deleted segments are removed at once (nobody
 reads yet), where a broker renames them to ``.deleted`` and waits.
@@ -46,7 +48,7 @@ from tidelog.storage.log.segment_trace import SegmentTrace
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.snapshot_files import SnapshotFiles
 from tidelog.storage.log.walk_ahead import WalkAhead, WalkThreads
-from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
+from tidelog.storage.segment.file_names import SEGMENT_KINDS, DirectoryPurpose, FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWalk, rebuild_segment, walk_segment
 
@@ -151,6 +153,8 @@ class _Loader:
         listing = list_partition(self._fs, self._directory)
         self._snapshots = SnapshotFiles(self._fs, self._directory, listing.snapshots)
         self._listed = listing.base_offsets
+        if self._directory.name.endswith(DirectoryPurpose.DELETE.value):
+            return self._load_to_delete(removed)
         plan = plan_recovery(self._fs, self._directory, listing, self._request)
         damaged = [part for part in plan.recover if part.reason is not RecoveryReason.UNFLUSHED]
         unflushed = [part for part in plan.recover if part.reason is RecoveryReason.UNFLUSHED]
@@ -193,6 +197,23 @@ class _Loader:
         )
 
     # --- the steps ---
+
+    def _load_to_delete(self, removed: tuple[str, ...]) -> LoadedLog:
+        """Only to know what is there: nothing is recovered, rebuilt or written."""
+        for base_offset in self._listed:
+            self._segments.add(SegmentOnDisk(base_offset))
+        if not len(self._segments):
+            self._create_segment(0)
+        return LoadedLog(
+            base_offsets=tuple(self._segments.base_offsets),
+            log_start_offset=max(self._request.log_start_offset, self._segments.first.base_offset),
+            recovery_point=0,
+            end_offset=0,
+            epochs=self._epochs,
+            producers=self._new_producers(),
+            removed_files=removed,
+            warnings=self._warnings,
+        )
 
     @contextmanager
     def _walk_ahead(self, base_offsets: Sequence[int]) -> Iterator[_Walks]:

@@ -58,10 +58,10 @@ class WalkAhead(Generic[_T]):
     """The walks of ``base_offsets``, in that order. A context manager: leaving it waits for the walks under way."""
 
     def __init__(self, walk: Callable[[int], _T], base_offsets: Iterable[int], threads: WalkThreads | None) -> None:
-        """Without ``threads`` a segment is walked when it is asked for."""
+        """Without ``threads``, or with one only, a segment is walked when it is asked for, by whoever asks."""
         self._walk = walk
         self._waiting = deque(base_offsets)
-        self._threads = threads
+        self._threads = threads if threads is not None and threads.threads > 1 else None
         self._begun: deque[tuple[int, Future[_T]]] = deque()
 
     def take(self, base_offset: int) -> _T:
