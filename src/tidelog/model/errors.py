@@ -173,6 +173,12 @@ class InvalidTransactionStateError(TidelogError):
     code = 48
 
 
+class InconsistentTopicIdError(TidelogError):
+    """A log belongs to another topic of the same name (INCONSISTENT_TOPIC_ID)."""
+
+    code = 103
+
+
 class TransactionCoordinatorFencedError(TidelogError):
     """A marker of a transaction coordinator that a newer one has replaced (TRANSACTION_COORDINATOR_FENCED)."""
 

@@ -32,6 +32,8 @@ class ModelTransaction:
     first: int
     marker: int | None = None
     aborted: bool = False
+    settled: bool = False
+    """Its marker was below the high watermark once; should that come down again, nothing is held back any more."""
 
 
 @dataclass(slots=True)
@@ -64,11 +66,7 @@ class LogModel:
 
     @property
     def last_stable(self) -> int:
-        holding = [
-            transaction.first
-            for transaction in self.transactions
-            if transaction.marker is None or transaction.marker >= self.high_watermark
-        ]
+        holding = [transaction.first for transaction in self.transactions if not transaction.settled]
         return min([self.high_watermark, *(max(first, self.log_start) for first in holding)])
 
     @property
@@ -88,6 +86,12 @@ class LogModel:
         }
 
     # --- changing ---
+
+    def settle(self) -> None:
+        """After every step."""
+        for transaction in self.transactions:
+            if transaction.marker is not None and transaction.marker < self.high_watermark:
+                transaction.settled = True
 
     def append(self, batch: ModelBatch) -> None:
         self.batches.append(batch)
@@ -139,7 +143,7 @@ class LogModel:
             if one.first >= self.log_end or (one.first >= self.log_start and one.first not in first_offsets):
                 continue
             if one.marker is not None and one.marker >= self.log_end:
-                one.marker, one.aborted = None, False
+                one.marker, one.aborted, one.settled = None, False, False
             kept.append(one)
         self.transactions = kept
         self.reloaded = True

@@ -439,6 +439,7 @@ class LogMachine(RuleBasedStateMachine):
         assert offsets.log_start == self.log.log_start_offset == model.log_start
         assert offsets.log_end.message_offset == self.log.end_offset == model.log_end
         assert offsets.high_watermark.message_offset == self.log.high_watermark == model.high_watermark
+        model.settle()
         stable = offsets.last_stable.message_offset
         if model.reloaded:
             ceiling = model.high_watermark if model.first_open is None else max(model.first_open, model.log_start)

@@ -1,12 +1,15 @@
 """Put checked batches, which have their offsets, at the end of the log. No lock: the appends' caller has it.
 
-Two ways: ``write_set``, a leader's or follower's batches as one set that goes into one segment, and ``write_run``, a
-bulk append of this process, laid out over segments as if each batch had been appended alone. Order, as in Kafka: epochs
-are noted, the log rolls if it must, producers are checked, the batches are written, the log end moves, then producer
-state, transaction index and first unstable offset follow. What is written before a failure stays in the log.
+Three ways: ``write_set``, a leader's or follower's batches as one set that goes into one segment; ``write_alone``, the
+short one for a single plain batch; ``write_run``, a bulk append of this process, laid out over segments as if each
+batch had been appended alone. Order, as in Kafka: epochs are noted, the log rolls if it must, producers are checked,
+the batches are written, the log end moves, then producer state, transaction index and first unstable offset follow.
+What is written before a failure stays in the log.
 """
 
 from __future__ import annotations
+
+from struct import Struct
 
 from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, RecordBatchTooLargeError
@@ -16,6 +19,10 @@ from tidelog.storage.log.producer_state import aborted_entry
 from tidelog.storage.log.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
 from tidelog.storage.producer.entry import CachedBatch
 from tidelog.storage.segment.segment import LogSegment
+
+_PREFIX_BYTES = 12
+_LENGTH, _LENGTH_AT = Struct(">i"), 8
+_PRODUCER_ID, _PRODUCER_ID_AT = Struct(">q"), 43
 
 
 def write_set(
@@ -42,6 +49,28 @@ def write_set(
     if changes.duplicate is None:
         _write_to(state, segment, data, table, changes)
     return changes.duplicate
+
+
+def write_alone(
+    state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, epoch: int, now_ms: int
+) -> bool:
+    """The short way for one batch without a producer; False, with nothing done, where it does not go."""
+    segment, latest = state.active, state.epochs.latest_entry
+    size = len(buffer)
+    if (
+        latest is None
+        or latest.epoch != epoch
+        or size != _PREFIX_BYTES + _LENGTH.unpack_from(buffer, _LENGTH_AT)[0]
+        or _PRODUCER_ID.unpack_from(buffer, _PRODUCER_ID_AT)[0] >= 0
+        or not segment.takes(size, last_offset, max_timestamp, now_ms)
+    ):
+        return False
+    state.topic.write()
+    segment.append_one(buffer, size, last_offset, max_timestamp)
+    state.dirty.add(segment.base_offset)
+    state.set_log_end(LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size))
+    state.producers.state.map_end_offset = last_offset + 1
+    return True
 
 
 def write_run(state: LogState, data: memoryview, table: BatchTable, now_ms: int) -> None:
@@ -79,6 +108,7 @@ def _write_to(
     """``changes`` None: the producers' batches are replayed, not checked."""
     start = int(table.position[0])
     part = data[start : int(table.position[-1]) + int(table.size[-1])]
+    state.topic.write()
     state.dirty.add(segment.base_offset)
     segment.append(part, table)
     end = table.summary.last_offset + 1

@@ -55,6 +55,14 @@ class DeletedSegments:
                 self._fs.remove(what, missing_ok=True)
         return sum(isinstance(what, LogSegment) for what in due)
 
+    def moved_to(self, directory: Path) -> None:
+        """The log's directory has another name."""
+        for number, (due_ms, what) in enumerate(self._waiting):
+            if isinstance(what, LogSegment):
+                what.moved_to(directory)
+            else:
+                self._waiting[number] = (due_ms, directory / what.name)
+
     def close_handlers(self) -> None:
         """Let go of the files; what waits is removed by the next loading."""
         for _, what in self._waiting:

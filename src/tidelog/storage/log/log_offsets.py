@@ -17,13 +17,15 @@ Source: Kafka's ``UnifiedLog`` and ``LocalLog``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tidelog.model import LogOffsetMetadata
 
 
 class LogOffsets:
     """The high watermark begins at the log start, as nothing is known of other replicas."""
 
-    __slots__ = ("_high_watermark", "_log_end", "_log_start", "recovery_point")
+    __slots__ = ("_high_watermark", "_log_end", "_log_start", "on_high_watermark", "recovery_point")
 
     def __init__(self, *, log_start: int, log_end: LogOffsetMetadata, recovery_point: int) -> None:
         self._log_start = log_start
@@ -31,6 +33,8 @@ class LogOffsets:
         self._high_watermark = LogOffsetMetadata(log_start)
         self.recovery_point = recovery_point
         """Everything below is on the disk."""
+        self.on_high_watermark: Callable[[int], None] | None = None
+        """Told each new one."""
 
     @property
     def log_start(self) -> int:
@@ -48,29 +52,30 @@ class LogOffsets:
     def set_log_end(self, end: LogOffsetMetadata) -> None:
         self._log_end = end
         if self._high_watermark.message_offset >= end.message_offset:
-            self._high_watermark = end
+            self._move_high_watermark(end)
         self.recovery_point = min(self.recovery_point, end.message_offset)
 
     def restart(self, *, log_start: int, at: LogOffsetMetadata) -> None:
         """Of a log that was emptied and begins at ``at``."""
         self._log_start = log_start
-        self._log_end = self._high_watermark = at
+        self._log_end = at
+        self._move_high_watermark(at)
         self.recovery_point = min(self.recovery_point, at.message_offset)
 
     def set_log_start(self, offset: int) -> None:
         self._log_start = offset
         if self._high_watermark.message_offset < offset:
-            self._high_watermark = LogOffsetMetadata(offset)
+            self._move_high_watermark(LogOffsetMetadata(offset))
         self.recovery_point = max(self.recovery_point, offset)
 
     def update_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata:
         """Take over a leader's word, within the bounds of this log; what it is then."""
         if wanted.message_offset < self._log_start:
-            self._high_watermark = LogOffsetMetadata(self._log_start)
+            self._move_high_watermark(LogOffsetMetadata(self._log_start))
         elif wanted.message_offset >= self._log_end.message_offset:
-            self._high_watermark = self._log_end
+            self._move_high_watermark(self._log_end)
         else:
-            self._high_watermark = wanted
+            self._move_high_watermark(wanted)
         return self._high_watermark
 
     def maybe_increment_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata | None:
@@ -83,9 +88,14 @@ class LogOffsets:
         forward = before.message_offset < wanted.message_offset
         if not forward and not (before.message_offset == wanted.message_offset and before.is_on_older_segment(wanted)):
             return None
-        self._high_watermark = wanted
+        self._move_high_watermark(wanted)
         return before
 
     def resolved_high_watermark(self, place: LogOffsetMetadata) -> None:
         """``place`` is where the high watermark lies, found by looking; the log end where no record lies behind it."""
-        self._high_watermark = place
+        self._move_high_watermark(place)
+
+    def _move_high_watermark(self, place: LogOffsetMetadata) -> None:
+        before, self._high_watermark = self._high_watermark, place
+        if self.on_high_watermark is not None and before.message_offset != place.message_offset:
+            self.on_high_watermark(place.message_offset)

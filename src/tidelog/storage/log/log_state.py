@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from tidelog.model import LogOffsetMetadata
+from tidelog.model import LogOffsetMetadata, StorageError
 from tidelog.runtime import Clock
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem
@@ -27,6 +27,7 @@ from tidelog.storage.log.log_read import resolve_offset
 from tidelog.storage.log.open_request import OpenRequest
 from tidelog.storage.log.producer_state import LogProducerState
 from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.topic_id import TopicIdFile
 from tidelog.storage.segment.segment import LogSegment
 
 
@@ -44,6 +45,7 @@ class LogState:
     """Nobody replicates the log, so the high watermark is its end at all times."""
     verifies_transactions: bool
     """A client's first batch of a transaction needs a guard (KIP-890)."""
+    topic: TopicIdFile
     deleted: DeletedSegments
     dirty: set[int] = field(default_factory=set)
     """Base offsets of segments with bytes that are not synced."""
@@ -73,9 +75,13 @@ class LogState:
             producers=loaded.producers,
             is_sole_replica=request.is_sole_replica,
             verifies_transactions=request.verifies_transactions,
+            topic=TopicIdFile(request.fs, request.directory),
             deleted=DeletedSegments(request.fs),
             dirty={segment.base_offset for segment in loaded.recovered},
         )
+        if request.topic_id is not None:
+            state.topic.assign(request.topic_id)
+        state.offsets.on_high_watermark = request.on_high_watermark
         state.set_log_end(end)
         if not request.is_sole_replica:
             state.offsets.update_high_watermark(LogOffsetMetadata(request.high_watermark))
@@ -160,6 +166,23 @@ class LogState:
         self.deleted.add(gone, due_ms)
         snapshots = self.producers.snapshots
         self.deleted.add_files((snapshots.forget(segment.base_offset) for segment in gone), due_ms)
+
+    def close(self) -> None:
+        """Close every segment, even if one fails; the first failure is raised then."""
+        failures = []
+        for segment in self.segments:
+            try:
+                segment.close()
+            except StorageError as error:
+                failures.append(error)
+        self.deleted.close_handlers()
+        if failures:
+            raise failures[0]
+
+    def close_handlers(self) -> None:
+        for segment in self.segments:
+            segment.close_handlers()
+        self.deleted.close_handlers()
 
     # --- leader epochs ---
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +29,10 @@ class OpenRequest:
     is_sole_replica: bool = True
     verifies_transactions: bool = False
     """Whether a client's first batch of a transaction needs a guard (KIP-890)."""
+    topic_id: uuid.UUID | None = None
+    """Of the topic that the log has to belong to."""
+    on_high_watermark: Callable[[int], None] | None = None
+    """Told each new high watermark, under the log's lock."""
 
     @property
     def load_request(self) -> LoadRequest:

@@ -24,10 +24,10 @@ Called by: the log directory (``storage/manager``), the API. Thread rule: any th
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from tidelog.kernel import scan_batches, validate_batches
@@ -39,19 +39,20 @@ from tidelog.model import (
     RecordBatchTooLargeError,
     StorageError,
 )
-from tidelog.storage.epoch import EpochEndOffset, FollowerTruncation, diverging_epoch, follower_truncation
 from tidelog.storage.fs import ForkGuard
 from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.append_result import AppendResult
 from tidelog.storage.log.append_rules import AppendRules
 from tidelog.storage.log.append_validation import analyze, assign_offsets
-from tidelog.storage.log.batch_write import write_run, write_set
+from tidelog.storage.log.batch_write import write_alone, write_run, write_set
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
+from tidelog.storage.log.directory_life import delete_directory, rename_directory
 from tidelog.storage.log.flush import note, plan_flush, sync
 from tidelog.storage.log.follower_check import check_fetched, require_at_or_above
 from tidelog.storage.log.list_offsets import ListedOffset, ListRequest, list_offset
 from tidelog.storage.log.loader import LoadedLog, load_log
+from tidelog.storage.log.log_epochs import LogEpochs
 from tidelog.storage.log.log_read import LogRead, ReadLimits, read_segments, readable_end
 from tidelog.storage.log.log_state import LogState
 from tidelog.storage.log.open_request import OpenRequest
@@ -66,9 +67,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FIRST_EPOCH = 0
-_PREFIX_BYTES = 12
-_LENGTH, _LENGTH_AT = Struct(">i"), 8
-_PRODUCER_ID, _PRODUCER_ID_AT = Struct(">q"), 43
 
 
 class PartitionLog:
@@ -85,6 +83,8 @@ class PartitionLog:
         self._loaded = loaded
         self._clock = request.clock
         self._state = LogState.of(request, loaded)
+        self.epochs = LogEpochs(self._state)
+        """What replicas ask about leader epochs."""
 
     @classmethod
     def open(cls, request: OpenRequest) -> PartitionLog:
@@ -196,7 +196,7 @@ class PartitionLog:
             if not validation:
                 raise_for(validation)
             last_offset, max_timestamp = validation.last_offset, validation.max_timestamp
-            if not (alone and self._write_alone(buffer, last_offset, max_timestamp, epoch, now_ms)):
+            if not (alone and write_alone(self._state, buffer, last_offset, max_timestamp, epoch, now_ms)):
                 table = scan_batches(buffer, verify_crc=False)
                 if len(table):
                     write_run(self._state, memoryview(buffer), table, now_ms)
@@ -230,7 +230,9 @@ class PartitionLog:
                 return AppendResult.nothing(end, self.log_start_offset)
             validated = assign_offsets(analysis, first_offset=end, leader_epoch=leader_epoch, now_ms=now_ms)
             result = AppendResult.of_leader(validated, self.log_start_offset)
-            if not self._write_alone(validated.batches, result.last_offset, result.max_timestamp, leader_epoch, now_ms):
+            if not write_alone(
+                state, validated.batches, result.last_offset, result.max_timestamp, leader_epoch, now_ms
+            ):
                 appender, table = Appender(origin, guard), validated.table()
                 duplicate = write_set(state, memoryview(validated.batches), table, appender, now_ms)
                 if duplicate is not None:
@@ -315,9 +317,8 @@ class PartitionLog:
         """The first record at or after a timestamp, below the high watermark; None where there is none."""
         self._require_open()
         offsets = self.offsets()
-        return first_in_segments(
-            self._state.segments, timestamp_ms, offsets.log_start, offsets.high_watermark.message_offset
-        )
+        end = offsets.high_watermark.message_offset
+        return first_in_segments(self._state.segments, timestamp_ms, offsets.log_start, end)
 
     def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
         """The answer to Kafka's ListOffsets: a time in ms, or a number of ``OffsetSpec``; see ``list_offsets``."""
@@ -337,35 +338,10 @@ class PartitionLog:
 
     # --- leader epochs ---
 
-    @property
-    def latest_epoch(self) -> int | None:
-        return self._state.epochs.latest_epoch
-
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Note that a leader epoch begins; ValueError for negative values."""
+        """Note that a leader epoch begins; ValueError for negative values. ``epochs`` answers the questions."""
         with self._changing():
             self._state.assign_epoch(epoch, start_offset)
-
-    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset | None:
-        """The largest epoch not above ``epoch`` and where it ends; None where it is not known."""
-        self._require_open()
-        return self._state.epochs.end_offset_for(epoch, self.end_offset)
-
-    def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
-        """As the leader of a fetch: where the follower's log parts from this one; see ``storage.epoch.divergence``."""
-        self._require_open()
-        return diverging_epoch(
-            self._state.epochs,
-            log_start=self.log_start_offset,
-            log_end=self.end_offset,
-            last_fetched_epoch=last_fetched_epoch,
-            fetch_offset=fetch_offset,
-        )
-
-    def truncation_for(self, leader: EpochEndOffset) -> FollowerTruncation:
-        """As a follower: where to cut on the leader's answer."""
-        self._require_open()
-        return follower_truncation(self._state.epochs, self.end_offset, leader)
 
     # --- cutting at the end ---
 
@@ -434,22 +410,53 @@ class PartitionLog:
         """
         if self._closed:
             return
-        state = self._state
         if not self._guard.is_owner or self._failure is not None:
-            self._closed = True
-            for segment in state.segments:
-                segment.close_handlers()
-            state.deleted.close_handlers()
+            self.close_handlers()
             return
         with self._lock:
-            state.producers.take_snapshot()
-            state.active.on_become_inactive()
-            state.dirty.add(state.active.base_offset)
+            self._state.topic.write()
+            self._state.producers.take_snapshot()
+            self._state.active.on_become_inactive()
+            self._state.dirty.add(self._state.active.base_offset)
         self.flush()
         self._closed = True
-        for segment in state.segments:
-            segment.close()
-        state.deleted.close_handlers()
+        self._state.close()
+
+    def close_handlers(self) -> None:
+        """Let go of the files as they are, when the disk failed; the next loading recovers. Idempotent."""
+        self._closed = True
+        self._state.close_handlers()
+
+    # --- its directory ---
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        return self._state.topic.topic_id
+
+    def assign_topic_id(self, topic_id: uuid.UUID) -> None:
+        """InconsistentTopicIdError where the log belongs to another topic of the same name."""
+        with self._changing():
+            self._state.topic.assign(topic_id)
+
+    def rename(self, directory: Path) -> None:
+        """Give the directory another name; the log goes on in it. DirectoryError where that one exists."""
+        with self._flush_lock, self._changing():
+            self._state.topic.write()
+            rename_directory(self._state, directory)
+
+    def delete(self) -> None:
+        """Remove the log with its directory, at once; it may be closed already."""
+        self._guard.check()
+        with self._flush_lock, self._lock:
+            self._closed = True
+            delete_directory(self._state)
+
+    def update_config(self, config: LogConfig) -> None:
+        """Go by other settings from now on; the active segment keeps its index sizes and interval."""
+        with self._changing():
+            self._rules, self._append_rules = produce_rules(config), AppendRules.of(config)
+            self._state.config = config
+            self._state.active.update_limits(config.segment_limits)
 
     # --- inside ---
 
@@ -466,25 +473,6 @@ class PartitionLog:
             except StorageError as error:
                 self._failure = error
                 raise
-
-    def _write_alone(self, buffer: bytearray, last_offset: int, max_timestamp: int, epoch: int, now_ms: int) -> bool:
-        """The short way for one batch without a producer; False, with nothing done, where it does not go."""
-        state = self._state
-        active, latest = state.active, state.epochs.latest_entry
-        size = len(buffer)
-        if (
-            latest is None
-            or latest.epoch != epoch
-            or size != _PREFIX_BYTES + _LENGTH.unpack_from(buffer, _LENGTH_AT)[0]
-            or _PRODUCER_ID.unpack_from(buffer, _PRODUCER_ID_AT)[0] >= 0
-            or not active.takes(size, last_offset, max_timestamp, now_ms)
-        ):
-            return False
-        active.append_one(buffer, size, last_offset, max_timestamp)
-        state.dirty.add(active.base_offset)
-        state.set_log_end(LogOffsetMetadata(last_offset + 1, active.base_offset, active.size))
-        state.producers.state.map_end_offset = last_offset + 1
-        return True
 
     def _flush_by_messages(self) -> None:
         if self.end_offset - self.recovery_point >= self.config.flush_messages:

@@ -39,6 +39,11 @@ class LogProducerState:
         self.snapshots = snapshots
         self.state = ProducerState(expiration_ms=expiration_ms)
 
+    def moved_to(self, directory: Path) -> None:
+        """The log's directory has another name."""
+        self._directory = directory
+        self.snapshots.moved_to(directory)
+
     def apply(self, buffer: Buffer, table: BatchTable) -> list[AbortedTransaction]:
         """Take in the next batches of the log (``buffer[0]`` is the first's first byte); the transactions aborted."""
         if table.summary.producer_id < 0:

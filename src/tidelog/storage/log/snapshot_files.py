@@ -32,6 +32,9 @@ class SnapshotFiles:
     def path(self, offset: int) -> Path:
         return segment_file(self._directory, offset, FileKind.SNAPSHOT)
 
+    def moved_to(self, directory: Path) -> None:
+        self._directory = directory
+
     def read(self, offset: int) -> bytes:
         return read_whole(self._fs, self.path(offset))
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -368,6 +369,14 @@ class LogSegment:
             if self._fs.exists(old):
                 self._fs.rename(old, segment_file(self._directory, self._base_offset, kind, state))
         self._state = state
+
+    def update_limits(self, limits: SegmentLimits) -> None:
+        """Go by another size and age; the interval and the size of the indexes stay as the segment was made with."""
+        self._limits = replace(
+            limits,
+            index_interval_bytes=self._limits.index_interval_bytes,
+            segment_index_bytes=self._limits.segment_index_bytes,
+        )
 
     def moved_to(self, directory: Path) -> None:
         """Take over the new path of the log's directory, which was renamed."""

@@ -1,0 +1,47 @@
+"""The topic id of one log: which topic of that name it belongs to, and the ``partition.metadata`` that says so.
+
+An id is known when the file is there, or once it is given; a new one is written before the first record is, and at the
+latest at an orderly end. A log made before ids existed has none. A crash before the file is written forgets the id,
+which whoever opens the log gives again.
+
+Called by: PartitionLog, under its lock. Source: Kafka's ``UnifiedLog.assignTopicId`` (KIP-516).
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from tidelog.model import InconsistentTopicIdError
+from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
+from tidelog.storage.fs import FileSystem
+
+
+class TopicIdFile:
+    def __init__(self, fs: FileSystem, directory: Path) -> None:
+        """Reads the file, if there is one. CheckpointError where it cannot be read."""
+        self._fs = fs
+        self._path = directory / PARTITION_METADATA_FILE
+        self._unwritten = False
+        found = PartitionMetadata.read(fs, self._path)
+        self.topic_id: uuid.UUID | None = None if found is None else found.topic_id
+
+    def assign(self, topic_id: uuid.UUID) -> None:
+        """InconsistentTopicIdError where the log belongs to another topic."""
+        if self.topic_id is not None and self.topic_id != topic_id:
+            raise InconsistentTopicIdError(
+                f"the log belongs to the topic {PartitionMetadata(topic_id=self.topic_id).topic_id_text}, not to"
+                f" {PartitionMetadata(topic_id=topic_id).topic_id_text}",
+                path=self._path,
+            )
+        if self.topic_id is None:
+            self.topic_id, self._unwritten = topic_id, True
+
+    def write(self) -> None:
+        """Nothing where the file says it already."""
+        if self._unwritten and self.topic_id is not None:
+            PartitionMetadata(topic_id=self.topic_id).write(self._fs, self._path)
+            self._unwritten = False
+
+    def moved_to(self, directory: Path) -> None:
+        self._path = directory / PARTITION_METADATA_FILE
