@@ -18,6 +18,21 @@ from kafka.broker import BrokerError
 from kafka.damage import ACCIDENTS, CUTS, deal_out, reset_recovery_points
 from kafka.directories import differences
 from kafka.tools import kafka_recover
+from log_maker import write_checkpoint
+from overflowed_log import (
+    LAST,
+    OVERFLOWED,
+    REACH,
+    first_record_late,
+    last_segment,
+    three_pieces,
+    with_transactions,
+    without_index,
+)
+from power_cut import PowerCut
+from tidelog.model import StorageError
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.loader import LoadRequest, load_log
 from tidelog.storage.manager.recover import recover
 
 pytestmark = pytest.mark.kafka
@@ -32,12 +47,16 @@ ALL_SHIFTS = [pytest.param(shift, marks=[] if shift < 2 else [pytest.mark.slow])
 
 
 def assert_same(directory: Path, tmp_path: Path, now_ms: int = WRITTEN_MS) -> None:
-    """Kafka recovers one copy of ``directory`` and tidelog another."""
+    assert compared(directory, tmp_path, now_ms) == []
+
+
+def compared(directory: Path, tmp_path: Path, now_ms: int = WRITTEN_MS) -> list[str]:
+    """The differences after Kafka has recovered one copy of ``directory`` and tidelog another."""
     ours = Path(shutil.copytree(directory, tmp_path / "tidelog"))
     reference = Path(shutil.copytree(directory, tmp_path / "kafka"))
     kafka_recover(reference, work=tmp_path / "broker", now_ms=now_ms)
     recover(ours, now_ms=now_ms)
-    assert differences(ours, reference) == []
+    return differences(ours, reference)
 
 
 @pytest.mark.parametrize("set_name", KRAFT_SETS)
@@ -84,3 +103,44 @@ def test_a_transaction_index_that_stops_the_broker(golden_copy: GoldenFactory, t
     recover(intact, now_ms=WRITTEN_MS)
     assert differences(damaged, intact) == []
     kafka_recover(damaged, work=tmp_path / "broker", now_ms=WRITTEN_MS + 1000)
+
+
+def with_overflow(golden_copy: GoldenFactory, make: Callable[[Path], Path], *, flushed: bool) -> Path:
+    """The set with one partition's segments replaced."""
+    directory = golden_copy(SCENARIOS, "unclean")
+    partition = directory / "plain-0"
+    for file in partition.iterdir():
+        if file.name != "partition.metadata":
+            file.unlink()
+    make(partition)
+    reset_recovery_points(directory)
+    if flushed:
+        write_checkpoint(directory, "recovery-point-offset-checkpoint", {"plain-0": LAST})
+    return directory
+
+
+@pytest.mark.parametrize("make", [three_pieces, first_record_late, with_transactions, last_segment])
+def test_offsets_that_overflow_their_segment(
+    golden_copy: GoldenFactory, tmp_path: Path, make: Callable[[Path], Path]
+) -> None:
+    assert_same(with_overflow(golden_copy, make, flushed=False), tmp_path)
+
+
+def test_offsets_that_overflow_a_flushed_segment_that_lost_its_index(
+    golden_copy: GoldenFactory, tmp_path: Path
+) -> None:
+    """Kafka's split rebuilds no transaction index; ours recovers the pieces, hence one more producer snapshot."""
+    found = compared(with_overflow(golden_copy, without_index, flushed=True), tmp_path)
+    assert found == [f"only in tidelog: plain-0/{OVERFLOWED + REACH + 1:020d}.snapshot"]
+
+
+@pytest.mark.parametrize("stop", [20, 26, 27, 30, 34])
+def test_a_split_that_was_interrupted(golden_copy: GoldenFactory, tmp_path: Path, stop: int) -> None:
+    """Ours is stopped on its way (its copies begun, or some files under each of the names); Kafka and ours go on."""
+    directory = with_overflow(golden_copy, three_pieces, flushed=False)
+    request = LoadRequest(
+        fs=PowerCut(stop), directory=directory / "plain-0", config=LogConfig(), now_ms=WRITTEN_MS, clean_shutdown=False
+    )
+    with pytest.raises(StorageError, match="power"):
+        load_log(request)
+    assert_same(directory, tmp_path)

@@ -13,7 +13,21 @@ import pytest
 
 from golden_sets import footprint
 from legacy_messages import Message, encode_set
-from log_maker import batch, data, mark_clean, marker, plain, write_checkpoint, write_segment
+from log_maker import batch, mark_clean, plain, write_checkpoint, write_segment
+from overflowed_log import (
+    HIGH,
+    LAST,
+    LOW,
+    MIDDLE,
+    OVERFLOWED,
+    PIECES,
+    REACH,
+    first_record_late,
+    three_pieces,
+    with_transactions,
+    without_index,
+    write_overflowed,
+)
 from power_cut import PowerCut
 from tidelog.model import Record, StorageError
 from tidelog.record.rows import iter_records
@@ -27,37 +41,9 @@ from tidelog.storage.manager.recover import recover_directory
 from tidelog.storage.manager.recover_plan import RecoverOptions, plan_directory
 from tidelog.storage.segment.file_names import FileState, SegmentFileName
 
-REACH = 2**31 - 1
-"""The largest offset above its base that a segment can hold."""
-OVERFLOWED, LAST = 100, 100 + 2 * REACH + 10
-LOW = [plain(OVERFLOWED), plain(OVERFLOWED + 10, 1), plain(OVERFLOWED + REACH, 1)]
-MIDDLE = [plain(OVERFLOWED + REACH + 1), plain(OVERFLOWED + REACH + 40), plain(OVERFLOWED + 2 * REACH - 9)]
-HIGH = [plain(OVERFLOWED + 2 * REACH + 2, 3)]
-PIECES = {OVERFLOWED: LOW, OVERFLOWED + REACH + 1: MIDDLE, OVERFLOWED + 2 * REACH + 2: HIGH}
-
-
-def make(directory: Path) -> Path:
-    """Three segments; the one in the middle would need three."""
-    write_segment(directory, 0, [plain(10 * number) for number in range(10)])
-    write_overflowed(directory, OVERFLOWED, [*LOW, *MIDDLE, *HIGH])
-    write_segment(directory, LAST, [plain(LAST), plain(LAST + 10)])
-    (directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
-    return directory
-
-
-def write_overflowed(directory: Path, base: int, batches: list[bytes]) -> Path:
-    """With indexes that say nothing, as far as they are there."""
-    log = SegmentFileName.parse(f"{base:020d}.log")
-    assert log is not None
-    directory.mkdir(exist_ok=True)
-    for suffix in (".index", ".timeindex"):
-        log.in_directory(directory).with_suffix(suffix).touch()
-    log.in_directory(directory).write_bytes(b"".join(batches))
-    return log.in_directory(directory)
-
 
 def wanted(path: Path) -> dict[str, bytes]:
-    """What the directory of ``make`` becomes, snapshots and epochs left out."""
+    """What the directory of ``three_pieces`` becomes, snapshots and epochs left out."""
     write_segment(path, 0, [plain(10 * number) for number in range(10)])
     for base, batches in PIECES.items():
         write_segment(path, base, batches)
@@ -81,7 +67,7 @@ def records(directory: Path) -> list[Record]:
 
 
 def test_a_segment_is_split_where_its_offsets_overflow(tmp_path: Path) -> None:
-    directory = make(tmp_path / "t-0")
+    directory = three_pieces(tmp_path / "t-0")
     mtime = (directory / f"{OVERFLOWED:020d}.log").stat().st_mtime_ns // 1_000_000
     before = records(directory)
     loaded = load(directory)
@@ -118,7 +104,7 @@ def test_a_segment_that_only_gets_another_name(tmp_path: Path, batches: list[byt
 
 
 def test_a_reader_needs_no_split(tmp_path: Path) -> None:
-    directory = make(tmp_path / "t-0")
+    directory = three_pieces(tmp_path / "t-0")
     before = footprint(tmp_path)
     killed = records(directory)
     assert footprint(tmp_path) == before
@@ -151,26 +137,11 @@ def stops(make_directory: Callable[[Path], Path], tmp_path: Path, **request: Any
     return steps
 
 
-def without_index(directory: Path) -> Path:
-    make(directory)
-    (directory / f"{OVERFLOWED:020d}.index").unlink()
-    return directory
-
-
-def first_record_late(directory: Path) -> Path:
-    """Its first records were compacted away, so that the first piece gets a name of its own."""
-    write_segment(directory, 0, [plain(0)])
-    write_overflowed(directory, 50, [*LOW, *MIDDLE, *HIGH])
-    write_segment(directory, LAST, [plain(LAST)])
-    (directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
-    return directory
-
-
 @pytest.mark.parametrize(
     ("make_directory", "request_"),
     [
-        (make, {}),
-        (make, {"recovery_point": OVERFLOWED + REACH + 30}),
+        (three_pieces, {}),
+        (three_pieces, {"recovery_point": OVERFLOWED + REACH + 30}),
         (without_index, {"clean": True}),
         (first_record_late, {"recovery_point": 60}),
     ],
@@ -211,7 +182,7 @@ class Until(PowerCut):
     ids=["1-copied", "2-one-is-a-swap", "3-all-are-swaps", "4-the-old-is-deleted", "5-one-is-in-place"],
 )
 def test_a_crash_in_each_phase_of_a_split(tmp_path: Path, power: Until, states: list[str]) -> None:
-    directory = make(tmp_path / "t-0")
+    directory = three_pieces(tmp_path / "t-0")
     before = records(directory)
     with pytest.raises(StorageError, match="power"):
         load(directory, fs=power)
@@ -262,15 +233,12 @@ def test_a_crash_at_any_step_of_a_swap_by_a_cleaner(tmp_path: Path) -> None:
 def test_the_aborted_transactions_stay_known(tmp_path: Path) -> None:
     """The index of transactions is built again for each piece, though all had been flushed (Kafka's split loses it)."""
     far = OVERFLOWED + REACH + 5
-    batches = [data(100, 3), marker(103, False), data(far, 2), marker(far + 2, False), plain(far + 3, 1)]
-    directory = tmp_path / "t-0"
-    write_segment(directory, 0, [plain(0)])
-    write_overflowed(directory, OVERFLOWED, batches).with_suffix(".index").unlink()
-    write_segment(directory, LAST, [plain(LAST)])
+    directory = with_transactions(tmp_path / "t-0")
+    (directory / f"{OVERFLOWED:020d}.index").unlink()
     loaded = load(directory, clean=True)
     assert loaded.base_offsets == (0, OVERFLOWED, far, LAST)
-    for base in (OVERFLOWED, far):
-        assert (directory / f"{base:020d}.txnindex").stat().st_size == 34
+    for base, aborted in ((OVERFLOWED, 1), (far, 2)):
+        assert (directory / f"{base:020d}.txnindex").stat().st_size == 34 * aborted
     mark_clean(tmp_path)
     view = LogView(LOCAL, directory)
     found = [
@@ -278,7 +246,7 @@ def test_the_aborted_transactions_stay_known(tmp_path: Path) -> None:
         for chunk in view.columns(view.range(isolation="read_committed"))
         for record in iter_records(chunk.columns)
     ]
-    assert found == [*range(10), far + 3, *range(LAST, LAST + 10)]
+    assert found == [*range(10), far + 4, *range(LAST, LAST + 10)]
 
 
 def test_a_compressed_batch_of_an_old_format_names_its_piece_by_its_first_record(tmp_path: Path) -> None:
@@ -340,7 +308,7 @@ def test_what_no_compaction_leaves_is_refused(
 
 def test_a_full_disk_leaves_the_segment_as_it_was(tmp_path: Path) -> None:
     """The copies begun are removed again."""
-    directory = make(tmp_path / "t-0")
+    directory = three_pieces(tmp_path / "t-0")
     before = contents(directory)
 
     class Full(PowerCut):
@@ -355,7 +323,7 @@ def test_a_full_disk_leaves_the_segment_as_it_was(tmp_path: Path) -> None:
 
 
 def test_recovering_a_directory_foretells_and_does_it(tmp_path: Path) -> None:
-    directory = make(tmp_path / "t-0")
+    directory = three_pieces(tmp_path / "t-0")
     write_segment(tmp_path / "u-0", 0, [plain(0)])
     write_checkpoint(tmp_path, "recovery-point-offset-checkpoint", {"t-0": LAST + 20, "u-0": 10})
     options = RecoverOptions(now_ms=0, config=LogConfig(index_interval_bytes=0))
