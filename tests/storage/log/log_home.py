@@ -1,0 +1,89 @@
+"""A partition directory for tests of a whole log: its clock, its replicated log opened again and again, its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from log_maker import BASE_TIME, batch, plain
+from tidelog.kernel import scan_batches
+from tidelog.model import Isolation
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.append_result import AppendResult
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
+
+NOW = BASE_TIME + 1_000_000
+RECORD_BYTES = len(plain(0, 1))
+"""Of the batch that ``LogHome.add`` appends."""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def monotonic_ms(self) -> int:
+        return self.now
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        self.now += duration_ms
+
+
+class LogHome:
+    """The log has replicas: its high watermark moves only when it is told."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.clock = Clock()
+        self._opened: list[PartitionLog] = []
+
+    def open(
+        self, *, clean: bool = True, log_start: int = 0, verifies_transactions: bool = False, **config: Any
+    ) -> PartitionLog:
+        request = OpenRequest(
+            fs=LOCAL,
+            directory=self.directory,
+            clock=self.clock,
+            config=LogConfig(**({"segment_index_bytes": 4096} | config)),
+            clean_shutdown=clean,
+            log_start_offset=log_start,
+            is_sole_replica=False,
+            verifies_transactions=verifies_transactions,
+        )
+        self._opened.append(PartitionLog.open(request))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        for log in self._opened:
+            log.close()
+
+    def add(self, log: PartitionLog, count: int = 1, *, epoch: int = 0, timestamp: int = NOW) -> None:
+        """``count`` batches of one record each, as the leader."""
+        for _ in range(count):
+            log.append_as_leader(bytearray(plain(0, 1, timestamp=timestamp)), leader_epoch=epoch)
+
+    def produce(
+        self, log: PartitionLog, values: Sequence[bytes], *, producer_id: int, sequence: int, **fields: Any
+    ) -> AppendResult:
+        """One batch of a producer."""
+        made = batch(0, values, timestamp=self.clock.now, producer_id=producer_id, sequence=sequence, **fields)
+        return log.append_as_leader(bytearray(made), leader_epoch=0)
+
+    def files(self, suffix: str) -> list[int]:
+        """Offsets in the names of the files that end so, ascending."""
+        return sorted(int(path.name[:20]) for path in self.directory.glob(f"{'[0-9]' * 20}{suffix}"))
+
+    def epochs(self) -> list[tuple[int, int]]:
+        """(epoch, start offset) as the checkpoint has them on disk."""
+        return [tuple(entry) for entry in LeaderEpochCheckpoint.read(LOCAL, self.directory / LEADER_EPOCH_CHECKPOINT)]
+
+
+def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END) -> list[int]:
+    """Base offsets of the batches that one read gives."""
+    found = log.read(ReadLimits(start_offset=start, isolation=isolation, max_bytes=1 << 20))
+    return scan_batches(found.data()).base_offset.tolist()

@@ -1,0 +1,127 @@
+"""The high watermark of a log on disk: how it moves, where it lies, and what is read up to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from log_maker import batch, plain
+from storage.log.log_home import NOW, RECORD_BYTES, LogHome
+from tidelog.kernel import scan_batches
+from tidelog.model import Isolation, LogOffsetMetadata
+from tidelog.storage.log.log_read import LogRead
+from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+
+THREE = [b"a", b"b", b"c"]
+
+
+def add_three(log: PartitionLog) -> None:
+    log.append_as_leader(bytearray(batch(0, THREE, timestamp=NOW)), leader_epoch=0)
+
+
+def read(log: PartitionLog, start: int, *, min_one_message: bool = True) -> LogRead:
+    return log.read(ReadLimits(start_offset=start, max_bytes=1 << 20, min_one_message=min_one_message))
+
+
+def place(log: PartitionLog) -> LogOffsetMetadata:
+    """Of the high watermark, which has to be where a read of the log finds its offset."""
+    watermark = log.offsets().high_watermark
+    assert watermark.message_offset == log.high_watermark
+    found = log.read(ReadLimits(start_offset=log.high_watermark, max_bytes=1 << 20, isolation=Isolation.LOG_END))
+    assert watermark == found.start
+    assert not watermark.is_offset_only
+    return watermark
+
+
+def test_it_moves(home: LogHome) -> None:
+    log = home.open()
+    assert place(log).message_offset == 0
+    add_three(log)
+    assert place(log).message_offset == 0, "nobody has the records yet"
+    assert log.maybe_increment_high_watermark(LogOffsetMetadata(1)) == LogOffsetMetadata(0, 0, 0)
+    assert place(log) == LogOffsetMetadata(1, 0, 0), "in the batch that holds it"
+    assert log.maybe_increment_high_watermark(LogOffsetMetadata(0)) is None, "only forward"
+    with pytest.raises(ValueError, match="past the log end"):
+        log.maybe_increment_high_watermark(LogOffsetMetadata(4))
+    assert log.update_high_watermark(5) == 3, "not past the log end"
+    assert place(log).message_offset == 3
+    with pytest.raises(ValueError, match="-1"):
+        log.update_high_watermark(-1)
+
+    log.append_as_follower(batch(3, THREE, timestamp=NOW), 0)
+    assert place(log).message_offset == 3
+    log.update_high_watermark(6)
+    assert place(log).message_offset == 6
+
+    log.truncate_to(3)
+    assert place(log).message_offset == 3, "it comes down with the log end"
+    add_three(log)
+    assert place(log).message_offset == 3, "and does not go up with it"
+    assert (log.log_start_offset, log.end_offset) == (0, 6)
+
+    log.truncate_fully_and_start_at(4)
+    assert (log.log_start_offset, log.end_offset) == (4, 4)
+    assert place(log) == LogOffsetMetadata(4, 4, 0)
+
+
+def test_after_a_roll_it_lies_in_the_new_segment(home: LogHome) -> None:
+    """Else a read from it on would look behind it in the old one, and find a batch that is not replicated."""
+    log = home.open()
+    content = bytearray(batch(0, THREE, timestamp=NOW))
+    log.append_as_leader(content, leader_epoch=0)
+    assert read(log, 0, min_one_message=False).data() == b""
+    log.maybe_increment_high_watermark(log.offsets().log_end)
+    for rolls in (False, True):
+        if rolls:
+            log.roll()
+        assert read(log, 0, min_one_message=False).data() == bytes(content)
+    assert place(log) == LogOffsetMetadata(3, 3, 0)
+    add_three(log)
+    assert read(log, 3, min_one_message=False).data() == b""
+    assert read(log, 0).data() == bytes(content)
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_reads_end_at_it(home: LogHome, rolls: bool) -> None:
+    log = home.open()
+    add_three(log)
+    if rolls:
+        log.roll()
+    log.append_as_leader(bytearray(batch(0, THREE[:2], timestamp=NOW)), leader_epoch=0)
+    for watermark in (0, 3, 5):
+        log.update_high_watermark(watermark)
+        for start in range(6):
+            found = read(log, start)
+            table = scan_batches(found.data())
+            assert found.start.message_offset == start
+            assert not found.start.is_offset_only
+            if start < watermark:
+                assert int(table.base_offset[0]) <= start <= int(table.last_offset[0])
+                assert table.end_position == len(found.data()), "whole batches"
+                assert table.last_offset[-1] < watermark
+            else:
+                assert len(table) == 0
+
+
+def test_it_is_found_wherever_it_lies(home: LogHome) -> None:
+    """Told as a mere offset, below, within and above the log: clamped, then looked up; never out of range."""
+    log = home.open(segment_bytes=11 * RECORD_BYTES)
+    home.add(log, 50)
+    log.update_high_watermark(50)
+    log.maybe_increment_log_start_offset(15)
+    log.delete_old_segments()
+    assert (log.base_offsets, log.log_start_offset) == ([11, 22, 33, 44], 15)
+    for wanted in range(54):
+        log.update_high_watermark(wanted)
+        offset = min(max(wanted, 15), 50)
+        base = offset // 11 * 11
+        assert place(log) == LogOffsetMetadata(offset, base, (offset - base) * RECORD_BYTES)
+
+
+def test_it_is_found_in_a_gap(home: LogHome) -> None:
+    """Where compaction took records away: at the batch that follows, or the log end."""
+    log = home.open()
+    for offset in (0, 10, 20):
+        log.append_as_follower(plain(offset, 1, timestamp=NOW), 0)
+    for wanted, position in ((0, 0), (1, 1), (10, 1), (11, 2), (20, 2), (21, 3)):
+        log.update_high_watermark(wanted)
+        assert log.offsets().high_watermark == LogOffsetMetadata(wanted, 0, position * RECORD_BYTES)
