@@ -13,6 +13,7 @@ import tidelog.cli.recover as recover_module
 from cli.runner import rows, run
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, KRAFT_SETS, SCENARIOS, footprint, manifest
+from overflowed_log import OVERFLOWED, PIECES, three_pieces
 from tidelog.model import TopicPartition
 from tidelog.storage.manager.recover import RecoverResult, recover_directory
 
@@ -77,6 +78,16 @@ def test_topic_settings_reach_the_logs(golden_copy: GoldenFactory) -> None:
         (directory / ".kafka_cleanshutdown").unlink()
         entries[interval] = sum(path.stat().st_size // 8 for path in (directory / "flights-0").glob("*.index"))
     assert entries[100_000] < entries[1]
+
+
+def test_a_segment_to_split_is_foretold_and_told(tmp_path: Path) -> None:
+    three_pieces(tmp_path / "t-0")
+    assert rows("recover", tmp_path)[0]["splits"] == [OVERFLOWED]
+    assert f"t-0: offsets that no index can hold; to be split: {OVERFLOWED}." in run("recover", tmp_path).stdout
+    assert "splits 1 segment with offsets that no index can hold" in run("verify", tmp_path, code=1).stdout
+    done = run("recover", tmp_path, "--apply").stdout
+    assert f"it was split into those at {', '.join(map(str, PIECES))}." in done
+    assert "a broker loads 1 of them as they are" in run("verify", tmp_path, code=1).stdout
 
 
 def test_a_held_directory_is_refused_but_planned(tmp_path: Path, golden_copy: GoldenFactory) -> None:

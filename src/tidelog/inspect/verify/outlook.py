@@ -20,6 +20,8 @@ def outlook(plan: PartitionPlan, view: LogView) -> str:
         deeds.append(f"removes {_count(len(plan.leftovers.removals), 'left-over file')}")
     if plan.leftovers.renames:
         deeds.append(f"completes the swap of {_count(len(plan.leftovers.renames), 'file')}")
+    if plan.splits:
+        deeds.append(f"splits {_count(len(plan.splits), 'segment')} with offsets that no index can hold")
     if plan.recover:
         reasons = ", ".join(sorted({segment.reason.value for segment in plan.recover}))
         deeds.append(f"recovers {_count(len(plan.recover), 'segment')} from {plan.recover[0].base_offset} ({reasons})")
