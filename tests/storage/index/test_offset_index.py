@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tidelog.model import ClosedError, IndexCorruptError, InvalidOffsetError, StorageError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition
+from tidelog.storage.index.mapped_index import PENDING_ENTRIES
 
 BASE = 45
 Make = Callable[..., OffsetIndexWriter]
@@ -74,6 +75,7 @@ def test_appends_and_look_ups(make: Make) -> None:
         slot = bisect_left(positions, 50 + size)
         found = index.upper_bound(OffsetPosition(BASE, 50), size)
         assert found == (entries[slot] if slot < len(entries) else None)
+    index.flush()
     reader = OffsetIndexReader(index.path.read_bytes(), BASE)
     assert [reader.entry(number) for number in range(len(reader))] == entries
     assert reader.lookup(BASE + 20) == index.lookup(BASE + 20)
@@ -258,16 +260,28 @@ def test_as_a_list(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 
 
 def test_a_full_disk_leaves_the_entries_as_they_were(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = make()
+    """Entries that wait for the disk can be looked up; they reach it once there is room again."""
+    index = make(max_index_bytes=8 * 2 * PENDING_ENTRIES)
     index.append(BASE + 1, 10)
     monkeypatch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
-    with pytest.raises(StorageError, match="no space left on the disk"):
-        index.append(BASE + 2, 20)
-    assert (index.entries, index.last_offset, index.lookup(BASE + 9)) == (1, BASE + 1, (BASE + 1, 10))
+    for number in range(2, PENDING_ENTRIES):
+        index.append(BASE + number, 10 * number)
+    last = PENDING_ENTRIES - 1
+    for _ in range(2):
+        with pytest.raises(StorageError, match="no space left on the disk"):
+            index.append(BASE + PENDING_ENTRIES, 10 * PENDING_ENTRIES)
+        with pytest.raises(StorageError, match="no space left on the disk"):
+            index.flush()
+        assert (index.entries, index.last_offset, index.lookup(BASE + 999)) == (
+            last,
+            BASE + last,
+            (BASE + last, 10 * last),
+        )
     monkeypatch.undo()
-    index.append(BASE + 2, 20)
+    index.append(BASE + PENDING_ENTRIES, 10 * PENDING_ENTRIES)
+    index.append(BASE + PENDING_ENTRIES + 1, 10 * PENDING_ENTRIES + 10)
     index.close()
-    assert index.path.read_bytes() == pack([(1, 10), (2, 20)])
+    assert index.path.read_bytes() == pack([(number, 10 * number) for number in range(1, PENDING_ENTRIES + 2)])
 
 
 def test_readers_in_threads_while_the_index_is_reshaped(make: Make) -> None:

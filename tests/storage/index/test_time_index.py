@@ -40,6 +40,7 @@ def test_look_ups(make: Make) -> None:
         index.maybe_append(*entry)
     assert index.is_full
     assert index.last_entry == entries[-1]
+    index.flush()
     reader = TimeIndexReader(index.path.read_bytes(), BASE).valid_prefix()
     for timestamp in range(-5, 320, 3):
         expected = max([entry for entry in entries if entry.timestamp <= timestamp], default=(-1, BASE))
@@ -60,6 +61,7 @@ def test_entries_of_twelve_bytes(make: Make) -> None:
         with pytest.raises(IndexError):
             empty.entry(0)
     index.maybe_append(1, BASE + 1)
+    index.flush()
     assert index.path.read_bytes()[:12] == struct.pack(">qi", 1, 1)
     reader = TimeIndexReader(index.path.read_bytes()[:12], BASE)
     assert index.entry(0) == reader.entry(0) == index.last_entry == reader.last_entry == (1, BASE + 1)

@@ -5,9 +5,10 @@ States: *missing* -> open preallocates it to ``max_index_bytes`` with no entries
 as entries, as for Kafka (wrong after a kill, which is why a segment is recovered then); *trimmed* -> no zeros left.
 
 Entries are written with ``pwrite`` and read through a mapping: a store into a mapping of a sparse file would end the
-process by SIGBUS when the disk is full, ``pwrite`` raises. The mapping is closed before the file shrinks, so a reader
-in another thread that still holds it gets ValueError (and takes the new one) instead of SIGBUS.
-A crash leaves some of the entries, and zeros; only ``flush`` promises more.
+process by SIGBUS when the disk is full, ``pwrite`` raises. The last ones wait in memory until there are
+``PENDING_ENTRIES`` of them, or until the file is flushed or reshaped; readers see them there. The mapping is closed
+before the file shrinks, so a reader in another thread that still holds it gets ValueError (and takes the new one)
+instead of SIGBUS. A crash leaves some of the entries, and zeros; only ``flush`` promises more.
 
 Thread rule: writing calls under the partition's lock; reading calls from any thread.
 Source: Kafka's ``AbstractIndex``.
@@ -17,14 +18,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tidelog.model import ClosedError, IndexCorruptError
 from tidelog.storage.fs import File, FileSystem, MappedBytes
 
+PENDING_ENTRIES = 64
+"""How many entries one write brings to the file."""
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
 T = TypeVar("T")
+
+
+class IndexView(NamedTuple):
+    """The entries at one moment: those in the file, then those that wait."""
+
+    mapping: MappedBytes | None
+    written: int
+    pending: bytes
 
 
 class MappedIndex:
@@ -50,7 +61,8 @@ class MappedIndex:
             self._dirty = True
         else:
             length = fs.stat(path).size
-        self._view: tuple[MappedBytes | None, int] = (None, 0)
+        self._view = IndexView(None, 0, b"")
+        self._count = 0
         self._length = length
         self._remap(0 if self.newly_created else length // self.ENTRY_SIZE)
         self._release_file()
@@ -68,7 +80,7 @@ class MappedIndex:
     @property
     def entries(self) -> int:
         """Number of entries."""
-        return self._view[1]
+        return self._count
 
     @property
     def max_entries(self) -> int:
@@ -90,7 +102,7 @@ class MappedIndex:
 
     @property
     def is_full(self) -> bool:
-        return self.entries >= self.max_entries
+        return self._count >= self._length // self.ENTRY_SIZE
 
     def can_append_offset(self, offset: int) -> bool:
         """Whether ``offset`` lies within 31 bits above the base offset."""
@@ -118,6 +130,7 @@ class MappedIndex:
     def trim_to_valid_size(self) -> None:
         """Cut the zeros off and let go of the file descriptor; the index stays open for reading."""
         self.resize(self.size_bytes)
+        self._write_pending()
         self._release_file()
 
     def truncate(self) -> None:
@@ -130,7 +143,8 @@ class MappedIndex:
         self._reshape(0, self._rounded(self._max_index_bytes))
 
     def flush(self) -> None:
-        """fsync what was written since the last flush."""
+        """Write what waits, fsync what was written since the last flush."""
+        self._write_pending()
         if self._dirty:
             if self._file is not None:
                 self._file.sync()
@@ -141,14 +155,16 @@ class MappedIndex:
 
     def rename_to(self, path: Path) -> None:
         """Rename the file atomically; the entries stay readable."""
+        self._write_pending()
         self._release_file()
         self._fs.rename(self._path, path)
         self._path = path
 
     def moved_to(self, path: Path) -> None:
         """Take over the new path of a file whose directory was renamed."""
-        self._release_file()
         self._path = path
+        self._write_pending()
+        self._release_file()
 
     def delete_if_exists(self) -> None:
         self.close_handler()
@@ -169,29 +185,46 @@ class MappedIndex:
     # --- for the two kinds of index ---
 
     def _append_entry(self, entry: bytes) -> None:
-        self._require_open()
-        mapping, entries = self._view
-        if entries >= self.max_entries:
-            raise ValueError(f"append to a full index of {entries} entries: {self._path}")
-        self._writable().pwrite(entry, entries * self.ENTRY_SIZE)
+        """There has to be room."""
+        if self._closed:
+            self._require_open()
+        mapping, written, pending = self._view
+        if len(pending) < (PENDING_ENTRIES - 1) * self.ENTRY_SIZE:
+            self._view = IndexView(mapping, written, pending + entry)
+        else:
+            self._write(pending + entry)
+        self._count += 1
+
+    def _write_pending(self) -> None:
+        if self._view.pending:
+            self._write(self._view.pending)
+
+    def _write(self, entries: bytes) -> None:
+        """StorageError leaves what waits waiting."""
+        mapping, written, _ = self._view
+        self._writable().pwrite(entries, written * self.ENTRY_SIZE)
         self._dirty = True
-        self._view = (mapping, entries + 1)
+        self._view = IndexView(mapping, written + len(entries) // self.ENTRY_SIZE, b"")
 
     def _truncate_to_entries(self, entries: int) -> None:
         self._require_open()
         if entries < self.entries:
             self._reshape(entries, self._length)
 
-    def _read(self, question: Callable[[MappedBytes | bytes, int], T]) -> T:
-        """``question(entries' bytes, number of entries)``, again if the file was resized while it ran."""
+    def _read(self, question: Callable[[MappedBytes | bytes, int, bytes], T]) -> T:
+        """``question(bytes in the file, entries there, bytes that wait)``; again if the file was resized meanwhile."""
         while True:
             self._require_open()
-            mapping, entries = view = self._view
+            view = self._view
             try:
-                return question(b"" if mapping is None else mapping, entries)
+                return question(b"" if view.mapping is None else view.mapping, view.written, view.pending)
             except ValueError:  # "mmap closed": the file is being resized
                 if view is self._view:
                     raise
+
+    def _require_number(self, number: int) -> None:
+        if not 0 <= number < self._count:
+            raise IndexError(f"entry {number} of an index of {self._count}: {self._path}")
 
     def _check_length(self) -> None:
         if self._length % self.ENTRY_SIZE:
@@ -221,6 +254,7 @@ class MappedIndex:
 
         The file is cut first, so dropped entries read as zeros and the valid prefix of the file can be told.
         """
+        self._write_pending()
         self._unmap()
         file = self._writable()
         file.truncate(entries * self.ENTRY_SIZE)
@@ -231,16 +265,17 @@ class MappedIndex:
 
     def _remap(self, entries: int) -> None:
         """Map the file anew; readers switch with the one assignment of ``_view``."""
+        self._count = entries
         if self._length == 0:  # the operating system refuses an empty mapping
-            self._view = (None, 0)
+            self._view = IndexView(None, 0, b"")
         elif self._file is not None:
-            self._view = (self._file.map(self._length), entries)
+            self._view = IndexView(self._file.map(self._length), entries, b"")
         else:
             with self._fs.open(self._path) as file:
-                self._view = (file.map(self._length), entries)
+                self._view = IndexView(file.map(self._length), entries, b"")
 
     def _unmap(self) -> None:
         """From here to ``_remap`` readers see an empty index: a slower search from the segment's start, never wrong."""
-        mapping, self._view = self._view[0], (None, 0)
+        mapping, self._view, self._count = self._view.mapping, IndexView(None, 0, b""), 0
         if mapping is not None:
             mapping.close()

@@ -105,24 +105,44 @@ class OffsetIndexWriter(MappedIndex):
         return self._last_offset
 
     def entry(self, number: int) -> OffsetPosition:
-        if not 0 <= number < self.entries:
-            raise IndexError(f"entry {number} of an index of {self.entries}: {self.path}")
-        return self._read(lambda data, entries: _entry(data, self.base_offset, number))
+        self._require_number(number)
+        return self._read(
+            lambda data, written, pending: (
+                _entry(data, self.base_offset, number)
+                if number < written
+                else _entry(pending, self.base_offset, number - written)
+            )
+        )
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The last entry at or below ``offset``; (base offset, 0) if there is none."""
-        return self._read(lambda data, entries: _lookup(data, entries, self.base_offset, offset))
+
+        def question(data: Buffer, written: int, pending: bytes) -> OffsetPosition:
+            waiting = len(pending) // self.ENTRY_SIZE
+            slot = last_at_or_below(pending, waiting, IndexKey.OFFSET, offset - self.base_offset) if waiting else -1
+            if slot >= 0:
+                return _entry(pending, self.base_offset, slot)
+            return _lookup(data, written, self.base_offset, offset)
+
+        return self._read(question)
 
     def upper_bound(self, start: OffsetPosition, fetch_bytes: int) -> OffsetPosition | None:
         """The first entry at or after the end of a read of ``fetch_bytes`` from ``start``, None past the last entry."""
         end = start.position + fetch_bytes
-        return self._read(lambda data, entries: _upper_bound(data, entries, self.base_offset, end))
+
+        def question(data: Buffer, written: int, pending: bytes) -> OffsetPosition | None:
+            found = _upper_bound(data, written, self.base_offset, end)
+            if found is None:
+                found = _upper_bound(pending, len(pending) // self.ENTRY_SIZE, self.base_offset, end)
+            return found
+
+        return self._read(question)
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry. InvalidOffsetError unless ``offset`` is above the last; ValueError if the index is full."""
         if self.is_full:
             raise ValueError(f"append to a full index of {self.entries} entries: {self.path}")
-        if self.entries and offset <= self._last_offset:
+        if offset <= self._last_offset and self._count:
             raise InvalidOffsetError(
                 f"an entry for offset {offset} cannot follow the last, {self._last_offset}",
                 path=self.path,
@@ -133,17 +153,19 @@ class OffsetIndexWriter(MappedIndex):
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""
+        self._write_pending()
         self._truncate_to_entries(
             self._read(
-                lambda data, entries: (
-                    last_at_or_below(data, entries, IndexKey.OFFSET, offset - 1 - self.base_offset) + 1
+                lambda data, written, _: (
+                    last_at_or_below(data, written, IndexKey.OFFSET, offset - 1 - self.base_offset) + 1
                 )
             )
         )
 
     def sanity_check(self) -> None:
         """IndexCorruptError if the size is no multiple of the entry size or the last offset lies below the base."""
-        self._read(lambda data, entries: _check(self.length, data, entries, self.base_offset, self.path))
+        self._write_pending()
+        self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 
     def _reshape(self, entries: int, length: int) -> None:
         super()._reshape(entries, length)

@@ -109,7 +109,7 @@ class TimeIndexWriter(MappedIndex):
     @property
     def is_full(self) -> bool:
         """One slot is kept for the entry that is written when the segment stops being active."""
-        return self.entries >= self.max_entries - 1
+        return self._count >= self._length // self.ENTRY_SIZE - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -117,13 +117,25 @@ class TimeIndexWriter(MappedIndex):
         return self._last_entry
 
     def entry(self, number: int) -> TimestampOffset:
-        if not 0 <= number < self.entries:
-            raise IndexError(f"entry {number} of an index of {self.entries}: {self.path}")
-        return self._read(lambda data, entries: _entry(data, self.base_offset, number))
+        self._require_number(number)
+        return self._read(
+            lambda data, written, pending: (
+                _entry(data, self.base_offset, number)
+                if number < written
+                else _entry(pending, self.base_offset, number - written)
+            )
+        )
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry at or below ``timestamp``; (-1, base offset) if there is none."""
-        return self._read(lambda data, entries: _lookup(data, entries, self.base_offset, timestamp))
+
+        def question(data: Buffer, written: int, pending: bytes) -> TimestampOffset:
+            waiting = len(pending) // self.ENTRY_SIZE
+            if waiting and _entry(pending, self.base_offset, 0).timestamp <= timestamp:
+                return _lookup(pending, waiting, self.base_offset, timestamp)
+            return _lookup(data, written, self.base_offset, timestamp)
+
+        return self._read(question)
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
         """Add an entry if ``timestamp`` is larger than the last; an equal one changes nothing.
@@ -131,41 +143,55 @@ class TimeIndexWriter(MappedIndex):
         InvalidOffsetError if ``offset`` is below the last; ValueError if ``timestamp`` is, or if the index is full
         (``skip_full_check`` lets the kept slot be used).
         """
-        if not skip_full_check and self.is_full:
-            raise ValueError(f"append to a full time index of {self.entries} entries: {self.path}")
         last = self._last_entry
-        if self.entries and offset < last.offset:
-            raise InvalidOffsetError(
-                f"an entry for offset {offset} cannot follow the last, {last.offset}", path=self.path, offset=offset
-            )
-        if self.entries and timestamp < last.timestamp:
-            raise ValueError(
-                f"an entry for timestamp {timestamp} cannot follow the last, {last.timestamp}: {self.path}"
-            )
+        if self._count >= self.max_entries - 1 and (not skip_full_check or self._is_brimful(timestamp)):
+            raise ValueError(f"append to a full time index of {self.entries} entries: {self.path}")
         if timestamp > last.timestamp:
+            if self._count and offset < last.offset:
+                raise self._out_of_order(offset)
             self._append_entry(_ENTRY.pack(timestamp, self.relative_offset(offset)))
             self._last_entry = TimestampOffset(timestamp, offset)
+        elif self._count:
+            if offset < last.offset:
+                raise self._out_of_order(offset)
+            if timestamp < last.timestamp:
+                raise ValueError(
+                    f"an entry for timestamp {timestamp} cannot follow the last, {last.timestamp}: {self.path}"
+                )
+
+    def _is_brimful(self, timestamp: int) -> bool:
+        """Not even the kept slot is left, and it would be needed."""
+        return self._count >= self.max_entries and timestamp > self._last_entry.timestamp
+
+    def _out_of_order(self, offset: int) -> InvalidOffsetError:
+        return InvalidOffsetError(
+            f"an entry for offset {offset} cannot follow the last, {self._last_entry.offset}",
+            path=self.path,
+            offset=offset,
+        )
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""
+        self._write_pending()
         self._truncate_to_entries(
             self._read(
-                lambda data, entries: (
-                    last_at_or_below(data, entries, IndexKey.TIME_OFFSET, offset - 1 - self.base_offset) + 1
+                lambda data, written, _: (
+                    last_at_or_below(data, written, IndexKey.TIME_OFFSET, offset - 1 - self.base_offset) + 1
                 )
             )
         )
 
     def sanity_check(self) -> None:
         """IndexCorruptError if size, last timestamp (below the first) or last offset (below the base) cannot be."""
-        self._read(lambda data, entries: _check(self.length, data, entries, self.base_offset, self.path))
+        self._write_pending()
+        self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 
     def _reshape(self, entries: int, length: int) -> None:
         super()._reshape(entries, length)
         self._last_entry = self._stored_last_entry()
 
     def _stored_last_entry(self) -> TimestampOffset:
-        return self._read(lambda data, entries: _last_entry(data, entries, self.base_offset))
+        return self._read(lambda data, written, _: _last_entry(data, written, self.base_offset))
 
 
 def _entry(data: Buffer, base_offset: int, number: int) -> TimestampOffset:

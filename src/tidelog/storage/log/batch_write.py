@@ -1,7 +1,7 @@
 """Put checked batches, which have their offsets, at the end of the log. No lock: the appends' caller has it.
 
 Three ways: ``write_set``, a leader's or follower's batches as one set that goes into one segment; ``write_alone``, the
-short one for a single plain batch; ``write_run``, a bulk append of this process, laid out over segments as if each
+short one for a single batch; ``write_run``, a bulk append of this process, laid out over segments as if each
 batch had been appended alone. Order, as in Kafka: epochs are noted, the log rolls if it must, producers are checked,
 the batches are written, the log end moves, then producer state, transaction index and first unstable offset follow.
 What is written before a failure stays in the log.
@@ -11,18 +11,23 @@ from __future__ import annotations
 
 from struct import Struct
 
+import numpy as np
+
 from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, RecordBatchTooLargeError
+from tidelog.record.attributes import CONTROL_FLAG
 from tidelog.storage.log.log_state import LogState
-from tidelog.storage.log.producer_check import Appender, ProducerChanges, check_producers
+from tidelog.storage.log.producer_check import NO_CHANGES, Appender, ProducerChanges, check_producers
 from tidelog.storage.log.producer_state import aborted_entry
 from tidelog.storage.log.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
-from tidelog.storage.producer.entry import CachedBatch
+from tidelog.storage.producer import CachedBatch
+from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
 from tidelog.storage.segment.segment import LogSegment
 
 _PREFIX_BYTES = 12
 _LENGTH, _LENGTH_AT = Struct(">i"), 8
-_PRODUCER_ID, _PRODUCER_ID_AT = Struct(">q"), 43
+_ATTRIBUTES, _ATTRIBUTES_AT = Struct(">h"), 21
+_PRODUCER, _PRODUCER_AT = Struct(">qhi"), 43
 
 
 def write_set(
@@ -45,32 +50,65 @@ def write_set(
     if not fits:
         segment = state.roll(_lowest_offset(state, table))
     place = LogOffsetMetadata(int(table.base_offset[0]), segment.base_offset, segment.size)
-    changes = check_producers(state, data, table, appender, place)
+    changes = NO_CHANGES
+    if table.summary.producer_id >= 0:
+        batches = replay_batches(table, np.flatnonzero(table.producer_id >= 0))
+        changes = check_producers(state, data, batches, appender, place)
     if changes.duplicate is None:
         _write_to(state, segment, data, table, changes)
     return changes.duplicate
 
 
-def write_alone(
+def goes_alone(
     state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, epoch: int, now_ms: int
 ) -> bool:
-    """The short way for one batch without a producer; False, with nothing done, where it does not go."""
-    segment, latest = state.active, state.epochs.latest_entry
+    """Whether ``buffer`` is one batch of the latest epoch that the active segment takes: then ``write_alone`` does."""
+    latest = state.epochs.latest_entry
     size = len(buffer)
-    if (
-        latest is None
-        or latest.epoch != epoch
-        or size != _PREFIX_BYTES + _LENGTH.unpack_from(buffer, _LENGTH_AT)[0]
-        or _PRODUCER_ID.unpack_from(buffer, _PRODUCER_ID_AT)[0] >= 0
-        or not segment.takes(size, last_offset, max_timestamp, now_ms)
-    ):
-        return False
+    return (
+        latest is not None
+        and latest.epoch == epoch
+        and latest.start_offset <= state.offsets.log_end.message_offset
+        and size == _PREFIX_BYTES + _LENGTH.unpack_from(buffer, _LENGTH_AT)[0]
+        and state.active.takes(size, last_offset, max_timestamp, now_ms)
+    )
+
+
+def write_alone(
+    state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, appender: Appender
+) -> CachedBatch | None:
+    """``write_set`` for one batch, without a table."""
+    segment = state.active
+    end = LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size + len(buffer))
+    producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(buffer, _PRODUCER_AT)
+    changes = NO_CHANGES
+    if producer_id >= 0:
+        attributes = _ATTRIBUTES.unpack_from(buffer, _ATTRIBUTES_AT)[0]
+        batch = ReplayBatch(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            base_offset=state.offsets.log_end.message_offset,
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            attributes=attributes,
+            position=0,
+            size=len(buffer),
+            is_control=bool(attributes & CONTROL_FLAG),
+        )
+        place = LogOffsetMetadata(batch.base_offset, segment.base_offset, segment.size)
+        changes = check_producers(state, memoryview(buffer), (batch,), appender, place)
+        if changes.duplicate is not None:
+            return changes.duplicate
     state.topic.write()
-    segment.append_one(buffer, size, last_offset, max_timestamp)
     state.dirty.add(segment.base_offset)
-    state.set_log_end(LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size))
-    state.producers.state.map_end_offset = last_offset + 1
-    return True
+    segment.append_one(buffer, len(buffer), last_offset, max_timestamp)
+    state.set_log_end(end)
+    if producer_id < 0:
+        state.producers.state.map_end_offset = last_offset + 1
+    else:
+        _take_over(state, segment, changes, last_offset + 1)
+    return None
 
 
 def write_run(state: LogState, data: memoryview, table: BatchTable, now_ms: int) -> None:
@@ -89,8 +127,12 @@ def write_run(state: LogState, data: memoryview, table: BatchTable, now_ms: int)
 
 def note_epochs(state: LogState, table: BatchTable) -> None:
     """Each epoch begins at the first batch that carries it; a batch of a format without epochs forgets them all."""
-    latest = state.epochs.latest_epoch
-    if latest is not None and latest == table.summary.leader_epoch == int(table.leader_epoch.min()):
+    latest = state.epochs.latest_entry
+    if (
+        latest is not None
+        and latest.epoch == table.summary.leader_epoch == int(table.leader_epoch.min())
+        and latest.start_offset <= int(table.base_offset[0])
+    ):
         return
     for magic, epoch, base_offset in zip(
         table.magic.tolist(), table.leader_epoch.tolist(), table.base_offset.tolist(), strict=True
@@ -113,15 +155,25 @@ def _write_to(
     segment.append(part, table)
     end = table.summary.last_offset + 1
     state.set_log_end(LogOffsetMetadata(end, segment.base_offset, segment.size))
-    producers = state.producers
-    if changes is None:
-        aborted = producers.apply(part, table)
-    else:
-        ended = changes.take_over(producers.state)
-        aborted = [aborted_entry(transaction) for transaction in ended if transaction.transaction.aborted]
-        producers.state.map_end_offset = end
-    for entry in aborted:
+    if changes is not None:
+        _take_over(state, segment, changes, end)
+        return
+    for entry in state.producers.apply(part, table):
         segment.append_aborted(entry)
+    _after_producers(state)
+
+
+def _take_over(state: LogState, segment: LogSegment, changes: ProducerChanges, end: int) -> None:
+    """The producers' part of an append that is written; the log ends at ``end``."""
+    producers = state.producers
+    for ended in changes.take_over(producers.state):
+        if ended.transaction.aborted:
+            segment.append_aborted(aborted_entry(ended))
+    producers.state.map_end_offset = end
+    _after_producers(state)
+
+
+def _after_producers(state: LogState) -> None:
     if state.is_sole_replica:
         state.after_high_watermark()
     else:

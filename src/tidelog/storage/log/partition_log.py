@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.append_result import AppendResult
 from tidelog.storage.log.append_rules import AppendRules
 from tidelog.storage.log.append_validation import analyze, assign_offsets
-from tidelog.storage.log.batch_write import write_alone, write_run, write_set
+from tidelog.storage.log.batch_write import goes_alone, write_alone, write_run, write_set
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
 from tidelog.storage.log.directory_life import delete_directory, rename_directory
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FIRST_EPOCH = 0
+_OWN = Appender(AppendOrigin.CLIENT)
 
 
 class PartitionLog:
@@ -78,6 +78,7 @@ class PartitionLog:
         self._flush_lock = threading.Lock()
         self._closed = False
         self._failure: StorageError | None = None
+        self._changing = _Changing(self)
         self._rules = produce_rules(request.config)
         self._append_rules = AppendRules.of(request.config)
         self._loaded = loaded
@@ -188,7 +189,7 @@ class PartitionLog:
             raise RecordBatchTooLargeError(
                 f"a batch of {largest} bytes is larger than a segment of {self.config.segment_bytes}"
             )
-        with self._changing():
+        with self._changing:
             first = self.end_offset
             latest = self._state.epochs.latest_epoch
             epoch = _FIRST_EPOCH if latest is None else latest
@@ -196,7 +197,9 @@ class PartitionLog:
             if not validation:
                 raise_for(validation)
             last_offset, max_timestamp = validation.last_offset, validation.max_timestamp
-            if not (alone and write_alone(self._state, buffer, last_offset, max_timestamp, epoch, now_ms)):
+            if alone and goes_alone(self._state, buffer, last_offset, max_timestamp, epoch, now_ms):
+                write_alone(self._state, buffer, last_offset, max_timestamp, _OWN)
+            else:
                 table = scan_batches(buffer, verify_crc=False)
                 if len(table):
                     write_run(self._state, memoryview(buffer), table, now_ms)
@@ -223,20 +226,21 @@ class PartitionLog:
         self._guard.check()
         now_ms = self._clock.now_ms()
         analysis = analyze(buffer, self._append_rules, origin, now_ms=now_ms, leader_epoch=leader_epoch)
-        with self._changing():
+        with self._changing:
             state = self._state
             end = state.offsets.log_end.message_offset
             if analysis.is_empty:
                 return AppendResult.nothing(end, self.log_start_offset)
             validated = assign_offsets(analysis, first_offset=end, leader_epoch=leader_epoch, now_ms=now_ms)
             result = AppendResult.of_leader(validated, self.log_start_offset)
-            if not write_alone(
-                state, validated.batches, result.last_offset, result.max_timestamp, leader_epoch, now_ms
-            ):
-                appender, table = Appender(origin, guard), validated.table()
-                duplicate = write_set(state, memoryview(validated.batches), table, appender, now_ms)
-                if duplicate is not None:
-                    result = AppendResult.of_duplicate(duplicate, self.log_start_offset)
+            batches, last_offset, max_timestamp = validated.batches, result.last_offset, result.max_timestamp
+            appender = Appender(origin, guard)
+            if goes_alone(state, batches, last_offset, max_timestamp, leader_epoch, now_ms):
+                duplicate = write_alone(state, batches, last_offset, max_timestamp, appender)
+            else:
+                duplicate = write_set(state, memoryview(batches), validated.table(), appender, now_ms)
+            if duplicate is not None:
+                result = AppendResult.of_duplicate(duplicate, self.log_start_offset)
         self._flush_by_messages()
         return result
 
@@ -249,7 +253,7 @@ class PartitionLog:
         self._guard.check()
         now_ms = self._clock.now_ms()
         table = check_fetched(buffer, leader_epoch)
-        with self._changing():
+        with self._changing:
             if not len(table):
                 return AppendResult.nothing(self.end_offset, self.log_start_offset)
             require_at_or_above(buffer, table, self.end_offset, self.log_start_offset)
@@ -265,7 +269,7 @@ class PartitionLog:
 
         InvalidProducerEpochError for an older epoch than the log knows.
         """
-        with self._changing():
+        with self._changing:
             return self._state.producers.state.maybe_start_verification(
                 producer_id,
                 sequence,
@@ -276,7 +280,7 @@ class PartitionLog:
 
     def roll(self) -> None:
         """Begin a new segment at the log end, unless the active one is empty."""
-        with self._changing():
+        with self._changing:
             if self._state.active.size:
                 self._state.roll(self.end_offset)
 
@@ -286,14 +290,14 @@ class PartitionLog:
         """As a follower: take over the leader's, within [log start, log end]; what it is then. ValueError below 0."""
         if offset < 0:
             raise ValueError(f"a high watermark of {offset}")
-        with self._changing():
+        with self._changing:
             self._state.offsets.update_high_watermark(LogOffsetMetadata(offset))
             self._state.after_high_watermark()
             return self.high_watermark
 
     def maybe_increment_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata | None:
         """As the leader: what it was before, None where it does not move forward. ValueError past the log end."""
-        with self._changing():
+        with self._changing:
             self._state.resolve_high_watermark()
             before = self._state.offsets.maybe_increment_high_watermark(wanted)
             if before is not None:
@@ -340,19 +344,19 @@ class PartitionLog:
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Note that a leader epoch begins; ValueError for negative values. ``epochs`` answers the questions."""
-        with self._changing():
+        with self._changing:
             self._state.assign_epoch(epoch, start_offset)
 
     # --- cutting at the end ---
 
     def truncate_to(self, offset: int) -> bool:
         """Cut the records from ``offset`` on; whether there were any. ValueError for a negative offset."""
-        with self._flush_lock, self._changing():
+        with self._flush_lock, self._changing:
             return truncate_to(self._state, offset)
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Remove all records; the log goes on, empty, at ``offset``, and starts there unless told otherwise."""
-        with self._flush_lock, self._changing():
+        with self._flush_lock, self._changing:
             truncate_fully(self._state, offset, log_start_offset)
 
     # --- cutting at the start ---
@@ -362,24 +366,24 @@ class PartitionLog:
 
         Their segments go with the next ``delete_old_segments``. OffsetOutOfRangeError above the high watermark.
         """
-        with self._changing():
+        with self._changing:
             return increment_log_start(self._state, offset)
 
     def delete_old_segments(self) -> RetentionDecision:
         """Apply retention now; what went, and why. The files go with ``remove_deleted``."""
-        with self._flush_lock, self._changing():
+        with self._flush_lock, self._changing:
             decision = decide_retention(retention_state(self._state, self._clock.now_ms()))
             delete_oldest(self._state, len(decision.deletions))
             return decision
 
     def remove_deleted(self) -> int:
         """Remove the files of segments deleted ``file.delete.delay.ms`` ago; how many segments."""
-        with self._flush_lock, self._changing():
+        with self._flush_lock, self._changing:
             return self._state.deleted.remove_due(self._clock.now_ms())
 
     def remove_expired_producers(self) -> int:
         """Forget the producers that were silent longer than ``producer.id.expiration.ms``; how many."""
-        with self._changing():
+        with self._changing:
             return self._state.producers.state.remove_expired(self._clock.now_ms())
 
     # --- flushing and ending ---
@@ -435,12 +439,12 @@ class PartitionLog:
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """InconsistentTopicIdError where the log belongs to another topic of the same name."""
-        with self._changing():
+        with self._changing:
             self._state.topic.assign(topic_id)
 
     def rename(self, directory: Path) -> None:
         """Give the directory another name; the log goes on in it. DirectoryError where that one exists."""
-        with self._flush_lock, self._changing():
+        with self._flush_lock, self._changing:
             self._state.topic.write()
             rename_directory(self._state, directory)
 
@@ -453,26 +457,12 @@ class PartitionLog:
 
     def update_config(self, config: LogConfig) -> None:
         """Go by other settings from now on; the active segment keeps its index sizes and interval."""
-        with self._changing():
+        with self._changing:
             self._rules, self._append_rules = produce_rules(config), AppendRules.of(config)
             self._state.config = config
             self._state.active.update_limits(config.segment_limits)
 
     # --- inside ---
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """The lock, on a log that may be changed; a failing disk fails the log."""
-        self._guard.check()
-        with self._lock:
-            self._require_open()
-            if self._failure is not None:
-                raise StorageError(f"the log takes no writes since one failed: {self._failure}", path=self.directory)
-            try:
-                yield
-            except StorageError as error:
-                self._failure = error
-                raise
 
     def _flush_by_messages(self) -> None:
         if self.end_offset - self.recovery_point >= self.config.flush_messages:
@@ -481,6 +471,29 @@ class PartitionLog:
     def _require_open(self) -> None:
         if self._closed:
             raise ClosedError("the log is closed", path=self.directory)
+
+
+class _Changing:
+    """``with`` it a log may be changed: its lock is held, it is open and sound; a failing disk fails it."""
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+
+    def __enter__(self) -> None:
+        log = self._log
+        log._guard.check()
+        log._lock.acquire()
+        if log._closed or log._failure is not None:
+            log._lock.release()
+            log._require_open()
+            raise StorageError(f"the log takes no writes since one failed: {log._failure}", path=log.directory)
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, StorageError):
+            self._log._failure = error
+        self._log._lock.release()
 
 
 __all__ = ["Isolation", "LogRead", "OpenRequest", "PartitionLog", "ReadLimits"]

@@ -15,12 +15,10 @@ Called by: ``batch_write``, under the partition's lock. Source: Kafka's ``Unifie
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
-from tidelog.kernel import BatchTable
 from tidelog.model import InvalidTransactionStateError, LogOffsetMetadata
 from tidelog.record.attributes import TRANSACTIONAL_FLAG
 from tidelog.storage.log.log_state import LogState
@@ -35,7 +33,7 @@ from tidelog.storage.producer import (
     VerificationGuard,
     read_marker,
 )
-from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
+from tidelog.storage.producer.replay_rows import ReplayBatch
 
 _CLIENTS = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
 
@@ -62,20 +60,20 @@ class ProducerChanges:
         return [EndedTransaction(transaction, state.complete(transaction)) for transaction in self.completed]
 
 
+NO_CHANGES = ProducerChanges()
+
+
 def check_producers(
-    log: LogState, data: memoryview, table: BatchTable, appender: Appender, place: LogOffsetMetadata
+    log: LogState, data: memoryview, batches: Iterable[ReplayBatch], appender: Appender, place: LogOffsetMetadata
 ) -> ProducerChanges:
-    """Check the batches of ``table``, which lie in ``data``; ``place`` is where the first of them will be written.
+    """Check the batches that have a producer id; ``place`` is where the first byte of ``data`` will be written.
 
     OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError or
     TransactionCoordinatorFencedError, with the offset.
     """
     state, origin = log.producers.state, appender.origin
     changes = ProducerChanges()
-    if table.summary.producer_id < 0:
-        return changes
-    first_position = int(table.position[0])
-    for batch in replay_batches(table, np.flatnonzero(table.producer_id >= 0)):
+    for batch in batches:
         if origin is AppendOrigin.CLIENT:
             known = state.producers.get(batch.producer_id)
             changes.duplicate = None if known is None else known.find_duplicate(batch)
@@ -91,7 +89,7 @@ def check_producers(
             if completed is not None:
                 changes.completed.append(completed)
         else:
-            position = place.position_in_segment + batch.position - first_position
+            position = place.position_in_segment + batch.position
             info.append_data(batch, LogOffsetMetadata(batch.base_offset, place.segment_base_offset, position))
     return changes
 
