@@ -73,7 +73,7 @@ class TestOffsets:
 
     def test_a_raft_leader_gives_them_itself(self, home: LogHome) -> None:
         log = home.open()
-        for offset, taken in ((0, True), (1, False), (3, True), (5, False), (6, True)):
+        for offset, taken in ((0, True), (1, False), (3, True), (5, False), (6, True), (10, True)):
             made = bytearray(batch(offset, THREE, timestamp=NOW, epoch=4))
             if taken:
                 result = log.append_as_leader(made, leader_epoch=4, origin=AppendOrigin.RAFT_LEADER)
@@ -82,8 +82,8 @@ class TestOffsets:
                 with pytest.raises(UnexpectedAppendOffsetError) as caught:
                     log.append_as_leader(made, leader_epoch=4, origin=AppendOrigin.RAFT_LEADER)
                 assert caught.value.offset == offset
-        assert log.end_offset == 9
-        assert read(log, 0) == [0, 3, 6]
+        assert log.end_offset == 13
+        assert read(log, 0) == [0, 3, 6, 10]
         assert home.epochs() == [(4, 0)]
 
     def test_a_follower_keeps_the_leaders_gaps(self, home: LogHome) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from log_maker import BASE_TIME, TRANSACTIONAL, batch, marker, plain
 from storage.log.log_home import NOW, RECORD_BYTES, LogHome, read
-from tidelog.model import LogOffsetMetadata, OffsetOutOfRangeError, StorageError
+from tidelog.model import ClosedError, LogOffsetMetadata, OffsetOutOfRangeError, StorageError
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.retention import RetentionRule
 from tidelog.storage.producer import AppendOrigin
@@ -103,6 +103,10 @@ class TestRetention:
         again = home.open()
         assert (again.log_start_offset, again.end_offset) == (100, 103)
         assert read(again, 100) == [100, 101, 102]
+        again.delete()
+        assert not home.directory.exists()
+        with pytest.raises(ClosedError):
+            again.delete_old_segments()
 
     @pytest.mark.parametrize(
         ("starts", "left"),
@@ -201,6 +205,19 @@ class TestFiles:
         again = home.open(clean=False)
         assert (again.base_offsets, again.end_offset) == ([15], 15)
         assert not list(home.directory.glob("*.deleted"))
+
+    def test_a_whole_log_cannot_be_removed_where_its_directory_is_gone(self, home: LogHome) -> None:
+        log = home.open(segment_bytes=5 * RECORD_BYTES)
+        home.add(log, 15)
+        moved = home.directory.rename(home.directory.with_name("gone"))
+        home.directory.write_bytes(b"a file is in its place")
+        with pytest.raises(StorageError) as caught:
+            log.delete()
+        assert caught.value.path is not None
+        assert home.directory.read_bytes() == b"a file is in its place"
+        assert len(list(moved.glob("*.log"))) == 3
+        with pytest.raises(ClosedError):
+            home.add(log)
 
 
 class TestDeleteRecords:

@@ -125,3 +125,21 @@ def test_it_is_found_in_a_gap(home: LogHome) -> None:
     for wanted, position in ((0, 0), (1, 1), (10, 1), (11, 2), (20, 2), (21, 3)):
         log.update_high_watermark(wanted)
         assert log.offsets().high_watermark == LogOffsetMetadata(wanted, 0, position * RECORD_BYTES)
+
+
+def test_places_are_compared_only_where_both_are_known() -> None:
+    known, later, offset_only = LogOffsetMetadata(7, 0, 100), LogOffsetMetadata(9, 0, 250), LogOffsetMetadata(12)
+    following = LogOffsetMetadata(20, 20, 0)
+    assert known.is_on_older_segment(following)
+    assert not following.is_on_older_segment(known)
+    assert not known.is_on_older_segment(later)
+    assert known.is_on_same_segment(later)
+    assert not known.is_on_same_segment(following)
+    assert later.bytes_after(known) == 150
+    assert following.offsets_after(offset_only) == 8
+    for one, other in ((known, offset_only), (offset_only, known), (offset_only, offset_only)):
+        for compare in (one.is_on_older_segment, one.is_on_same_segment, one.bytes_after):
+            with pytest.raises(ValueError, match="is not known"):
+                compare(other)
+    with pytest.raises(ValueError, match="different segments"):
+        following.bytes_after(known)
