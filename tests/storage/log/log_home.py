@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogRead, OpenRequest, PartitionLog, ReadLimits
 
 NOW = BASE_TIME + 1_000_000
 RECORD_BYTES = len(plain(0, 1))
 """Of the batch that ``LogHome.add`` appends."""
+_REQUEST = {field.name for field in fields(OpenRequest)}
 
 
 class Clock:
@@ -42,20 +44,19 @@ class LogHome:
         self.clock = Clock()
         self._opened: list[PartitionLog] = []
 
-    def open(
-        self, *, clean: bool = True, log_start: int = 0, verifies_transactions: bool = False, **config: Any
-    ) -> PartitionLog:
-        request = OpenRequest(
+    def open(self, *, clean: bool = True, log_start: int = 0, **options: Any) -> PartitionLog:
+        """``options``: of the request, or else settings of the log."""
+        request = {name: options.pop(name) for name in _REQUEST & options.keys()}
+        made = OpenRequest(
             fs=LOCAL,
             directory=self.directory,
             clock=self.clock,
-            config=LogConfig(**({"segment_index_bytes": 4096} | config)),
+            config=LogConfig(**({"segment_index_bytes": 4096} | options)),
             clean_shutdown=clean,
             log_start_offset=log_start,
-            is_sole_replica=False,
-            verifies_transactions=verifies_transactions,
+            **({"is_sole_replica": False} | request),
         )
-        self._opened.append(PartitionLog.open(request))
+        self._opened.append(PartitionLog.open(made))
         return self._opened[-1]
 
     def close(self) -> None:
@@ -83,7 +84,15 @@ class LogHome:
         return [tuple(entry) for entry in LeaderEpochCheckpoint.read(LOCAL, self.directory / LEADER_EPOCH_CHECKPOINT)]
 
 
+def lead(log: PartitionLog, content: bytes, **options: Any) -> range:
+    """Append as the leader, of epoch 0 unless told; the offsets."""
+    return log.append_as_leader(bytearray(content), **({"leader_epoch": 0} | options)).offsets
+
+
+def fetch(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END) -> LogRead:
+    return log.read(ReadLimits(start_offset=start, isolation=isolation, max_bytes=1 << 20))
+
+
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END) -> list[int]:
     """Base offsets of the batches that one read gives."""
-    found = log.read(ReadLimits(start_offset=start, isolation=isolation, max_bytes=1 << 20))
-    return scan_batches(found.data()).base_offset.tolist()
+    return scan_batches(fetch(log, start, isolation).data()).base_offset.tolist()

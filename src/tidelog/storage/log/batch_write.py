@@ -103,10 +103,11 @@ def write_alone(
     state.topic.write()
     state.dirty.add(segment.base_offset)
     segment.append_one(buffer, len(buffer), last_offset, max_timestamp)
-    state.set_log_end(end)
     if producer_id < 0:
+        state.set_log_end(end)
         state.producers.state.map_end_offset = last_offset + 1
     else:
+        state.offsets.set_log_end(end)
         _take_over(state, segment, changes, last_offset + 1)
     return None
 
@@ -154,7 +155,7 @@ def _write_to(
     state.dirty.add(segment.base_offset)
     segment.append(part, table)
     end = table.summary.last_offset + 1
-    state.set_log_end(LogOffsetMetadata(end, segment.base_offset, segment.size))
+    state.offsets.set_log_end(LogOffsetMetadata(end, segment.base_offset, segment.size))
     if changes is not None:
         _take_over(state, segment, changes, end)
         return
@@ -174,10 +175,11 @@ def _take_over(state: LogState, segment: LogSegment, changes: ProducerChanges, e
 
 
 def _after_producers(state: LogState) -> None:
+    """Readers take no lock: what holds them back is known before the high watermark passes it."""
+    state.update_first_unstable()
     if state.is_sole_replica:
+        state.offsets.update_high_watermark(state.offsets.log_end)
         state.after_high_watermark()
-    else:
-        state.update_first_unstable()
 
 
 def _lowest_offset(state: LogState, table: BatchTable) -> int:

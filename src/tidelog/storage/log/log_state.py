@@ -123,7 +123,9 @@ class LogState:
 
     def last_stable(self) -> LogOffsetMetadata:
         """The first unstable offset where it lies below the high watermark, else that."""
-        first, watermark = self.first_unstable, self.offsets.high_watermark
+        # In this order: a transaction that begins below this high watermark is known by now.
+        watermark = self.offsets.high_watermark
+        first = self.first_unstable
         if first is None or first.message_offset >= watermark.message_offset:
             return watermark
         return self.resolve(first.message_offset) if first.is_offset_only else first

@@ -3,7 +3,7 @@
 =====================================  ============================================================================
 the offset                             what happens
 =====================================  ============================================================================
-at or above the log end                epochs that begin there or later are forgotten, nothing else
+at or above the log end                epochs that begin at the log end are forgotten, nothing else
 within the log                         later segments are removed, the one that holds it is cut in front of the batch
                                        that holds it; epochs and producer state follow
 below the first segment                the log is emptied and begins there
@@ -24,8 +24,9 @@ def truncate_to(state: LogState, offset: int) -> bool:
     """Whether records were cut. ValueError for a negative offset."""
     if offset < 0:
         raise ValueError(f"a log cannot be truncated to the negative offset {offset}")
-    if offset >= state.offsets.log_end.message_offset:
-        if state.epochs.truncate_from_end(offset):
+    log_end = state.offsets.log_end.message_offset
+    if offset >= log_end:
+        if state.epochs.truncate_from_end(log_end):
             state.write_epochs()
         return False
     if state.segments.first.base_offset > offset:
