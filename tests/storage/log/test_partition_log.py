@@ -425,7 +425,7 @@ class TestFlushAndClose:
             add(log, plain(0))
         for segment in log._state.segments:
             segment.close_handlers()
-        log._closed = True
+        log._gate.is_closed = True
         again = open_log(clean=False)
         assert read_all(again) == list(range(0, 230, 10))
         assert add(again, plain(0)) == range(230, 240)

@@ -17,13 +17,12 @@ read, look up          on immutable snapshots of segments and offsets, without l
 
 An append returns when its bytes are in the page cache; ``flush`` when they are on the disk (fsync order: the log, then
 its indexes, oldest segment first; the recovery point moves after that). What a crash leaves: what the loader says it
-can deal with. Locks: ``_flush_lock`` before ``_lock``; what removes segments takes both, so no flush is under way then.
+can deal with. What removes segments takes both locks of the gate, so no flush is under way then.
 Called by: the log directory (``storage/manager``), the API. Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
 """
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,14 +30,13 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel import scan_batches, validate_batches
 from tidelog.model import (
-    ClosedError,
     Isolation,
     LogOffsetMetadata,
     LogOffsetSnapshot,
     RecordBatchTooLargeError,
     StorageError,
+    TidelogError,
 )
-from tidelog.storage.fs import ForkGuard
 from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.append_result import AppendResult
 from tidelog.storage.log.append_rules import AppendRules
@@ -51,7 +49,9 @@ from tidelog.storage.log.flush import note, plan_flush, sync
 from tidelog.storage.log.follower_check import check_fetched, require_at_or_above
 from tidelog.storage.log.list_offsets import ListedOffset, ListRequest, list_offset
 from tidelog.storage.log.loader import LoadedLog, load_log
+from tidelog.storage.log.log_counters import LogCounters, LogMetrics
 from tidelog.storage.log.log_epochs import LogEpochs
+from tidelog.storage.log.log_gate import LogGate
 from tidelog.storage.log.log_read import LogRead, ReadLimits, read_segments, readable_end
 from tidelog.storage.log.log_state import LogState
 from tidelog.storage.log.open_request import OpenRequest
@@ -73,16 +73,13 @@ class PartitionLog:
     """Made by ``open``, which makes the directory too where it is missing."""
 
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
-        self._guard = ForkGuard(request.directory)
-        self._lock = threading.Lock()
-        self._flush_lock = threading.Lock()
-        self._closed = False
-        self._failure: StorageError | None = None
-        self._changing = _Changing(self)
+        self._gate = LogGate(request.directory)
+        self.counters = LogCounters()
         self._rules = produce_rules(request.config)
         self._append_rules = AppendRules.of(request.config)
         self._loaded = loaded
         self._clock = request.clock
+        self._last_flush_ms = request.clock.now_ms()
         self._state = LogState.of(request, loaded)
         self.epochs = LogEpochs(self._state)
         """What replicas ask about leader epochs."""
@@ -132,12 +129,12 @@ class PartitionLog:
     @property
     def is_owner(self) -> bool:
         """False in a forked child of the process that opened the log."""
-        return self._guard.is_owner
+        return self._gate.guard.is_owner
 
     @property
     def is_sound(self) -> bool:
         """No write failed."""
-        return self._failure is None
+        return self._gate.failure is None
 
     @property
     def starts_inside_segment(self) -> bool:
@@ -153,6 +150,17 @@ class PartitionLog:
         """Bytes of all batches."""
         return sum(segment.size for segment in self._state.segments)
 
+    def metrics(self) -> LogMetrics:
+        """At this moment; ``counters`` has what happened so far. Asked of a closed log too."""
+        return LogMetrics(
+            segments=len(self._state.segments),
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.end_offset,
+            size=self.size,
+            unflushed_records=self.end_offset - self.recovery_point,
+            last_flush_ms=self._last_flush_ms,
+        )
+
     @property
     def producers(self) -> Mapping[int, ProducerEntry]:
         """The producers whose sequences are known, by id; do not change the entries."""
@@ -160,10 +168,10 @@ class PartitionLog:
 
     def offsets(self) -> LogOffsetSnapshot:
         """Log start, last stable offset, high watermark and log end, at one moment."""
-        self._require_open()
+        self._gate.require_open()
         offsets = self._state.offsets
         if offsets.high_watermark.is_offset_only:
-            with self._lock:
+            with self._gate.lock:
                 self._state.resolve_high_watermark()
         # Read in this order, what an append moves meanwhile leaves them in order.
         log_start, stable = offsets.log_start, self._state.last_stable()
@@ -182,14 +190,14 @@ class PartitionLog:
         CorruptRecordError, InvalidRecordError, RecordTooLargeError (a batch above ``max.message.bytes``) and
         RecordBatchTooLargeError (one above ``segment.bytes``) with nothing appended; StorageError fails the log.
         """
-        self._guard.check()
+        self._gate.guard.check()
         now_ms = self._clock.now_ms()
         largest, alone = check_own(buffer, self._rules, now_ms, built_here=built_here)
         if largest > self.config.segment_bytes:
             raise RecordBatchTooLargeError(
                 f"a batch of {largest} bytes is larger than a segment of {self.config.segment_bytes}"
             )
-        with self._changing:
+        with self._gate.changing:
             first = self.end_offset
             latest = self._state.epochs.latest_epoch
             epoch = _FIRST_EPOCH if latest is None else latest
@@ -223,10 +231,16 @@ class PartitionLog:
         and OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
         TransactionCoordinatorFencedError, RecordBatchTooLargeError (more than a segment); nothing is appended then.
         """
-        self._guard.check()
+        self._gate.guard.check()
         now_ms = self._clock.now_ms()
-        analysis = analyze(buffer, self._append_rules, origin, now_ms=now_ms, leader_epoch=leader_epoch)
-        with self._changing:
+        size = len(buffer)
+        try:
+            analysis = analyze(buffer, self._append_rules, origin, now_ms=now_ms, leader_epoch=leader_epoch)
+        except TidelogError as error:
+            with self._gate.lock:
+                self.counters.note_refused(error, size)
+            raise
+        with self._gate.changing:
             state = self._state
             end = state.offsets.log_end.message_offset
             if analysis.is_empty:
@@ -234,6 +248,7 @@ class PartitionLog:
             validated = assign_offsets(analysis, first_offset=end, leader_epoch=leader_epoch, now_ms=now_ms)
             result = AppendResult.of_leader(validated, self.log_start_offset)
             batches, last_offset, max_timestamp = validated.batches, result.last_offset, result.max_timestamp
+            self.counters.converted_records += validated.stats.converted_records
             appender = Appender(origin, guard)
             if goes_alone(state, batches, last_offset, max_timestamp, leader_epoch, now_ms):
                 duplicate = write_alone(state, batches, last_offset, max_timestamp, appender)
@@ -250,10 +265,10 @@ class PartitionLog:
         CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError (below the log end),
         RecordBatchTooLargeError (more than a segment) with nothing appended; StorageError fails the log.
         """
-        self._guard.check()
+        self._gate.guard.check()
         now_ms = self._clock.now_ms()
         table = check_fetched(buffer, leader_epoch)
-        with self._changing:
+        with self._gate.changing:
             if not len(table):
                 return AppendResult.nothing(self.end_offset, self.log_start_offset)
             require_at_or_above(buffer, table, self.end_offset, self.log_start_offset)
@@ -269,7 +284,7 @@ class PartitionLog:
 
         InvalidProducerEpochError for an older epoch than the log knows.
         """
-        with self._changing:
+        with self._gate.changing:
             return self._state.producers.state.maybe_start_verification(
                 producer_id,
                 sequence,
@@ -280,7 +295,7 @@ class PartitionLog:
 
     def roll(self) -> None:
         """Begin a new segment at the log end, unless the active one is empty."""
-        with self._changing:
+        with self._gate.changing:
             if self._state.active.size:
                 self._state.roll(self.end_offset)
 
@@ -290,14 +305,14 @@ class PartitionLog:
         """As a follower: take over the leader's, within [log start, log end]; what it is then. ValueError below 0."""
         if offset < 0:
             raise ValueError(f"a high watermark of {offset}")
-        with self._changing:
+        with self._gate.changing:
             self._state.offsets.update_high_watermark(LogOffsetMetadata(offset))
             self._state.after_high_watermark()
             return self.high_watermark
 
     def maybe_increment_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata | None:
         """As the leader: what it was before, None where it does not move forward. ValueError past the log end."""
-        with self._changing:
+        with self._gate.changing:
             self._state.resolve_high_watermark()
             before = self._state.offsets.maybe_increment_high_watermark(wanted)
             if before is not None:
@@ -308,7 +323,7 @@ class PartitionLog:
 
     def read(self, limits: ReadLimits) -> LogRead:
         """Batches from an offset on; see ``log_read``. Takes no lock."""
-        self._require_open()
+        self._gate.require_open()
         while True:
             before = self.base_offsets
             try:
@@ -319,14 +334,14 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record at or after a timestamp, below the high watermark; None where there is none."""
-        self._require_open()
+        self._gate.require_open()
         offsets = self.offsets()
         end = offsets.high_watermark.message_offset
         return first_in_segments(self._state.segments, timestamp_ms, offsets.log_start, end)
 
     def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
         """The answer to Kafka's ListOffsets: a time in ms, or a number of ``OffsetSpec``; see ``list_offsets``."""
-        self._require_open()
+        self._gate.require_open()
         offsets, segments = self.offsets(), self._state.segments
         start, end = offsets.log_start, readable_end(offsets, isolation).message_offset
         return list_offset(
@@ -344,19 +359,19 @@ class PartitionLog:
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Note that a leader epoch begins; ValueError for negative values. ``epochs`` answers the questions."""
-        with self._changing:
+        with self._gate.changing:
             self._state.assign_epoch(epoch, start_offset)
 
     # --- cutting at the end ---
 
     def truncate_to(self, offset: int) -> bool:
         """Cut the records from ``offset`` on; whether there were any. ValueError for a negative offset."""
-        with self._flush_lock, self._changing:
+        with self._gate.files, self._gate.changing:
             return truncate_to(self._state, offset)
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Remove all records; the log goes on, empty, at ``offset``, and starts there unless told otherwise."""
-        with self._flush_lock, self._changing:
+        with self._gate.files, self._gate.changing:
             truncate_fully(self._state, offset, log_start_offset)
 
     # --- cutting at the start ---
@@ -366,24 +381,24 @@ class PartitionLog:
 
         Their segments go with the next ``delete_old_segments``. OffsetOutOfRangeError above the high watermark.
         """
-        with self._changing:
+        with self._gate.changing:
             return increment_log_start(self._state, offset)
 
     def delete_old_segments(self) -> RetentionDecision:
         """Apply retention now; what went, and why. The files go with ``remove_deleted``."""
-        with self._flush_lock, self._changing:
+        with self._gate.files, self._gate.changing:
             decision = decide_retention(retention_state(self._state, self._clock.now_ms()))
             delete_oldest(self._state, len(decision.deletions))
             return decision
 
     def remove_deleted(self) -> int:
         """Remove the files of segments deleted ``file.delete.delay.ms`` ago; how many segments."""
-        with self._flush_lock, self._changing:
+        with self._gate.files, self._gate.changing:
             return self._state.deleted.remove_due(self._clock.now_ms())
 
     def remove_expired_producers(self) -> int:
         """Forget the producers that were silent longer than ``producer.id.expiration.ms``; how many."""
-        with self._changing:
+        with self._gate.changing:
             return self._state.producers.state.remove_expired(self._clock.now_ms())
 
     # --- flushing and ending ---
@@ -393,17 +408,21 @@ class PartitionLog:
 
         ``up_to`` at a segment's base offset leaves that segment alone, as a flush after a roll wants it.
         """
-        self._guard.check()
-        self._require_open()
-        with self._flush_lock:
-            with self._lock:
+        self._gate.guard.check()
+        self._gate.require_open()
+        with self._gate.files:
+            begun_ms = self._clock.monotonic_ms()
+            with self._gate.lock:
                 plan = plan_flush(self._state, up_to)
             try:
                 sync(self._state, plan)
             except StorageError as error:
-                self._failure = error
+                self._gate.failure = error
                 raise
-            with self._lock:
+            with self._gate.lock:
+                self.counters.flushes += 1
+                self.counters.flush_time_ms += self._clock.monotonic_ms() - begun_ms
+                self._last_flush_ms = self._clock.now_ms()
                 return note(self._state, plan)
 
     def close(self) -> None:
@@ -412,23 +431,23 @@ class PartitionLog:
         A failed log, and one inherited by a forked child, only lets go of its files. Deleted segments that still wait
         are removed by the next loading.
         """
-        if self._closed:
+        if self._gate.is_closed:
             return
-        if not self._guard.is_owner or self._failure is not None:
+        if not self._gate.guard.is_owner or self._gate.failure is not None:
             self.close_handlers()
             return
-        with self._lock:
+        with self._gate.lock:
             self._state.topic.write()
             self._state.producers.take_snapshot()
             self._state.active.on_become_inactive()
             self._state.dirty.add(self._state.active.base_offset)
         self.flush()
-        self._closed = True
+        self._gate.is_closed = True
         self._state.close()
 
     def close_handlers(self) -> None:
         """Let go of the files as they are, when the disk failed; the next loading recovers. Idempotent."""
-        self._closed = True
+        self._gate.is_closed = True
         self._state.close_handlers()
 
     # --- its directory ---
@@ -439,25 +458,26 @@ class PartitionLog:
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """InconsistentTopicIdError where the log belongs to another topic of the same name."""
-        with self._changing:
+        with self._gate.changing:
             self._state.topic.assign(topic_id)
 
     def rename(self, directory: Path) -> None:
         """Give the directory another name; the log goes on in it. DirectoryError where that one exists."""
-        with self._flush_lock, self._changing:
+        with self._gate.files, self._gate.changing:
             self._state.topic.write()
             rename_directory(self._state, directory)
+            self._gate.directory = directory
 
     def delete(self) -> None:
         """Remove the log with its directory, at once; it may be closed already."""
-        self._guard.check()
-        with self._flush_lock, self._lock:
-            self._closed = True
+        self._gate.guard.check()
+        with self._gate.files, self._gate.lock:
+            self._gate.is_closed = True
             delete_directory(self._state)
 
     def update_config(self, config: LogConfig) -> None:
         """Go by other settings from now on; the active segment keeps its index sizes and interval."""
-        with self._changing:
+        with self._gate.changing:
             self._rules, self._append_rules = produce_rules(config), AppendRules.of(config)
             self._state.config = config
             self._state.active.update_limits(config.segment_limits)
@@ -467,33 +487,6 @@ class PartitionLog:
     def _flush_by_messages(self) -> None:
         if self.end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise ClosedError("the log is closed", path=self.directory)
-
-
-class _Changing:
-    """``with`` it a log may be changed: its lock is held, it is open and sound; a failing disk fails it."""
-
-    __slots__ = ("_log",)
-
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
-
-    def __enter__(self) -> None:
-        log = self._log
-        log._guard.check()
-        log._lock.acquire()
-        if log._closed or log._failure is not None:
-            log._lock.release()
-            log._require_open()
-            raise StorageError(f"the log takes no writes since one failed: {log._failure}", path=log.directory)
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, StorageError):
-            self._log._failure = error
-        self._log._lock.release()
 
 
 __all__ = ["Isolation", "LogRead", "OpenRequest", "PartitionLog", "ReadLimits"]
