@@ -13,13 +13,17 @@ from types import TracebackType
 from typing import Self
 
 from tidelog.api.log import Log
+from tidelog.api.producer import DirectoryProducer
+from tidelog.api.transaction import DirectoryTransaction
 from tidelog.api.writing import DirectoryWriter
-from tidelog.model import ClosedError, DirectoryError, TopicPartition, UnknownTopicOrPartitionError
+from tidelog.model import ClosedError, DirectoryError, ReadOnlyError, TopicPartition, UnknownTopicOrPartitionError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.manager.producer_sessions import ProducerSessions
 
 
 class Directory:
@@ -43,6 +47,9 @@ class Directory:
         self._states: dict[Path, DirectoryState] = {}
         self._open_logs: dict[TopicPartition, Log] = {}
         self._homes = find_partitions(fs, self._paths)
+        self._producers: ProducerSessions | None = None
+        if writers is not None:
+            self._producers = ProducerSessions(list(writers.values()), self._engine_at, clock=clock)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -94,18 +101,32 @@ class Directory:
         if self._writers is None:
             home = self._home(wanted)
             return Log(self._view(home, wanted), clock=self._clock)
-        with self._lock:
-            log = self._open_logs.get(wanted)
-            if log is None or log.closed:
-                home = self._homes.get(wanted) or self._least_loaded()
-                writer = self._writers[home].open_log(home / wanted.directory_name)
-                self._homes[wanted] = home
-                log = Log(self._view(home, wanted), writer, clock=self._clock)
-                self._open_logs[wanted] = log
-            return log
+        return self._opened(wanted, self._writers)
+
+    def producer(self, producer_id: int | None = None, *, epoch: int | None = None) -> DirectoryProducer:
+        """An idempotent producer for all logs of this directory; see ``DirectoryProducer``.
+
+        None is a new id. With the id of an earlier producer, of this process or one before it, that one's work is
+        taken up: what it left open in any partition is aborted, and if it still lives its next call raises
+        InvalidProducerEpochError. ``epoch`` None is the epoch after its last one, where sequences begin at 0; the last
+        epoch itself goes on with its sequences; ValueError or InvalidProducerEpochError for another below.
+        """
+        return DirectoryProducer(self, self._sessions().acquire(producer_id, epoch))
+
+    def transaction(self) -> DirectoryTransaction:
+        """A transaction over logs of this directory, with a producer id of the directory's own.
+
+        ``with directory.transaction() as transaction: transaction.append(log, b"…")``; see ``DirectoryTransaction``.
+        """
+        return DirectoryTransaction(self, self._sessions())
 
     def close(self) -> None:
-        """Idempotent. A directory open for writing is stopped in order: logs flushed, checkpoints, marker, lock."""
+        """Idempotent. A directory open for writing is stopped in order: logs flushed, checkpoints, marker, lock.
+
+        Open transactions are aborted.
+        """
+        if self._producers is not None:
+            self._producers.close()
         with self._lock:
             if self._closed:
                 return
@@ -127,6 +148,35 @@ class Directory:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the directory is closed", path=self._paths[0])
+
+    def _sessions(self) -> ProducerSessions:
+        self._check_open()
+        if self._producers is None:
+            raise ReadOnlyError("the directory was opened for reading only", path=self._paths[0])
+        return self._producers
+
+    def _engine(self, log: Log) -> PartitionLog:
+        """What appends to a log of this directory go to."""
+        self._sessions()
+        partition = log.topic_partition
+        if not log.closed and (partition is None or self._open_logs.get(partition) is not log):
+            raise ValueError(f"{log!r} was not opened by {self!r}")
+        return log._engine()
+
+    def _engine_at(self, wanted: TopicPartition) -> PartitionLog:
+        return self._opened(wanted, self._writers or {})._engine()
+
+    def _opened(self, wanted: TopicPartition, writers: Mapping[Path, DirectoryWriter]) -> Log:
+        """The log, open for writing."""
+        with self._lock:
+            log = self._open_logs.get(wanted)
+            if log is None or log.closed:
+                home = self._homes.get(wanted) or self._least_loaded()
+                writer = writers[home].open_log(home / wanted.directory_name)
+                self._homes[wanted] = home
+                log = Log(self._view(home, wanted), writer, self._producers, clock=self._clock)
+                self._open_logs[wanted] = log
+            return log
 
     def _home(self, wanted: TopicPartition) -> Path:
         home = self._homes.get(wanted)

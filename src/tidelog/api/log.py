@@ -17,6 +17,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tidelog.api.following import ReadRequest, follow_columns, read_columns
+from tidelog.api.producer import Producer
+from tidelog.api.transaction import Transaction
 from tidelog.api.writing import Bytes, HeaderPairs, LogWriter
 from tidelog.model import ClosedError, Isolation, LogOffsetSnapshot, ReadOnlyError, Record, TopicPartition
 from tidelog.record.rows import iter_records
@@ -29,6 +31,9 @@ from tidelog.storage.log.record_count import RecordCount
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from tidelog.storage.log.partition_log import PartitionLog
+    from tidelog.storage.manager.producer_sessions import ProducerSessions
 
 IsolationName = Literal["read_uncommitted", "read_committed", "log_end"]
 UntilName = Literal["log_end", "high_watermark", "checkpoint"]
@@ -46,9 +51,18 @@ class Log:
     ``"high_watermark"`` and ``"checkpoint"`` (the recovery point) say otherwise.
     """
 
-    def __init__(self, view: LogView, writer: LogWriter | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        view: LogView,
+        writer: LogWriter | None = None,
+        producers: ProducerSessions | None = None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """``producers`` comes with ``writer``; their owner, if it is not ``writer``, closes them."""
         self._view = view
         self._writer = writer
+        self._producers = producers
         self._clock = clock
         self._closed = False
 
@@ -101,6 +115,25 @@ class Log:
         a column ``value`` and, as wanted, ``key``, ``timestamp`` and ``headers``.
         """
         return self._writing().append_batch(values, keys=keys, headers=headers, timestamps=timestamps)
+
+    def producer(self, producer_id: int | None = None, *, epoch: int | None = None) -> Producer:
+        """An idempotent producer: an append that is repeated with its sequence is in the log once; see ``Producer``.
+
+        None is a new id. With the id of an earlier producer, of this process or one before it, that one's work is taken
+        up: what it left open is aborted (in this log, or for a log of ``open_directory`` in every partition of it), and
+        if it still lives its next call raises InvalidProducerEpochError. ``epoch`` None is the epoch after its last
+        one, where sequences begin at 0; the last epoch itself goes on with its sequences; ValueError or
+        InvalidProducerEpochError for another below. The log forgets a producer that was silent for
+        ``producer.id.expiration.ms`` (a day) or whose records were deleted.
+        """
+        return Producer(self, self._sessions().acquire(producer_id, epoch))
+
+    def transaction(self) -> Transaction:
+        """A transaction in this log, with a producer id of the log's own: ``with log.transaction() as transaction:``.
+
+        It is committed at the end of the block, aborted on an exception; see ``Transaction``.
+        """
+        return Transaction(self, self._sessions())
 
     def records(
         self,
@@ -224,10 +257,12 @@ class Log:
         self._writing().flush()
 
     def close(self) -> None:
-        """Idempotent. A log open for writing is flushed and its lock released."""
+        """Idempotent. A log open for writing is flushed and its lock released; an open transaction is aborted."""
         if not self._closed:
             self._closed = True
             if self._writer is not None:
+                if self._producers is not None:
+                    self._producers.release(self._writer.log)
                 self._writer.close()
 
     def __enter__(self) -> Self:
@@ -248,6 +283,15 @@ class Log:
         if self._writer is None:
             raise ReadOnlyError("the log was opened for reading only", path=self.path)
         return self._writer
+
+    def _engine(self) -> PartitionLog:
+        """What appends go to."""
+        return self._writing().log
+
+    def _sessions(self) -> ProducerSessions:
+        self._writing()
+        assert self._producers is not None
+        return self._producers
 
     def _fresh_view(self) -> LogView:
         """The view as of now, where somebody may be writing."""

@@ -35,7 +35,8 @@ def open_log(
     if read_only:
         _ = view.state  # a wrong path shows here, not at the first read
         return Log(view, clock=clock)
-    return Log(view, SingleLog(LOCAL, directory, clock=clock, config=config), clock=clock)
+    owner = SingleLog(LOCAL, directory, clock=clock, config=config)
+    return Log(view, owner, owner.producers, clock=clock)
 
 
 def open_directory(

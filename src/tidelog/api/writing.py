@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from tidelog.model import LogOffsetSnapshot
+    from tidelog.model import TopicPartition
+    from tidelog.storage.log.partition_log import PartitionLog
+    from tidelog.storage.producer import ProducerEntry
 
 Bytes = bytes | bytearray | memoryview
 HeaderPairs = Iterable[tuple[str, bytes | None]]
@@ -34,17 +36,22 @@ class LogWriter(Protocol):
     def close(self) -> None: ...
 
     @property
-    def log(self) -> OwnedLog: ...
-
-
-class OwnedLog(Protocol):
-    """What its owner knows of a log without looking at files."""
-
-    def offsets(self) -> LogOffsetSnapshot: ...
+    def log(self) -> PartitionLog:
+        """What its owner knows of the log without looking at files, and appends to."""
+        ...
 
 
 class DirectoryWriter(Protocol):
     """A log directory whose lock this process holds."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def producers(
+        self, only: TopicPartition | None = None
+    ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
+        """What each partition knows of producers."""
+        ...
 
     def open_log(self, path: Path) -> LogWriter:
         """Load a partition of this directory, made if it is not there."""

@@ -7,28 +7,22 @@ Called by: the API's logs. Thread rule: any thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tidelog.kernel import encode_records, seal_batch
-from tidelog.model import InvalidRecordError, TimestampType
-from tidelog.record.attributes import NONE, codec_number
+from tidelog.model import TimestampType
 from tidelog.record.build import build_batches
 from tidelog.record.compression import compress
-from tidelog.record.rows import columns_from_lists
 from tidelog.runtime import Clock
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.record_input import Bytes, HeaderPairs, own_compression, records_to_append
 
 if TYPE_CHECKING:
     import pyarrow
 
-Bytes = bytes | bytearray | memoryview
-HeaderPairs = Iterable[tuple[str, bytes | None]]
-
 _BULK_BATCH_BYTES = 16 * 1024
 """Of a bulk append's batches, before compression: the default ``batch.size`` of Kafka's producer."""
-_UNCOMPRESSED = ("producer", "uncompressed", "none")
 
 
 class RecordWriter:
@@ -37,7 +31,7 @@ class RecordWriter:
     def __init__(self, log: PartitionLog, clock: Clock) -> None:
         self._log = log
         self._clock = clock
-        self._codec, self._level = _compression(log.config)
+        self._codec, self._level = own_compression(log.config)
         self._max_batch_bytes = min(_BULK_BATCH_BYTES, log.config.max_message_bytes, log.config.segment_bytes)
 
     def append(self, value: Bytes | None, key: Bytes | None, headers: HeaderPairs, timestamp_ms: int | None) -> int:
@@ -67,29 +61,14 @@ class RecordWriter:
     ) -> range:
         """Append many records with one call into the log; their offsets."""
         now_ms = self._clock.now_ms()
-        records: Any = values
-        if isinstance(values, Sequence):
-            records = columns_from_lists(
-                values, keys=keys, timestamps=timestamps, headers=headers, default_timestamp_ms=now_ms
-            )
-        elif keys is not None or headers is not None or timestamps is not None:
-            raise InvalidRecordError("Arrow data brings its own columns: keys, headers and timestamps go with lists")
         batches = build_batches(
-            records,
+            records_to_append(values, keys, headers, timestamps, now_ms),
             max_batch_bytes=self._max_batch_bytes,
             default_timestamp_ms=now_ms,
             codec=self._codec,
             level=self._level,
         )
         return self._log.append(_joined(batches), built_here=True)
-
-
-def _compression(config: LogConfig) -> tuple[int, int | None]:
-    """Codec number and level."""
-    if config.compression_type in _UNCOMPRESSED:
-        return NONE, None
-    level = getattr(config, f"compression_{config.compression_type}_level", None)
-    return codec_number(config.compression_type), level
 
 
 def _joined(batches: Sequence[bytearray]) -> bytearray:

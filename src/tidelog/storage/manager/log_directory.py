@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tidelog.model import CheckpointError, ClosedError, DirectoryError, LockedError, TopicPartition
+from tidelog.model import CheckpointError, ClosedError, DirectoryError, LockedError, TidelogError, TopicPartition
 from tidelog.runtime import Clock
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -36,11 +36,15 @@ from tidelog.storage.checkpoint import (
 )
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.directory_state import LOCK_FILE
+from tidelog.storage.log.directory_state import LOCK_FILE, Condition, DirectoryState
+from tidelog.storage.log.log_view import LogView
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.partitions import live_partitions
 from tidelog.storage.log.record_writer import RecordWriter
+from tidelog.storage.log.view_producers import read_producers
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+from tidelog.storage.manager.producer_sessions import ProducerSessions
+from tidelog.storage.producer import ProducerEntry
 
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -111,6 +115,24 @@ class LogDirectory:
             _tell(log, self._clock.monotonic_ms() - begun_ms)
             self._logs[partition] = opened = DirectoryLog(log, self._clock, self._after_flush, self._after_close)
             return opened
+
+    def producers(
+        self, only: TopicPartition | None = None
+    ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
+        """What each partition, or ``only`` that one, knows of producers; of one not open here what its files say.
+
+        A partition that cannot be read is warned of and left out.
+        """
+        with self._mutex:
+            logs = dict(self._logs)
+        for partition in live_partitions(self._fs, self._path):
+            if partition.topic == METADATA_TOPIC or only not in (None, partition):
+                continue
+            opened = logs.get(partition)
+            try:
+                yield partition, opened.log.producers if opened else read_producers(self._view(partition))
+            except TidelogError as error:
+                _log.warning("%s: its producers are not known: %s", self._path / partition.directory_name, error)
 
     def checkpoint(self) -> None:
         """Write what is known of the open logs into the three checkpoints."""
@@ -183,6 +205,17 @@ class LogDirectory:
             _log.warning("%s; taken as empty", error)
             return {}
 
+    def _view(self, partition: TopicPartition) -> LogView:
+        """Of a partition that is not open: as it was left, by whoever had it before or in this run."""
+        was_clean = self._was_clean or partition in self._settled
+        state = DirectoryState(
+            path=self._path,
+            condition=Condition.CLEAN if was_clean else Condition.KILLED,
+            recovery_points=self._recovery_points,
+            log_start_offsets=self._log_starts,
+        )
+        return LogView(self._fs, self._path / partition.directory_name, directory_state=state)
+
     def _config_of(self, topic: str) -> LogConfig:
         if self._config is not None:
             return self._config
@@ -230,17 +263,18 @@ class SingleLog:
 
     def __init__(self, fs: FileSystem, directory: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
         """Open the partition ``directory`` for writing; the log directory is the one around it."""
-        TopicPartition.from_directory_name(directory.name)
-        self._home = LogDirectory(fs, directory.parent, clock=clock, config=config)
+        partition = TopicPartition.from_directory_name(directory.name)
+        self._home = home = LogDirectory(fs, directory.parent, clock=clock, config=config)
         try:
             opened = self._home.open_log(directory)
         except BaseException:
             self._home.close()
             raise
-        self.log = opened.log
+        self.log = log = opened.log
         self.append = opened.append
         self.append_batch = opened.append_batch
         self.flush = opened.flush
+        self.producers = ProducerSessions([home], lambda _: log, clock=clock, only=partition)
 
     def close(self) -> None:
         """Idempotent."""

@@ -1,0 +1,52 @@
+"""What callers hand in to be appended, before it is batches: lists or Arrow data as columns, and the log's codec.
+
+Pure. Called by: the writers of records and of producers. Thread rule: any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tidelog.model import InvalidRecordError
+from tidelog.record.attributes import NONE, codec_number
+from tidelog.record.rows import columns_from_lists
+from tidelog.storage.log.config import LogConfig
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from tidelog.kernel import RecordColumns
+
+Bytes = bytes | bytearray | memoryview
+HeaderPairs = Iterable[tuple[str, bytes | None]]
+
+_UNCOMPRESSED = ("producer", "uncompressed", "none")
+
+
+def records_to_append(
+    values: Sequence[Bytes | None] | pyarrow.RecordBatch | pyarrow.Table,
+    keys: Sequence[Bytes | None] | None,
+    headers: Sequence[HeaderPairs] | None,
+    timestamps: Sequence[int | None] | None,
+    now_ms: int,
+) -> RecordColumns | pyarrow.RecordBatch | pyarrow.Table:
+    """Lists as columns, Arrow data as it is. ``now_ms`` stands for timestamps that are None.
+
+    InvalidRecordError for lists beside Arrow data; ValueError and TypeError as ``columns_from_lists``.
+    """
+    if isinstance(values, Sequence):
+        return columns_from_lists(
+            values, keys=keys, timestamps=timestamps, headers=headers, default_timestamp_ms=now_ms
+        )
+    if keys is not None or headers is not None or timestamps is not None:
+        raise InvalidRecordError("Arrow data brings its own columns: keys, headers and timestamps go with lists")
+    return values
+
+
+def own_compression(config: LogConfig) -> tuple[int, int | None]:
+    """Codec number and level for batches made here: ``producer`` and ``none`` mean not compressed."""
+    if config.compression_type in _UNCOMPRESSED:
+        return NONE, None
+    level = getattr(config, f"compression_{config.compression_type}_level", None)
+    return codec_number(config.compression_type), level

@@ -1,0 +1,248 @@
+"""One holder of a producer id and epoch: its appends to any log of the directory, and its transactions.
+
+=============  =======================================================  ===============================================
+state          how it comes about                                       what it allows
+=============  =======================================================  ===============================================
+*idle*         made; a transaction was ended                            appends, beginning a transaction
+*open*         a transaction was begun                                  appends of that transaction, ending it
+*broken*       an append of the transaction failed                      ending it by an abort only
+*refused*      a newer holder of the id came, a marker could not be     nothing; every call raises the reason
+               written, it was closed
+=============  =======================================================  ===============================================
+
+Nothing of a transaction is kept but in the logs: a crash leaves it open there, and whoever takes the id next ends it.
+Markers go to one log after the other; the decision itself is written nowhere. One lock: appends of one producer come
+one after the other, as sequences must. Order of locks: ProducerSessions', this one, a log's.
+Called by: the API's producers and transactions. Thread rule: any thread; ForkError in a forked child.
+Source: Kafka's ``TransactionManager`` (KIP-98), without its coordinator.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidelog.model import ClosedError, InvalidProducerEpochError, InvalidTransactionStateError, TidelogError
+from tidelog.runtime import Clock
+from tidelog.storage.fs import ForkGuard
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.producer_writer import ProducerWriter
+from tidelog.storage.log.record_input import Bytes, HeaderPairs
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(slots=True, eq=False)
+class TransactionPart:
+    """A transaction as its session knows it; its holder shows it with every call, so that a late one is seen."""
+
+    writers: list[ProducerWriter] = field(default_factory=list)
+    """Of the logs that take part, in the order in which they came in."""
+    failure: BaseException | None = None
+    """Of the first append that did not go through."""
+    outcome: str = ""
+    """How it ended; empty as long as it is open."""
+
+
+class ProducerSession:
+    """Made by ProducerSessions."""
+
+    def __init__(self, producer_id: int, epoch: int, *, clock: Clock, directory: Path) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self._clock = clock
+        self._directory = directory
+        self._guard = ForkGuard(directory)
+        self._lock = threading.Lock()
+        self._writers: dict[PartitionLog, ProducerWriter] = {}
+        self._open: TransactionPart | None = None
+        self._refusal: TidelogError | None = None
+
+    def __str__(self) -> str:
+        return f"producer {self.producer_id} of epoch {self.epoch}"
+
+    @property
+    def is_usable(self) -> bool:
+        """Idle, and nobody has taken its place."""
+        return self._open is None and self._refusal is None
+
+    # --- appending ---
+
+    def next_sequence(self, log: PartitionLog) -> int:
+        """Of the next record in ``log``."""
+        with self._changing():
+            return self._writer(log).next_sequence
+
+    def append(
+        self,
+        log: PartitionLog,
+        value: Bytes | None,
+        key: Bytes | None,
+        headers: HeaderPairs,
+        timestamp_ms: int | None,
+        *,
+        sequence: int | None = None,
+        transaction: TransactionPart | None = None,
+    ) -> int:
+        """Append one record; its offset. InvalidTransactionStateError outside of the open transaction."""
+        with self._appending(log, transaction) as writer:
+            return writer.append(
+                value, key, headers, timestamp_ms, sequence=sequence, transactional=transaction is not None
+            )
+
+    def append_batch(
+        self,
+        log: PartitionLog,
+        values: Sequence[Bytes | None] | pyarrow.RecordBatch | pyarrow.Table,
+        *,
+        keys: Sequence[Bytes | None] | None,
+        headers: Sequence[HeaderPairs] | None,
+        timestamps: Sequence[int | None] | None,
+        sequence: int | None = None,
+        transaction: TransactionPart | None = None,
+    ) -> Sequence[int]:
+        """Append many records; their offsets. Errors as ``append``."""
+        with self._appending(log, transaction) as writer:
+            return writer.append_batch(
+                values,
+                keys=keys,
+                headers=headers,
+                timestamps=timestamps,
+                sequence=sequence,
+                transactional=transaction is not None,
+            )
+
+    # --- transactions ---
+
+    def begin(self) -> TransactionPart:
+        """InvalidTransactionStateError where one is open already."""
+        with self._changing():
+            if self._open is not None:
+                raise InvalidTransactionStateError(
+                    f"{self} has a transaction open: it ends before the next begins", path=self._directory
+                )
+            self._open = TransactionPart()
+            return self._open
+
+    def commit(self, transaction: TransactionPart) -> None:
+        """Write the commit markers. One with a failed append is aborted instead: InvalidTransactionStateError."""
+        with self._changing():
+            self._require_open(transaction)
+            if transaction.failure is None:
+                self._end(transaction, "committed", committed=True)
+                return
+            self._end(transaction, "aborted since an append failed", committed=False)
+            raise InvalidTransactionStateError(
+                f"the transaction of {self} is aborted, not committed, since an append of it failed:"
+                f" {transaction.failure}",
+                path=self._directory,
+            ) from transaction.failure
+
+    def abort(self, transaction: TransactionPart) -> None:
+        """Write the abort markers; nothing for one that is aborted. InvalidTransactionStateError if committed."""
+        self._guard.check()
+        with self._lock:
+            if transaction.outcome.startswith("aborted"):
+                return
+            self._require_usable()
+            self._require_open(transaction)
+            self._end(transaction, "aborted", committed=False)
+
+    # --- ending ---
+
+    def fence(self, epoch: int) -> None:
+        """A newer holder of the id comes, with ``epoch``: abort what is open, refuse all calls from now on."""
+        with self._lock:
+            fenced = InvalidProducerEpochError(
+                f"{self} is fenced off: the id was taken up again with epoch {epoch}", path=self._directory
+            )
+            self._stop("aborted by a newer producer", fenced, epoch)
+
+    def close(self) -> None:
+        """Abort what is open. Idempotent; in a forked child nothing happens."""
+        if self._guard.is_owner:
+            with self._lock:
+                self._stop("aborted by closing", ClosedError(f"{self} is closed", path=self._directory))
+
+    def release(self, log: PartitionLog) -> None:
+        """``log`` will be closed: abort a transaction that it takes part in, in all its logs."""
+        with self._lock:
+            writer = self._writers.pop(log, None)
+            if self._open is not None and writer in self._open.writers:
+                self._end(self._open, f"aborted by closing {log.directory.name}", committed=False)
+
+    # --- inside ---
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        self._guard.check()
+        with self._lock:
+            self._require_usable()
+            yield
+
+    @contextmanager
+    def _appending(self, log: PartitionLog, transaction: TransactionPart | None) -> Iterator[ProducerWriter]:
+        with self._changing():
+            if transaction is None and self._open is not None:
+                raise InvalidTransactionStateError(
+                    f"{self} has a transaction open: until it ends, append through it", path=self._directory
+                )
+            if transaction is not None:
+                self._require_open(transaction)
+            writer = self._writer(log)
+            if transaction is not None and writer not in transaction.writers:
+                transaction.writers.append(writer)
+            try:
+                yield writer
+            except BaseException as error:
+                if transaction is not None and transaction.failure is None:
+                    transaction.failure = error
+                raise
+
+    def _writer(self, log: PartitionLog) -> ProducerWriter:
+        writer = self._writers.get(log)
+        if writer is None:
+            writer = self._writers[log] = ProducerWriter(log, self._clock, self.producer_id, self.epoch)
+        return writer
+
+    def _require_usable(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal.__class__(self._refusal.message, path=self._refusal.path)
+
+    def _require_open(self, transaction: TransactionPart) -> None:
+        if transaction.outcome:
+            raise InvalidTransactionStateError(
+                f"the transaction of {self} is over: {transaction.outcome}", path=self._directory
+            )
+
+    def _stop(self, outcome: str, refusal: TidelogError, epoch: int | None = None) -> None:
+        if self._refusal is None:
+            self._refusal = refusal
+        if self._open is not None:
+            self._end(self._open, outcome, committed=False, epoch=epoch)
+
+    def _end(self, transaction: TransactionPart, outcome: str, *, committed: bool, epoch: int | None = None) -> None:
+        """Write a marker to each log; where one cannot be written the others get theirs, and the error is raised."""
+        self._open, transaction.outcome = None, outcome
+        failures: list[tuple[PartitionLog, TidelogError]] = []
+        for writer in transaction.writers:
+            try:
+                writer.end_transaction(committed=committed, producer_epoch=epoch)
+            except TidelogError as error:
+                failures.append((writer.log, error))
+        if not failures:
+            return
+        missing = ", ".join(log.directory.name for log, _ in failures)
+        first = failures[0][1]
+        message = (
+            f"the transaction of {self} is {outcome}, but still open in {missing}: no marker could be written"
+            f" ({first.message}). Open the directory again and take up producer {self.producer_id}: it is aborted there"
+        )
+        if self._refusal is None:
+            self._refusal = InvalidTransactionStateError(message, path=self._directory)
+        raise first.__class__(message, path=first.path, position=first.position, offset=first.offset) from first

@@ -1,0 +1,190 @@
+"""Who holds which producer id in a directory that this process writes to: new ids, and ids taken up again.
+
+New ids begin at 2^52. Kafka's controller counts its own from 0, so a cluster that goes on with the directory never
+hands out one that tidelog used (two holders of an id with the same epoch would be taken for each other's duplicates),
+and the number still is exact in JSON. A new id is above all of those that any partition knows.
+
+Taking an id up again gives it the epoch after the last one, aborts what it left open in every partition in reach, and
+fences the holder before, if this process has it; another process cannot, since the directory is locked.
+
+Nothing is stored but what the logs' producer state holds; an id that nothing was appended with may come again.
+Called by: the API. Thread rule: any thread. Order of locks: this one, a session's, a log's.
+Source: Kafka's ``ProducerIdManager``, ``TransactionCoordinator.handleInitProducerId`` (KIP-98, KIP-360).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from tidelog.model import ClosedError, InvalidProducerEpochError, TidelogError, TopicPartition
+from tidelog.runtime import Clock
+from tidelog.storage.fs import ForkGuard
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.producer_writer import MAX_PRODUCER_EPOCH, ProducerWriter
+from tidelog.storage.manager.producer_session import ProducerSession
+from tidelog.storage.producer import ProducerEntry
+
+FIRST_PRODUCER_ID = 2**52
+_MAX_PRODUCER_ID = 2**63 - 1
+
+_log = logging.getLogger(__name__)
+
+
+class ProducerHome(Protocol):
+    """A log directory that this process owns."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def producers(
+        self, only: TopicPartition | None = None
+    ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]: ...
+
+
+class ProducerSessions:
+    """``homes`` are the log directories; ``open_log`` opens a partition of them for writing, if it is not open.
+
+    ``only``: the one partition whose log may be appended to; the others are asked for their ids alone.
+    """
+
+    def __init__(
+        self,
+        homes: Sequence[ProducerHome],
+        open_log: Callable[[TopicPartition], PartitionLog],
+        *,
+        clock: Clock,
+        only: TopicPartition | None = None,
+    ) -> None:
+        self._homes = tuple(homes)
+        self._open_log = open_log
+        self._clock = clock
+        self._only = only
+        self._path = self._homes[0].path
+        self._guard = ForkGuard(self._path)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._last_id: int | None = None
+        self._sessions: dict[int, ProducerSession] = {}
+        self._idle: list[ProducerSession] = []
+
+    def acquire(self, producer_id: int | None = None, epoch: int | None = None) -> ProducerSession:
+        """A new id, or a given one as ``take_up``. ValueError for an epoch without an id."""
+        if producer_id is not None:
+            return self.take_up(producer_id, epoch)
+        if epoch is not None:
+            raise ValueError("an epoch belongs to a producer id, which is missing")
+        with self._changing():
+            return self._new()
+
+    def take_up(self, producer_id: int, epoch: int | None = None) -> ProducerSession:
+        """Hold an id, known or not; ``epoch`` None: the one after the last.
+
+        With the last epoch itself, sequences go on where they were. InvalidProducerEpochError for an older one, and
+        where no epoch is left.
+        """
+        if not 0 <= producer_id <= _MAX_PRODUCER_ID:
+            raise ValueError(f"a producer id is a number from 0 to 2^63 - 1, not {producer_id}")
+        if epoch is not None and not 0 <= epoch <= MAX_PRODUCER_EPOCH:
+            raise ValueError(f"a producer epoch is a number from 0 to {MAX_PRODUCER_EPOCH}, not {epoch}")
+        with self._changing():
+            before = self._sessions.get(producer_id)
+            known = self._known_as(producer_id)
+            epochs = [entry.producer_epoch for entry in known.values()]
+            last = max(epochs if before is None else [*epochs, before.epoch], default=-1)
+            epoch = self._next_epoch(producer_id, last) if epoch is None else epoch
+            if epoch < last:
+                raise InvalidProducerEpochError(
+                    f"producer {producer_id} has had epoch {last} already, {epoch} is fenced off", path=self._path
+                )
+            if before is not None:
+                before.fence(epoch)
+            for partition, entry in known.items():
+                if entry.transaction_first_offset is not None:
+                    left = ProducerWriter(self._open_log(partition), self._clock, producer_id, epoch)
+                    left.end_transaction(committed=False)
+            return self._hold(producer_id, epoch)
+
+    def borrow(self) -> ProducerSession:
+        """An idle session with an id of its own; ``give_back`` it."""
+        with self._changing():
+            while self._idle:
+                session = self._idle.pop()
+                if session.is_usable:
+                    return session
+            return self._new()
+
+    def give_back(self, session: ProducerSession) -> None:
+        """What was borrowed can be borrowed again, unless it came to an end."""
+        if self._guard.is_owner and session.is_usable:
+            with self._lock:
+                self._idle.append(session)
+
+    def release(self, log: PartitionLog) -> None:
+        """``log`` will be closed: what is open in it is aborted. A failure is logged; the next who takes it up aborts.
+
+        Does nothing once the sessions are closed, and in a forked child.
+        """
+        if self._closed or not self._guard.is_owner:
+            return
+        with self._lock:
+            for session in self._sessions.values():
+                try:
+                    session.release(log)
+                except TidelogError as error:
+                    _log.warning("%s", error)
+
+    def close(self) -> None:
+        """Abort all open transactions, refuse all calls from now on. Idempotent; see ``release``."""
+        if self._closed or not self._guard.is_owner:
+            return
+        with self._lock:
+            self._closed = True
+            for session in self._sessions.values():
+                try:
+                    session.close()
+                except TidelogError as error:
+                    _log.warning("%s", error)
+
+    # --- inside ---
+
+    def _changing(self) -> threading.Lock:
+        self._guard.check()
+        if self._closed:
+            raise ClosedError("the directory is closed", path=self._path)
+        return self._lock
+
+    def _new(self) -> ProducerSession:
+        if self._last_id is None:
+            ids = (producer_id for home in self._homes for _, known in home.producers() for producer_id in list(known))
+            self._last_id = max(ids, default=-1)
+        taken = max([self._last_id, FIRST_PRODUCER_ID - 1, *self._sessions])
+        if taken == _MAX_PRODUCER_ID:
+            raise InvalidProducerEpochError("the largest of all producer ids is taken: name one", path=self._path)
+        self._last_id = taken + 1
+        return self._hold(self._last_id, 0)
+
+    def _hold(self, producer_id: int, epoch: int) -> ProducerSession:
+        session = ProducerSession(producer_id, epoch, clock=self._clock, directory=self._path)
+        self._sessions[producer_id] = session
+        return session
+
+    def _known_as(self, producer_id: int) -> dict[TopicPartition, ProducerEntry]:
+        """What each partition in reach knows of a producer; of an open one, as it changes."""
+        return {
+            partition: known[producer_id]
+            for home in self._homes
+            for partition, known in home.producers(self._only)
+            if producer_id in known
+        }
+
+    def _next_epoch(self, producer_id: int, last: int) -> int:
+        if last < MAX_PRODUCER_EPOCH:
+            return last + 1
+        raise InvalidProducerEpochError(
+            f"producer {producer_id} has had all its epochs: take a new id; epoch={last} goes on with the last one",
+            path=self._path,
+        )
