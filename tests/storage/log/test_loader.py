@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from log_maker import BASE_TIME, batch, data, marker, plain, write_segment
 from power_cut import PowerCut
-from tidelog.model import StorageError
+from random_partition import random_partition
+from tidelog.model import StorageError, TidelogError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.listing import list_partition
@@ -309,3 +311,54 @@ def test_a_crash_after_any_step_of_loading_ends_the_same(tmp_path: Path) -> None
             load(path, fs=PowerCut(step), recovery_point=200)
         load(path, recovery_point=200)
         assert contents(path) == wanted, f"after {step} steps"
+
+
+def loaded_or_refused(directory: Path, fs: Any, request: dict[str, Any]) -> Any:
+    try:
+        config = LogConfig(index_interval_bytes=0)
+        loaded = load_log(LoadRequest(fs=fs, directory=directory, config=config, **request))
+    except TidelogError as error:
+        return error.message
+    return loaded.base_offsets, loaded.log_start_offset, loaded.end_offset, loaded.epochs.entries
+
+
+def crash_by_chance(tmp_path: Path, seed: int, crashes: int) -> None:
+    """A random partition is loaded at once, and with crashes at random steps on the way: the same log and files.
+
+    Which producer snapshots there are depends on which segments had to be recovered when. What is in one does not,
+    but for the producers of batches below the log start, and where a stop that counts as orderly left no snapshot
+    (nor do the transaction indexes, but for the same).
+    """
+    chance = random.Random(seed)
+    whole = tmp_path / f"whole{seed}-0"
+    whole.mkdir()
+    request = random_partition(whole, chance)
+    made = contents(whole)
+    uncut = PowerCut(100_000)
+    wanted = loaded_or_refused(whole, uncut, request)
+    for number in range(crashes):
+        path = tmp_path / f"crash{seed}.{number}-0"
+        path.mkdir()
+        for name, content in made.items():
+            (path / name).write_bytes(content)
+        for _ in range(chance.randrange(1, 4)):
+            loaded_or_refused(path, PowerCut(chance.randrange(100_000 - uncut.left + 1)), request)
+        assert loaded_or_refused(path, PowerCut(100_000), request) == wanted, (number, request)
+        found, expected = contents(path), contents(whole)
+        for name in found.keys() ^ expected.keys():
+            assert name.endswith(".snapshot"), (number, request)
+        for name in found.keys() & expected.keys():
+            of_producers = name.endswith((".snapshot", ".txnindex"))
+            if not (of_producers and (request["clean_shutdown"] or request["log_start_offset"])):
+                assert found[name] == expected[name], (name, number, request)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_crashes_by_chance(tmp_path: Path, seed: int) -> None:
+    crash_by_chance(tmp_path, seed, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 300))
+def test_many_crashes_by_chance(tmp_path: Path, seed: int) -> None:
+    crash_by_chance(tmp_path, seed, 20)

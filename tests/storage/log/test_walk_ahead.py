@@ -12,7 +12,8 @@ import pytest
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, SCENARIOS
 from kafka.directories import differences
-from log_maker import batch, data, marker, plain, write_segment
+from log_maker import plain, write_segment
+from random_partition import random_batches
 from tidelog.kernel import scan_batches
 from tidelog.model import OffsetOverflowError, StorageError
 from tidelog.storage.fs import LOCAL
@@ -98,21 +99,8 @@ def test_producers_epochs_and_damage_in_random_logs(tmp_path: Path, seed: int) -
     And equal to what all batches leave, not only those that a walk picks out.
     """
     chance = random.Random(seed)
-    batches: list[bytes] = []
-    offset, epoch = 0, 0
-    for _ in range(300):
-        epoch += chance.random() < 0.03
-        producer = chance.randrange(4)
-        match chance.randrange(5):
-            case 0:
-                batches.append(marker(offset, chance.random() < 0.5, producer_id=producer))
-                offset += 1
-            case 1 | 2:
-                batches.append(data(offset, 2, producer_id=producer))
-                offset += 2
-            case _:
-                batches.append(batch(offset, [b"x"], epoch=epoch, producer_id=10 + producer))
-                offset += 1
+    together = random_batches(chance, 300)
+    offset, batches = together[-1][0], [content for _, content in together]
     made = tmp_path / "made"
     at = 0
     while at < len(batches):

@@ -4,9 +4,9 @@ Steps (a crash after any of them leaves a directory that loads again, to the sam
 
 1. Left-overs are settled (``leftovers``): rubbish removed, finished swaps completed, orphaned indexes removed.
 2. Segments that were flushed but lost an index are recovered; a missing ``.timeindex`` alone is made, empty.
-3. After a kill, the segments from the recovery point on are recovered in order. The first one that had to be cut ends
-   the log: the segments behind it are removed, with their snapshots. In both steps a segment with an offset that no
-   index can hold is split first (``overflow_split``), and its pieces are recovered in its place.
+3. After a kill, the segments from the recovery point on are recovered in order. The first one that has to be cut ends
+   the log: the segments behind it are removed, with their snapshots, and then it is cut. In both steps a segment with
+   an offset that no index can hold is split first (``overflow_split``), and its pieces are recovered in its place.
 4. A log that ends below its log start is removed whole; a log without segments gets an empty one at the log start.
 5. Leader epochs are cut at both ends, stray snapshots removed, and the producer state is rebuilt from the newest
    usable snapshot and the batches behind it.
@@ -143,8 +143,8 @@ class _Loader:
         self._deleted: list[int] = []
         self._warnings: list[str] = []
         self._epochs_lost = False
-        self._stored_epochs = self._read_epochs()
-        self._epochs = LeaderEpochCache(self._stored_epochs.entries)
+        self._epochs = self._read_epochs()
+        self._written_epochs = self._epochs.entries
         self._segments: LogSegments[SegmentOnDisk] = LogSegments()
         self._snapshots = SnapshotFiles(self._fs, self._directory, ())
 
@@ -245,10 +245,10 @@ class _Loader:
             for walk, trace in self._walked(part.base_offset, walks):
                 first = first_unflushed_base(self._segments.base_offsets, self._request.recovery_point)
                 below = first is not None and walk.base_offset < first  # a piece, of a segment that was not
-                recovered = self._rebuild(walk, trace, below_recovery_point=below)
                 # A segment whose index was lost was cut in Kafka's first pass, which does not end the log.
-                if recovered.emptied or (recovered.cut_bytes and not part.index_lost):
-                    self._delete([segment.base_offset for segment in self._segments.between(walk.base_offset)[1:]])
+                is_last = walk.emptied or (walk.size < walk.size_before and not part.index_lost)
+                self._rebuild(walk, trace, below_recovery_point=below, is_last=is_last)
+                if is_last:
                     return
 
     def _walked(self, base_offset: int, walks: _Walks) -> Iterator[tuple[SegmentWalk, SegmentTrace]]:
@@ -293,7 +293,10 @@ class _Loader:
         )
         return pieces
 
-    def _rebuild(self, walk: SegmentWalk, trace: SegmentTrace, *, below_recovery_point: bool) -> RecoveredSegment:
+    def _rebuild(
+        self, walk: SegmentWalk, trace: SegmentTrace, *, below_recovery_point: bool, is_last: bool = False
+    ) -> None:
+        """``is_last``: it ends the log. What lies behind goes first, while the damage that tells so is still there."""
         producers = self._new_producers()
         producers.rebuild(
             self._segments,
@@ -302,7 +305,12 @@ class _Loader:
             after_clean_shutdown=False,
             now_ms=self._request.now_ms,
         )
+        known = self._epochs.entries
         aborted = trace.apply(producers, self._epochs)
+        if self._epochs.entries != known and not self._epochs_lost:  # noted while it still counts as not recovered
+            self._write_epochs()
+        if is_last:
+            self._delete([segment.base_offset for segment in self._segments.between(walk.base_offset)[1:]])
         recovered = rebuild_segment(self._fs, self._directory, walk, aborted, below_recovery_point=below_recovery_point)
         if not recovered.emptied:
             producers.take_snapshot()
@@ -310,7 +318,6 @@ class _Loader:
         self._recovered.append(recovered)
         if self._request.on_segment is not None:
             self._request.on_segment(recovered)
-        return recovered
 
     def _make_time_indexes(self, base_offsets: Iterable[int]) -> None:
         for base_offset in base_offsets:
@@ -331,9 +338,10 @@ class _Loader:
             f"the log ends at offset {end_offset}, below its log start {self._request.log_start_offset}:"
             " all its segments are deleted"
         )
-        self._delete(self._segments.base_offsets)
+        self._epochs.clear()  # first: once the segments are gone, nothing tells that the entries are theirs
+        self._write_epochs()
         self._snapshots.remove_all()
-        self._epochs.clear()
+        self._delete(self._segments.base_offsets)
 
     def _delete(self, base_offsets: Iterable[int]) -> None:
         """The ``.log`` goes last, so a crash leaves a segment, not orphaned indexes; the last segment goes first."""
@@ -371,9 +379,13 @@ class _Loader:
                 trace.assign_epochs(self._epochs)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._request.log_start_offset)
-        path = self._directory / LEADER_EPOCH_CHECKPOINT
-        if self._epochs.entries != self._stored_epochs.entries or not self._fs.exists(path):
-            LeaderEpochCheckpoint.write(self._fs, path, self._epochs.entries)
+        exists = self._fs.exists(self._directory / LEADER_EPOCH_CHECKPOINT)
+        if self._epochs.entries != self._written_epochs or not exists:
+            self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        self._written_epochs = self._epochs.entries
+        LeaderEpochCheckpoint.write(self._fs, self._directory / LEADER_EPOCH_CHECKPOINT, self._written_epochs)
 
     def _new_producers(self) -> LogProducerState:
         return LogProducerState(
