@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from tidelog.kernel import BatchTable
 from tidelog.storage.log.append_validation import Validated
@@ -11,8 +10,7 @@ from tidelog.storage.log.record_opening import NO_CONVERSION, ConversionStats
 from tidelog.storage.producer import CachedBatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """Offsets of the first and the last record; ``last_offset`` is one below ``first_offset`` where nothing was there.
 
     Of a duplicate they are those of the first time.

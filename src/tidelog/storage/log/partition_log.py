@@ -190,7 +190,6 @@ class PartitionLog:
         CorruptRecordError, InvalidRecordError, RecordTooLargeError (a batch above ``max.message.bytes``) and
         RecordBatchTooLargeError (one above ``segment.bytes``) with nothing appended; StorageError fails the log.
         """
-        self._gate.guard.check()
         now_ms = self._clock.now_ms()
         largest, alone = check_own(buffer, self._rules, now_ms, built_here=built_here)
         if largest > self.config.segment_bytes:
@@ -231,7 +230,6 @@ class PartitionLog:
         and OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
         TransactionCoordinatorFencedError, RecordBatchTooLargeError (more than a segment); nothing is appended then.
         """
-        self._gate.guard.check()
         now_ms = self._clock.now_ms()
         size = len(buffer)
         try:
@@ -265,7 +263,6 @@ class PartitionLog:
         CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError (below the log end),
         RecordBatchTooLargeError (more than a segment) with nothing appended; StorageError fails the log.
         """
-        self._gate.guard.check()
         now_ms = self._clock.now_ms()
         table = check_fetched(buffer, leader_epoch)
         with self._gate.changing:
@@ -485,7 +482,8 @@ class PartitionLog:
     # --- inside ---
 
     def _flush_by_messages(self) -> None:
-        if self.end_offset - self.recovery_point >= self.config.flush_messages:
+        offsets = self._state.offsets
+        if offsets.log_end.message_offset - offsets.recovery_point >= self._state.config.flush_messages:
             self.flush()
 
 
