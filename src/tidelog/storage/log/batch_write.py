@@ -35,7 +35,8 @@ def write_set(
 ) -> CachedBatch | None:
     """Append all of ``table``'s batches to one segment; the first result where they are a duplicate.
 
-    RecordBatchTooLargeError for a set larger than a segment, errors of ``check_producers``: nothing is written then.
+    RecordBatchTooLargeError for a set that no segment can hold, by its size or by how far apart its offsets lie; errors
+    of ``check_producers``. Nothing is written then.
     """
     note_epochs(state, table)
     size = int(table.size.sum())
@@ -43,12 +44,18 @@ def write_set(
         raise RecordBatchTooLargeError(
             f"a set of {size} bytes is larger than a segment of {state.config.segment_bytes}", path=state.directory
         )
+    lowest = _lowest_offset(state, table)
+    if table.summary.last_offset - lowest > MAX_RELATIVE_OFFSET:
+        raise RecordBatchTooLargeError(
+            f"a set of the offsets {lowest} to {table.summary.last_offset} spans more than a segment can",
+            path=state.directory,
+        )
     segment = state.active
     fits = segment.can_hold(table.summary.last_offset)
     if segment.size:
         fits = fits and batches_that_fit(roll_state(segment, state, now_ms), table, 0) == len(table)
     if not fits:
-        segment = state.roll(_lowest_offset(state, table))
+        segment = state.roll(lowest)
     place = LogOffsetMetadata(int(table.base_offset[0]), segment.base_offset, segment.size)
     changes = NO_CHANGES
     if table.summary.producer_id >= 0:

@@ -14,21 +14,26 @@ from tidelog.model import DirectoryError
 from tidelog.storage.log.log_state import LogState
 
 
+def require_free(state: LogState, directory: Path) -> None:
+    """DirectoryError where another directory has that name; nothing is wrong with the log then."""
+    if directory != state.directory and state.fs.exists(directory):
+        raise DirectoryError("a log cannot be renamed to a directory that exists", path=directory)
+
+
 def rename_directory(state: LogState, directory: Path) -> None:
-    """DirectoryError where there is one of that name already."""
+    """To a name that ``require_free`` let through."""
     if directory == state.directory:
         return
-    if state.fs.exists(directory):
-        raise DirectoryError("a log cannot be renamed to a directory that exists", path=directory)
     state.fs.rename(state.directory, directory)
     for parent in {state.directory.parent, directory.parent}:
         state.fs.sync_dir(parent)
-    state.directory = directory
     for segment in state.segments:
         segment.moved_to(directory)
     state.deleted.moved_to(directory)
     state.producers.moved_to(directory)
     state.topic.moved_to(directory)
+    # Last: a reader that failed looks whether it has changed.
+    state.directory = directory
 
 
 def delete_directory(state: LogState) -> None:

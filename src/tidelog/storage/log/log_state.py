@@ -133,7 +133,15 @@ class LogState:
     # --- segments ---
 
     def roll(self, base_offset: int) -> LogSegment:
-        """A new active segment; the snapshot at its base lets a recovery begin there."""
+        """A new active segment; the snapshot at its base lets a recovery begin there.
+
+        StorageError where it would not lie behind the active one.
+        """
+        if base_offset <= self.active.base_offset:
+            raise StorageError(
+                f"a segment cannot begin at {base_offset}, the active one begins at {self.active.base_offset}",
+                path=self.directory,
+            )
         segment = self.new_segment(base_offset)
         self.dirty.add(self.active.base_offset)
         self.active.on_become_inactive()

@@ -24,9 +24,9 @@ Called by: the log directory (``storage/manager``), the API. Thread rule: any th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.kernel import scan_batches, validate_batches
 from tidelog.model import (
@@ -44,7 +44,7 @@ from tidelog.storage.log.append_validation import analyze, assign_offsets
 from tidelog.storage.log.batch_write import goes_alone, write_alone, write_run, write_set
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
-from tidelog.storage.log.directory_life import delete_directory, rename_directory
+from tidelog.storage.log.directory_life import delete_directory, rename_directory, require_free
 from tidelog.storage.log.flush import note, plan_flush, sync
 from tidelog.storage.log.follower_check import check_fetched, require_at_or_above
 from tidelog.storage.log.list_offsets import ListedOffset, ListRequest, list_offset
@@ -65,6 +65,7 @@ from tidelog.storage.producer import NO_GUARD, AppendOrigin, ProducerEntry, Veri
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+T = TypeVar("T")
 _FIRST_EPOCH = 0
 _OWN = Appender(AppendOrigin.CLIENT)
 
@@ -320,37 +321,26 @@ class PartitionLog:
 
     def read(self, limits: ReadLimits) -> LogRead:
         """Batches from an offset on; see ``log_read``. Takes no lock."""
-        self._gate.require_open()
-        while True:
-            before = self.base_offsets
-            try:
-                return read_segments(self._state.segments, self.offsets(), limits, self.directory)
-            except StorageError:
-                if self.base_offsets == before:
-                    raise  # else: a segment was removed under the read
+        return self._look(lambda: read_segments(self._state.segments, self.offsets(), limits, self.directory))
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record at or after a timestamp, below the high watermark; None where there is none."""
-        self._gate.require_open()
-        offsets = self.offsets()
-        end = offsets.high_watermark.message_offset
-        return first_in_segments(self._state.segments, timestamp_ms, offsets.log_start, end)
+        offsets, segments = self.offsets(), self._state.segments
+        start, end = offsets.log_start, offsets.high_watermark.message_offset
+        return self._look(lambda: first_in_segments(segments, timestamp_ms, start, end))
 
     def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
         """The answer to Kafka's ListOffsets: a time in ms, or a number of ``OffsetSpec``; see ``list_offsets``."""
-        self._gate.require_open()
         offsets, segments = self.offsets(), self._state.segments
         start, end = offsets.log_start, readable_end(offsets, isolation).message_offset
-        return list_offset(
-            timestamp,
-            ListRequest(
-                log_start=start,
-                end=end,
-                epochs=self._state.epochs,
-                first_at_or_after=lambda wanted_ms: first_in_segments(segments, wanted_ms, start, end),
-                latest_timestamp=lambda: latest_in_segments(segments, start, end),
-            ),
+        request = ListRequest(
+            log_start=start,
+            end=end,
+            epochs=self._state.epochs,
+            first_at_or_after=lambda wanted_ms: first_in_segments(segments, wanted_ms, start, end),
+            latest_timestamp=lambda: latest_in_segments(segments, start, end),
         )
+        return self._look(lambda: list_offset(timestamp, request))
 
     # --- leader epochs ---
 
@@ -443,7 +433,9 @@ class PartitionLog:
         self._state.close()
 
     def close_handlers(self) -> None:
-        """Let go of the files as they are, when the disk failed; the next loading recovers. Idempotent."""
+        """Let go of the files as they are, when the disk failed; the next loading has to recover. Idempotent."""
+        if not self._gate.is_closed and self._gate.failure is None:
+            self._gate.failure = StorageError("the log was let go without an orderly end", path=self.directory)
         self._gate.is_closed = True
         self._state.close_handlers()
 
@@ -460,10 +452,12 @@ class PartitionLog:
 
     def rename(self, directory: Path) -> None:
         """Give the directory another name; the log goes on in it. DirectoryError where that one exists."""
-        with self._gate.files, self._gate.changing:
-            self._state.topic.write()
-            rename_directory(self._state, directory)
-            self._gate.directory = directory
+        with self._gate.files:
+            require_free(self._state, directory)
+            with self._gate.changing:
+                self._state.topic.write()
+                rename_directory(self._state, directory)
+                self._gate.directory = directory
 
     def delete(self) -> None:
         """Remove the log with its directory, at once; it may be closed already."""
@@ -477,9 +471,22 @@ class PartitionLog:
         with self._gate.changing:
             self._rules, self._append_rules = produce_rules(config), AppendRules.of(config)
             self._state.config = config
+            self._state.producers.state.expiration_ms = config.producer_id_expiration_ms
             self._state.active.update_limits(config.segment_limits)
 
     # --- inside ---
+
+    def _look(self, find: Callable[[], T]) -> T:
+        """What is found in the files; looked for again where they were removed or renamed meanwhile."""
+        while True:
+            self._gate.require_open()
+            before = (self.directory, self.base_offsets)
+            try:
+                return find()
+            except StorageError:
+                with self._gate.lock:
+                    if before == (self.directory, self.base_offsets):
+                        raise
 
     def _flush_by_messages(self) -> None:
         offsets = self._state.offsets

@@ -53,7 +53,7 @@ class EndedTransaction(NamedTuple):
 
 class ProducerState:
     def __init__(self, *, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> None:
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         self._entries: dict[int, ProducerEntry] = {}
         self._order = JavaHashOrder()
         self._loading: JavaHashOrder | None = None
@@ -259,13 +259,13 @@ class ProducerState:
         for producer_id in expired:
             del self._entries[producer_id]
             self._order.remove(producer_id)
-        self.verifications.remove_expired(now_ms, self._expiration_ms)
+        self.verifications.remove_expired(now_ms, self.expiration_ms)
         return len(expired)
 
     # --- inside ---
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        return entry.transaction_first_offset is None and now_ms - entry.last_timestamp >= self._expiration_ms
+        return entry.transaction_first_offset is None and now_ms - entry.last_timestamp >= self.expiration_ms
 
     def _add(self, entry: ProducerEntry) -> None:
         self._entries[entry.producer_id] = entry

@@ -1,0 +1,69 @@
+"""What a follower takes from its leader: batches of any size and format, rubbish never; its high watermark."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from legacy_messages import Message, encode_set
+from log_maker import plain
+from storage.log.log_home import NOW, LogHome, fetch, lead, read
+from tidelog.model import Isolation, RecordTooLargeError, TidelogError
+
+VALID = plain(0, 3)
+
+
+def test_a_batch_larger_than_a_leader_would_take(home: LogHome) -> None:
+    small, large = plain(0, 2), plain(5, 2, size=90)
+    log = home.open(max_message_bytes=len(large) - 1)
+    log.append_as_follower(small, 0)
+    log.append_as_follower(large, 0)
+    assert fetch(log, 0).data() == small + large
+    with pytest.raises(RecordTooLargeError):
+        lead(log, plain(0, 2, size=90))
+    assert log.end_offset == 7
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.binary(max_size=200)
+    | st.binary(min_size=12, max_size=200).map(lambda rest: b"\0" * 8 + len(rest).to_bytes(4, "big") + rest)
+    | st.builds(
+        lambda at, bit: VALID[:at] + bytes([VALID[at] ^ 1 << bit]) + VALID[at + 1 :],
+        # Not the base offset or the epoch, which the CRC does not cover.
+        st.sampled_from([at for at in range(8, len(VALID)) if not 12 <= at < 16]),
+        st.integers(0, 7),
+    )
+)
+def test_rubbish_is_refused_or_left_out(home: LogHome, content: bytes) -> None:
+    """Whatever comes: nothing of it gets into the log, and the log goes on."""
+    log = home.open()
+    before = log.end_offset
+    try:
+        result = log.append_as_follower(content, 2**31 - 1)
+    except TidelogError:
+        pass
+    else:
+        assert len(result.offsets) == 0
+    assert (log.end_offset, log.size, log.is_sound) == (before, 0, True)
+    log.close()
+
+
+def test_the_high_watermark_follows_the_leaders(home: LogHome) -> None:
+    """As far as the log goes; told the same again, nothing moves."""
+    heard: list[int] = []
+    log = home.open(on_high_watermark=heard.append)
+    home.add(log, 100)
+    for told, now in ((99, 99), (99, 99), (100, 100), (100, 100), (101, 100)):
+        assert log.update_high_watermark(told) == now
+    assert heard == [99, 100]
+    assert read(log, 99, Isolation.READ_UNCOMMITTED) == [99]
+
+
+def test_epochs_begin_with_the_format_that_has_them(home: LogHome) -> None:
+    log = home.open()
+    log.append_as_follower(encode_set([Message(0, NOW, b"k", b"v")], 1), 5)
+    assert (log.epochs.latest, home.epochs()) == (None, [])
+    home.add(log, epoch=5)
+    assert (log.epochs.latest, home.epochs()) == (5, [(5, 1)])

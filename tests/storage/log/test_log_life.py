@@ -1,0 +1,451 @@
+"""A log from its first opening to its deletion: topic id, settings, other names of its directory, flushes, ends."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from log_maker import data, marker, plain
+from storage.log.log_home import NOW, RECORD_BYTES, LogHome, fetch, lead, read
+from tidelog.model import (
+    ClosedError,
+    DirectoryError,
+    InconsistentTopicIdError,
+    Isolation,
+    LogOffsetMetadata,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+    StorageError,
+)
+from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.snapshot_files import SnapshotFiles
+from tidelog.storage.producer import AppendOrigin
+from tidelog.storage.segment.file_names import FileKind, segment_file
+from tidelog.storage.segment.segment import LogSegment
+
+TOPIC = uuid.UUID("6d7f2b1a-54c5-4b0e-9a57-2f6a4f0c1d10")
+OTHER = uuid.UUID("00000000-0000-4000-8000-0000000000ff")
+
+
+def written_id(directory: Path) -> uuid.UUID | None:
+    found = PartitionMetadata.read(LOCAL, directory / PARTITION_METADATA_FILE)
+    return None if found is None else found.topic_id
+
+
+class TestTopicId:
+    @pytest.mark.parametrize(
+        "append",
+        [
+            lambda log: log.append_as_leader(bytearray(plain(0, 1)), leader_epoch=0),
+            lambda log: log.append_as_follower(plain(0, 1), 0),
+            lambda log: log.append(bytearray(plain(0, 1))),
+        ],
+        ids=["leader", "follower", "own"],
+    )
+    def test_it_is_written_before_the_first_record(self, home: LogHome, append: Any) -> None:
+        log = home.open()
+        log.assign_topic_id(TOPIC)
+        assert (log.topic_id, written_id(home.directory)) == (TOPIC, None)
+        append(log)
+        assert written_id(home.directory) == TOPIC
+
+    def test_it_is_written_at_an_orderly_end(self, home: LogHome) -> None:
+        log = home.open(topic_id=TOPIC)
+        assert written_id(home.directory) is None
+        log.close()
+        assert written_id(home.directory) == TOPIC
+
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_it_is_known_again(self, home: LogHome, clean: bool) -> None:
+        log = home.open(topic_id=TOPIC)
+        home.add(log)
+        log.close()
+        again = home.open(clean=clean)
+        assert again.topic_id == TOPIC
+        again.assign_topic_id(TOPIC)
+
+    def test_another_topics_log_is_refused(self, home: LogHome) -> None:
+        log = home.open(topic_id=TOPIC)
+        home.add(log)
+        with pytest.raises(InconsistentTopicIdError, match="belongs to the topic bX8rGlTFSw6aVy9qTwwdEA"):
+            log.assign_topic_id(OTHER)
+        assert log.is_sound
+        log.close()
+        with pytest.raises(InconsistentTopicIdError):
+            home.open(topic_id=OTHER)
+        assert (written_id(home.directory), home.open(topic_id=TOPIC).topic_id) == (TOPIC, TOPIC)
+
+    def test_a_log_without_one(self, home: LogHome) -> None:
+        log = home.open()
+        home.add(log)
+        log.close()
+        assert (log.topic_id, written_id(home.directory)) == (None, None)
+
+
+class TestRename:
+    def test_everything_goes_on_under_the_new_name(self, home: LogHome) -> None:
+        log = home.open(segment_bytes=3 * RECORD_BYTES, cleanup_policy=frozenset({"compact", "delete"}))
+        home.add(log, 5, epoch=5)
+        old, new = home.directory, home.directory.with_name("t-0.0123456789abcdef0123456789abcdef-future")
+        log.rename(new)
+        assert (log.directory, old.exists()) == (new, False)
+        assert read(log, 0) + read(log, 3) == [0, 1, 2, 3, 4]
+        home.add(log, 2, epoch=10)
+        lead(log, data(0, 1), leader_epoch=10)
+        lead(log, marker(0, False), leader_epoch=10, origin=AppendOrigin.COORDINATOR)
+        assert log.base_offsets == [0, 3, 6]
+        log.update_high_watermark(9)
+        assert log.offsets().last_stable.message_offset == 9
+        log.maybe_increment_log_start_offset(3)
+        log.delete_old_segments()
+        log.close()
+        home.directory = new
+        assert not old.exists()
+        assert (home.epochs(), home.files(".snapshot")) == ([(5, 3), (10, 5)], [3, 6, 9])
+        assert home.files(".log.deleted") == [0]
+        again = home.open(log_start=3)
+        assert read(again, 3) + read(again, 6) == [3, 4, 5, 6, 7, 8]
+        again.update_high_watermark(9)
+        aborted = fetch(again, 6, Isolation.READ_COMMITTED).aborted
+        assert aborted is not None
+        assert [tuple(one) for one in aborted] == [(7, 7, 8, 9)]
+
+    def test_epochs_are_written_where_the_log_is(self, home: LogHome) -> None:
+        log = home.open()
+        home.add(log, epoch=5)
+        old, home.directory = home.directory, home.directory.with_name("elsewhere-0")
+        log.rename(home.directory)
+        home.add(log, epoch=10)
+        assert log.epochs.latest == 10
+        assert home.epochs() == [(5, 0), (10, 1)]
+        assert not (old / LEADER_EPOCH_CHECKPOINT).exists()
+
+    @pytest.mark.parametrize("appends", [0, 1])
+    def test_the_topic_id_goes_along(self, home: LogHome, appends: int) -> None:
+        """Written by then at the latest."""
+        log = home.open()
+        log.assign_topic_id(TOPIC)
+        home.add(log, appends)
+        old, new = home.directory, home.directory.with_name("elsewhere-0")
+        log.rename(new)
+        home.add(log)
+        assert (log.topic_id, written_id(new), written_id(old)) == (TOPIC, TOPIC, None)
+
+    def test_what_waits_for_its_deletion_goes_from_there(self, home: LogHome) -> None:
+        log = home.open(segment_bytes=RECORD_BYTES)
+        home.add(log, 3)
+        log.truncate_to(1)
+        home.directory = home.directory.with_name("elsewhere-0")
+        log.rename(home.directory)
+        assert home.files(".log.deleted") == home.files(".snapshot.deleted") == [2]
+        home.clock.now += log.config.file_delete_delay_ms
+        assert log.remove_deleted() == 1
+        assert (home.files(".*.deleted"), home.files(".log")) == ([], [0, 1])
+
+    def test_to_its_own_name(self, home: LogHome) -> None:
+        log = home.open()
+        home.add(log)
+        log.rename(home.directory)
+        home.add(log)
+        assert (log.directory, read(log, 0)) == (home.directory, [0, 1])
+
+    def test_to_a_name_that_is_taken(self, home: LogHome) -> None:
+        """Nothing happened: the log goes on."""
+        log = home.open()
+        home.add(log)
+        taken = home.directory.with_name("elsewhere-0")
+        taken.mkdir()
+        with pytest.raises(DirectoryError, match="exists"):
+            log.rename(taken)
+        assert (log.directory, list(taken.iterdir()), log.is_sound) == (home.directory, [], True)
+        home.add(log)
+        assert read(log, 0) == [0, 1]
+
+    def test_a_flush_under_way_ends_first(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It syncs the directory, by a name that has to be there."""
+        log = home.open()
+        home.add(log, 3)
+        new = home.directory.with_name("elsewhere-0")
+        renaming = threading.Thread(target=log.rename, args=(new,))
+        sync_dir = LOCAL.sync_dir
+
+        def slowly(path: Path) -> None:
+            if not renaming.ident:
+                renaming.start()
+                renaming.join(timeout=0.2)
+                assert not new.exists()
+            sync_dir(path)
+
+        monkeypatch.setattr(type(LOCAL), "sync_dir", staticmethod(slowly))
+        assert log.flush() == 3
+        renaming.join()
+        assert (log.directory, new.exists(), log.is_sound) == (new, True, True)
+        assert log.flush() == 3
+
+    def test_readers_go_on(self, home: LogHome) -> None:
+        log = home.open(segment_bytes=5 * RECORD_BYTES)
+        home.add(log, 20)
+        log.update_high_watermark(20)
+        failures: list[object] = []
+        done = threading.Event()
+
+        def look() -> None:
+            try:
+                while not done.is_set():
+                    found = [read(log, start)[0] for start in (0, 7, 19)]
+                    first = log.offset_for_timestamp(NOW)
+                    if found != [0, 7, 19] or first is None or first.offset != 0:
+                        failures.append((found, first))
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for number in range(100):
+            log.rename(home.directory.with_name(f"elsewhere-{number}"))
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+
+
+class TestDelete:
+    @pytest.mark.parametrize("closes_first", [False, True])
+    def test_nothing_is_left(self, home: LogHome, closes_first: bool) -> None:
+        log = home.open(segment_bytes=5 * RECORD_BYTES, topic_id=TOPIC)
+        home.add(log, 12)
+        log.truncate_to(9)
+        if closes_first:
+            log.close()
+        log.delete()
+        assert not home.directory.exists()
+        home.clock.now += log.config.file_delete_delay_ms
+        for call in (log.remove_expired_producers, log.remove_deleted, log.delete_old_segments, log.offsets, log.roll):
+            with pytest.raises(ClosedError):
+                call()
+        log.close()
+        assert not home.directory.exists()
+
+    def test_after_another_name(self, home: LogHome) -> None:
+        log = home.open()
+        new = home.directory.with_name("elsewhere-0")
+        log.rename(new)
+        home.add(log)
+        log.delete()
+        assert list(new.parent.iterdir()) == []
+
+    def test_a_directory_with_something_else_in_it_stays(self, home: LogHome) -> None:
+        log = home.open(segment_bytes=RECORD_BYTES)
+        home.add(log, 2)
+        (home.directory / "notes").mkdir()
+        with pytest.raises(StorageError):
+            log.delete()
+        assert [path.name for path in home.directory.iterdir()] == ["notes"]
+
+
+class TestClose:
+    def test_every_segment_is_closed_although_one_fails(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = home.open(segment_bytes=RECORD_BYTES)
+        home.add(log, 3)
+        close, closed = LogSegment.close, []
+
+        def fail_at_1(segment: LogSegment) -> None:
+            closed.append(segment.base_offset)
+            close(segment)
+            if segment.base_offset == 1:
+                raise StorageError("the disk is gone", path=segment.path)
+
+        monkeypatch.setattr(LogSegment, "close", fail_at_1)
+        with pytest.raises(StorageError, match="the disk is gone"):
+            log.close()
+        assert closed == [0, 1, 2]
+
+    def test_files_let_go_are_no_orderly_end(self, home: LogHome) -> None:
+        """A close after it is none either; the next loading has to recover."""
+        log = home.open()
+        home.add(log, 3)
+        for _ in range(2):
+            log.close_handlers()
+            assert not log.is_sound
+            for call in (lambda: home.add(log), log.roll, log.flush, lambda: read(log, 0)):
+                with pytest.raises(ClosedError):
+                    call()
+        log.close()
+        assert home.files(".snapshot") == []
+        assert segment_file(home.directory, 0, FileKind.INDEX).stat().st_size == 4096, "not trimmed"
+        again = home.open(clean=False)
+        assert (read(again, 0), [one.base_offset for one in again.loaded.recovered]) == ([0, 1, 2], [0])
+
+    def test_nothing_is_appended_after_an_orderly_end(self, home: LogHome) -> None:
+        log = home.open()
+        home.add(log, 2)
+        log.close()
+        before = segment_file(home.directory, 0, FileKind.LOG).read_bytes()
+        for append in (lambda: home.add(log), lambda: log.append_as_follower(plain(2, 1), 0)):
+            with pytest.raises(ClosedError):
+                append()
+        assert segment_file(home.directory, 0, FileKind.LOG).read_bytes() == before
+        assert home.files(".snapshot") == [2]
+
+
+class TestSettings:
+    def test_others_from_now_on(self, home: LogHome) -> None:
+        log = home.open(segment_bytes=3 * RECORD_BYTES)
+        home.add(log, 2)
+        wider = LogConfig(segment_bytes=5 * RECORD_BYTES, max_message_bytes=RECORD_BYTES, segment_index_bytes=4096)
+        log.update_config(wider)
+        assert log.config == wider
+        home.add(log, 4)
+        assert log.base_offsets == [0, 5]
+        with pytest.raises(RecordTooLargeError):
+            lead(log, plain(0, 2))
+        log.update_config(LogConfig(segment_bytes=RECORD_BYTES, retention_bytes=0, retention_ms=-1))
+        home.add(log, 2)
+        assert log.base_offsets == [0, 5, 6, 7]
+        log.update_high_watermark(7)
+        log.delete_old_segments()
+        assert log.base_offsets == [7]
+
+    def test_how_long_producers_are_known(self, home: LogHome) -> None:
+        log = home.open(producer_id_expiration_ms=5000)
+        home.produce(log, [b"x"], producer_id=1, sequence=0)
+        home.clock.now += 1000
+        assert log.remove_expired_producers() == 0
+        log.update_config(LogConfig(producer_id_expiration_ms=1000))
+        assert log.remove_expired_producers() == 1
+
+
+class TestListener:
+    def test_it_hears_each_high_watermark(self, home: LogHome) -> None:
+        heard: list[int] = []
+        log = home.open(on_high_watermark=heard.append)
+        home.add(log, 6)
+        log.maybe_increment_high_watermark(LogOffsetMetadata(4))
+        log.update_high_watermark(4)
+        log.offsets()
+        assert heard == [4]
+        log.truncate_to(3)
+        assert heard == [4, 3]
+        home.add(log, 3)
+        log.truncate_fully_and_start_at(4)
+        assert heard == [4, 3, 4]
+
+    def test_one_that_comes_later_hears_what_comes_later(self, home: LogHome) -> None:
+        log = home.open()
+        home.add(log, 3)
+        log.update_high_watermark(2)
+        log.maybe_increment_log_start_offset(2)
+        log.close()
+        heard: list[int] = []
+        again = home.open(on_high_watermark=heard.append, log_start=2, high_watermark=2)
+        home.add(again, 3)
+        assert heard == []
+        again.maybe_increment_high_watermark(LogOffsetMetadata(4))
+        assert heard == [4]
+
+
+class TestFlush:
+    def test_up_to_a_roll(self, home: LogHome) -> None:
+        log = home.open()
+        home.add(log)
+        log.roll()
+        home.add(log, 2)
+        assert log.recovery_point == 0
+        assert log.flush(1) == 1
+        assert (log.recovery_point, log.flush()) == (1, 3)
+
+    def test_snapshots_stay(self, home: LogHome) -> None:
+        log = home.open()
+        for offset in (1, 2, 3):
+            home.add(log)
+            log.roll()
+            log.flush(offset)
+            assert home.files(".snapshot") == list(range(1, offset + 1))
+        home.add(log)
+        log.flush(4)
+        assert home.files(".snapshot") == [1, 2, 3]
+
+    def test_one_that_fails_at_a_snapshot(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = home.open()
+        home.add(log)
+        log.roll()
+
+        def fail(_: SnapshotFiles) -> None:
+            raise StorageError("the disk is gone", path=home.directory)
+
+        monkeypatch.setattr(SnapshotFiles, "sync", fail)
+        with pytest.raises(StorageError, match="the disk is gone"):
+            log.flush(1)
+        assert (log.recovery_point, log.is_sound) == (0, False)
+
+
+class TestRoll:
+    def test_an_empty_segment_stays_the_active_one(self, home: LogHome) -> None:
+        log = home.open()
+        for _ in range(2):
+            log.roll()
+            assert (log.base_offsets, log.end_offset) == ([0], 0)
+        log.append_as_follower(plain(0, 1), 0)
+        log.append_as_follower(plain(1, 1), 0)
+        assert (log.base_offsets, log.end_offset, read(log, 0), read(log, 1)) == ([0], 2, [0, 1], [1])
+        log.roll()
+        assert (log.base_offsets, log.end_offset, home.files(".log")) == ([0, 2], 2, [0, 2])
+        assert log.offsets().log_end == LogOffsetMetadata(2, 2, 0)
+
+    def test_an_empty_segment_whose_index_has_no_room(self, home: LogHome) -> None:
+        """As an orderly end leaves it: it takes records again."""
+        log = home.open(index_interval_bytes=0)
+        home.add(log, 2)
+        log.roll()
+        log.close()
+        assert segment_file(home.directory, 2, FileKind.INDEX).stat().st_size == 0
+        again = home.open(index_interval_bytes=0)
+        again.append_as_follower(plain(2, 1), 0)
+        again.append_as_follower(plain(3, 1), 0)
+        assert (again.base_offsets, read(again, 2)) == ([0, 2], [2, 3])
+        assert segment_file(home.directory, 2, FileKind.INDEX).stat().st_size == 4096
+
+    @pytest.mark.parametrize("offset", [1, 3])
+    def test_not_at_or_below_the_active_one(self, home: LogHome, offset: int) -> None:
+        log = home.open()
+        home.add(log, 3)
+        log.roll()
+        with pytest.raises(StorageError, match=f"cannot begin at {offset}, the active one begins at 3"):
+            log._state.roll(offset)
+        assert (log.base_offsets, home.files(".log"), home.files(".snapshot")) == ([0, 3], [0, 3], [3])
+
+    @pytest.mark.parametrize("before", [0, 1])
+    def test_offsets_too_far_apart_for_one_segment(self, home: LogHome, before: int) -> None:
+        """Refused before anything is rolled, and the log goes on."""
+        log = home.open()
+        home.add(log, before)
+        with pytest.raises(RecordBatchTooLargeError):
+            log.append_as_follower(plain(before, 1) + plain(before + 2**31, 1), 0)
+        assert (log.base_offsets, log.end_offset, log.is_sound) == ([0], before, True)
+        log.append_as_follower(plain(before, 1), 0)
+        log.append_as_follower(plain(before + 2**31, 1), 0)
+        assert log.base_offsets == [0, before + 2**31]
+
+
+class TestAppend:
+    def test_what_is_read_is_what_was_written(self, home: LogHome) -> None:
+        log = home.open()
+        assert fetch(log, 0).data() == b""
+        content = plain(0, 2) + plain(2, 3)
+        log.append_as_follower(content, 0)
+        assert (log.end_offset, log.recovery_point, fetch(log, 0).data()) == (5, 0, content)
+
+    def test_a_log_whose_files_are_gone(self, home: LogHome) -> None:
+        """It begins where its checkpoint says that it began."""
+        log: PartitionLog = home.open(log_start=500)
+        assert (log.log_start_offset, log.high_watermark, log.end_offset, log.base_offsets) == (500, 500, 500, [500])
+        assert lead(log, plain(0, 1)) == range(500, 501)
