@@ -51,3 +51,13 @@ class LogOffsetSnapshot:
     last_stable: LogOffsetMetadata
     high_watermark: LogOffsetMetadata
     log_end: LogOffsetMetadata
+
+    @property
+    def is_whole(self) -> bool:
+        """In order, and of each it is known where it lies; else it was taken while something changed."""
+        stable, watermark, end = self.last_stable, self.high_watermark, self.log_end
+        return (
+            self.log_start <= stable.message_offset <= watermark.message_offset <= end.message_offset
+            and not stable.is_offset_only
+            and not watermark.is_offset_only
+        )

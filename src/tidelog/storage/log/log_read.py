@@ -62,7 +62,10 @@ def read_segments(
     if limits.max_bytes < 0:
         raise ValueError(f"max_bytes is {limits.max_bytes}")
     if start < limit.message_offset:
-        for segment in segments.between(start):
+        candidates = segments.between(start)
+        if not candidates or candidates[0].base_offset > start:
+            raise OffsetOutOfRangeError("the segment was removed just now", path=directory, offset=start)
+        for segment in candidates:
             ends_here = segment.base_offset == limit.segment_base_offset
             found = segment.read(
                 start,

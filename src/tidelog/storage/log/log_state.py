@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from tidelog.model import LogOffsetMetadata, StorageError
+from tidelog.model import LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.runtime import Clock
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem
@@ -129,6 +129,15 @@ class LogState:
         if first is None or first.message_offset >= watermark.message_offset:
             return watermark
         return self.resolve(first.message_offset) if first.is_offset_only else first
+
+    def offset_snapshot(self) -> LogOffsetSnapshot:
+        """Whole under the lock. Without it appends leave it whole too, other changes may not."""
+        offsets = self.offsets  # read in this order, for an append moves them in the other
+        log_start, stable = offsets.log_start, self.last_stable()
+        watermark = offsets.high_watermark
+        return LogOffsetSnapshot(
+            log_start=log_start, last_stable=stable, high_watermark=watermark, log_end=offsets.log_end
+        )
 
     # --- segments ---
 

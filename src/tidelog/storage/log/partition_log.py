@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.kernel import scan_batches, validate_batches
 from tidelog.model import (
+    ClosedError,
     Isolation,
     LogOffsetMetadata,
     LogOffsetSnapshot,
@@ -169,17 +170,7 @@ class PartitionLog:
 
     def offsets(self) -> LogOffsetSnapshot:
         """Log start, last stable offset, high watermark and log end, at one moment."""
-        self._gate.require_open()
-        offsets = self._state.offsets
-        if offsets.high_watermark.is_offset_only:
-            with self._gate.lock:
-                self._state.resolve_high_watermark()
-        # Read in this order, what an append moves meanwhile leaves them in order.
-        log_start, stable = offsets.log_start, self._state.last_stable()
-        watermark = offsets.high_watermark
-        return LogOffsetSnapshot(
-            log_start=log_start, last_stable=stable, high_watermark=watermark, log_end=offsets.log_end
-        )
+        return self._look(self._offsets)
 
     # --- appending ---
 
@@ -480,13 +471,21 @@ class PartitionLog:
         """What is found in the files; looked for again where they were removed or renamed meanwhile."""
         while True:
             self._gate.require_open()
-            before = (self.directory, self.base_offsets)
+            before = (self.directory, self._state.segments.at_this_moment)
             try:
                 return find()
-            except StorageError:
-                with self._gate.lock:
-                    if before == (self.directory, self.base_offsets):
+            except (StorageError, ClosedError):
+                with self._gate.lock:  # what is under way ends first
+                    if before == (self.directory, self._state.segments.at_this_moment):
                         raise
+
+    def _offsets(self) -> LogOffsetSnapshot:
+        snapshot = self._state.offset_snapshot()
+        if not snapshot.is_whole:
+            with self._gate.lock:
+                self._state.resolve_high_watermark()
+                snapshot = self._state.offset_snapshot()
+        return snapshot
 
     def _flush_by_messages(self) -> None:
         offsets = self._state.offsets

@@ -35,6 +35,11 @@ class LogSegments(Generic[S]):
         return iter(self._segments)
 
     @property
+    def at_this_moment(self) -> tuple[S, ...]:
+        """Another one after every change."""
+        return self._segments
+
+    @property
     def base_offsets(self) -> list[int]:
         return [segment.base_offset for segment in self._segments]
 

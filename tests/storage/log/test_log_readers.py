@@ -1,0 +1,207 @@
+"""Readers take no lock: what they get while another thread changes the log, at moments that matter and at random."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from log_maker import plain
+from storage.log.log_home import NOW, RECORD_BYTES, LogHome
+from tidelog.kernel import scan_batches
+from tidelog.model import Isolation, LogOffsetMetadata, OffsetOutOfRangeError
+from tidelog.storage.fs.local import LocalFileSystem
+from tidelog.storage.log.list_offsets import OffsetSpec
+from tidelog.storage.log.log_read import read_segments
+from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.segment.segment import LogSegment
+
+ISOLATIONS = list(Isolation)
+
+
+def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[int]:
+    """Base offsets of the batches; each batch here is one record."""
+    data = log.read(ReadLimits(start_offset=start, max_bytes=1 << 20, isolation=isolation)).data()
+    return scan_batches(data).base_offset.tolist()
+
+
+@pytest.fixture
+def log(home: LogHome) -> PartitionLog:
+    """Thirty records in segments of five, the high watermark at 12."""
+    log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999)
+    home.add(log, 30)
+    log.update_high_watermark(12)
+    return log
+
+
+class TestOffsetsAtOneMoment:
+    def meanwhile(self, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+        """``change`` is done once, between two looks at the offsets."""
+        last_stable, changes = LogState.last_stable, [change]
+
+        def slow(state: LogState) -> LogOffsetMetadata:
+            found = last_stable(state)
+            if changes:
+                changes.pop()()
+            return found
+
+        monkeypatch.setattr(LogState, "last_stable", slow)
+
+    def test_a_high_watermark_that_moves_has_its_place(
+        self, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without one a read would not know where to end, and give records above it."""
+        assert read(log, 10) == [10, 11]
+        self.meanwhile(monkeypatch, lambda: log.update_high_watermark(13))
+        assert read(log, 10) == [10, 11, 12]
+
+    @pytest.mark.parametrize("offset", [3, 10, 11])
+    def test_a_truncation_leaves_them_in_order(
+        self, log: PartitionLog, monkeypatch: pytest.MonkeyPatch, offset: int
+    ) -> None:
+        self.meanwhile(monkeypatch, lambda: log.truncate_to(offset))
+        found = log.offsets()
+        assert found.last_stable == found.high_watermark == found.log_end
+        assert found.log_end.message_offset == offset
+
+    def test_a_truncation_below_the_log_start(self, log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        log.maybe_increment_log_start_offset(12)
+        self.meanwhile(monkeypatch, lambda: log.truncate_fully_and_start_at(4))
+        found = log.offsets()
+        assert (found.log_start, found.log_end) == (4, LogOffsetMetadata(4, 4, 0))
+
+
+class Readers:
+    """Three questions, each asked in a thread of its own."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        log.offsets()  # the high watermark's place is looked up: there is no need of the lock
+        self._answers: list[object] = []
+        self._threads = [
+            threading.Thread(target=self._ask, args=(question,))
+            for question in (
+                lambda: read(log, 10, Isolation.LOG_END),
+                lambda: log.offset_for_timestamp(0),
+                lambda: log.list_offset(OffsetSpec.MAX_TIMESTAMP, Isolation.LOG_END),
+            )
+        ]
+
+    def begin(self) -> None:
+        """Return when they are done, or, after a moment, while they wait."""
+        for thread in self._threads:
+            thread.start()
+        for thread in self._threads:
+            thread.join(0.1)
+
+    def answers(self) -> list[object]:
+        """Errors among them."""
+        for thread in self._threads:
+            thread.join()
+        return self._answers
+
+    def _ask(self, question: Callable[[], object]) -> None:
+        try:
+            self._answers.append(question())
+        except BaseException as error:
+            self._answers.append(error)
+
+
+class TestFilesThatMove:
+    """Readers come between the change of the files' names and the change of what the log knows."""
+
+    def test_when_the_log_begins_anew(self, log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        rename, readers = LocalFileSystem.rename, Readers(log)
+
+        def slow(fs: LocalFileSystem, source: Path, target: Path) -> None:
+            rename(fs, source, target)
+            if source.name == f"{10:020d}.log":
+                readers.begin()
+
+        monkeypatch.setattr(LocalFileSystem, "rename", slow)
+        log.truncate_fully_and_start_at(10)
+        answers = readers.answers()
+        assert not [answer for answer in answers if isinstance(answer, BaseException)]
+        assert [] in answers
+
+    def test_when_the_directory_is_renamed(
+        self, home: LogHome, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        move, readers = LogSegment.moved_to, Readers(log)
+
+        def slow(segment: LogSegment, directory: Path) -> None:
+            if segment.base_offset == 0:
+                readers.begin()
+            move(segment, directory)
+
+        monkeypatch.setattr(LogSegment, "moved_to", slow)
+        log.rename(home.directory.with_name("t-0.gone-delete"))
+        answers = readers.answers()
+        assert not [answer for answer in answers if isinstance(answer, BaseException)]
+        assert [10, 11, 12, 13, 14] in answers
+
+
+def test_a_segment_that_went_while_it_was_asked_for(log: PartitionLog) -> None:
+    """Not the first one that is left in its place."""
+    before = log.offsets()
+    log.maybe_increment_log_start_offset(10)
+    log.delete_old_segments()
+    with pytest.raises(OffsetOutOfRangeError) as caught:
+        read_segments(log._state.segments, before, ReadLimits(start_offset=7, max_bytes=100), log.directory)
+    assert caught.value.offset == 7
+
+
+@pytest.mark.parametrize("change", ["retention", "truncation", "begin anew"])
+def test_beside_a_thread_that_changes_the_log(home: LogHome, change: str) -> None:
+    """Every read gives whole batches from its offset on, below the high watermark, or says that it is out of range."""
+    log = home.open(segment_bytes=5 * RECORD_BYTES, index_interval_bytes=RECORD_BYTES - 1)
+    home.add(log, 30)
+    failures: list[object] = []
+    done = threading.Event()
+
+    def look(seed: int) -> None:
+        choose = random.Random(seed)
+        while not done.is_set():
+            try:
+                offsets = log.offsets()
+                if not offsets.is_whole:
+                    failures.append(offsets)
+                start = choose.randint(offsets.log_start, offsets.log_end.message_offset)
+                found = read(log, start, choose.choice(ISOLATIONS))
+                if found and found != list(range(start, start + len(found))):
+                    failures.append((start, found))
+                log.offset_for_timestamp(NOW)
+                log.list_offset(OffsetSpec.MAX_TIMESTAMP, choose.choice(ISOLATIONS))
+            except OffsetOutOfRangeError:
+                continue
+            except BaseException as error:
+                failures.append(error)
+
+    choose = random.Random(change)
+    threads = [threading.Thread(target=look, args=(seed,)) for seed in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(12):
+            for _ in range(12):
+                log.append_as_leader(bytearray(plain(0, 1, timestamp=NOW + choose.randint(0, 9))), leader_epoch=0)
+            log.update_high_watermark(log.end_offset - choose.randint(0, 5))
+            if change == "retention":
+                log.maybe_increment_log_start_offset(max(log.log_start_offset, log.high_watermark - 10))
+                log.delete_old_segments()
+            elif change == "truncation":
+                log.truncate_to(log.end_offset - choose.randint(1, 14))
+            else:
+                log.truncate_fully_and_start_at(choose.choice([log.end_offset, log.log_start_offset]))
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()
+    assert failures == []
