@@ -13,6 +13,7 @@ from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.log_directory import LogDirectory, SingleLog
+from tidelog.storage.segment.segment import LogSegment
 
 MARKER = ".kafka_cleanshutdown"
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
@@ -29,6 +30,13 @@ def append(directory: LogDirectory, name: str, count: int = 3) -> None:
     log = directory.open_log(directory.path / name)
     log.append_batch([b"x"] * count, timestamps=[BASE_TIME] * count)
     log.close()
+
+
+def append_and_stop(path: Path, *names: str) -> None:
+    directory = open_directory(path)
+    for name in names:
+        append(directory, name)
+    directory.close()
 
 
 def crash(directory: LogDirectory) -> None:
@@ -168,6 +176,38 @@ def test_a_log_that_failed_leaves_no_marker(tmp_path: Path, monkeypatch: pytest.
     directory.close()
     assert not (tmp_path / MARKER).exists()
     assert not LOCAL.lock_holder(tmp_path / ".lock")
+
+
+def test_a_log_whose_files_were_let_go_leaves_no_marker(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    append(directory, "t-1")
+    directory.open_log(tmp_path / "t-0").log.close_handlers()
+    directory.close()
+    assert not (tmp_path / MARKER).exists()
+
+
+def test_every_log_is_closed_although_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append_and_stop(tmp_path, "t-0", "t-1", "t-2")
+    directory = open_directory(tmp_path)
+    logs = [directory.open_log(tmp_path / f"t-{number}") for number in range(3)]
+    for log in logs:
+        log.append(b"x", None, (), BASE_TIME)
+    close = LogSegment.close
+
+    def fail_in_the_second(segment: LogSegment) -> None:
+        close(segment)
+        if segment.path.parent.name == "t-1":
+            raise StorageError("the disk is gone", path=segment.path)
+
+    monkeypatch.setattr(LogSegment, "close", fail_in_the_second)
+    with pytest.raises(StorageError, match="the disk is gone"):
+        directory.close()
+    assert [log.log.is_sound for log in logs] == [True, False, True]
+    for number in range(3):
+        assert (tmp_path / f"t-{number}" / f"{4:020d}.snapshot").exists()
+    assert not (tmp_path / MARKER).exists()
+    assert not LOCAL.lock_holder(tmp_path / ".lock")
+    directory.close()
 
 
 def test_refusals(tmp_path: Path) -> None:

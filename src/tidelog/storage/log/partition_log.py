@@ -414,14 +414,15 @@ class PartitionLog:
         if not self._gate.guard.is_owner or self._gate.failure is not None:
             self.close_handlers()
             return
-        with self._gate.lock:
+        with self._gate.changing:
             self._state.topic.write()
             self._state.producers.take_snapshot()
             self._state.active.on_become_inactive()
             self._state.dirty.add(self._state.active.base_offset)
         self.flush()
-        self._gate.is_closed = True
-        self._state.close()
+        with self._gate.changing:
+            self._gate.is_closed = True
+            self._state.close()
 
     def close_handlers(self) -> None:
         """Let go of the files as they are, when the disk failed; the next loading has to recover. Idempotent."""

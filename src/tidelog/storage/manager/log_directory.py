@@ -23,7 +23,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tidelog.model import CheckpointError, ClosedError, DirectoryError, LockedError, TidelogError, TopicPartition
+from tidelog.model import (
+    CheckpointError,
+    ClosedError,
+    DirectoryError,
+    LockedError,
+    StorageError,
+    TidelogError,
+    TopicPartition,
+)
 from tidelog.runtime import Clock
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -141,7 +149,8 @@ class LogDirectory:
             self._write_checkpoints()
 
     def close(self) -> None:
-        """An orderly stop; idempotent. The lock is released even if a log cannot be closed."""
+        """An orderly stop; idempotent. If a log cannot be closed, the others are, and the lock is released; then the
+        first failure is raised."""
         with self._mutex:
             if self._closed:
                 return
@@ -151,9 +160,13 @@ class LogDirectory:
             for log in logs:
                 log.log.close()
             return
+        failures = []
         try:
             for log in logs:
-                log.close()
+                try:
+                    log.close()
+                except StorageError as error:
+                    failures.append(error)
             with self._mutex:
                 self._write_checkpoints()
                 everything = set(live_partitions(self._fs, self._path))
@@ -162,6 +175,8 @@ class LogDirectory:
                     CleanShutdownFile(self._fs, self._path).write(epoch)
         finally:
             self._lock.release()
+        if failures:
+            raise failures[0]
 
     # --- inside ---
 
@@ -171,13 +186,13 @@ class LogDirectory:
     def _after_close(self, log: DirectoryLog) -> None:
         partition = TopicPartition.from_directory_name(log.log.directory.name)
         with self._mutex:
-            self._note(partition, log.log)
-            self._write_checkpoints()
             if log.log.is_sound:
                 self._settled.add(partition)
             else:
                 self._was_clean = False
             self._logs.pop(partition, None)
+            self._note(partition, log.log)
+            self._write_checkpoints()
 
     def _note(self, partition: TopicPartition, log: PartitionLog) -> None:
         self._recovery_points[partition] = log.recovery_point
@@ -253,9 +268,11 @@ class DirectoryLog:
         """Idempotent."""
         if not self._closed:
             self._closed = True
-            self.log.close()
-            if self.log.is_owner:
-                self._after_close(self)
+            try:
+                self.log.close()
+            finally:
+                if self.log.is_owner:
+                    self._after_close(self)
 
 
 class SingleLog:
