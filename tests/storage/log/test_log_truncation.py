@@ -178,7 +178,9 @@ class TestOffsets:
         lead_singly(log, 3)
         log.truncate_fully_and_start_at(2, log_start_offset=1)
         assert (log.log_start_offset, log.high_watermark, log.end_offset) == (1, 2, 2)
-        assert fetch(log, 1).batches is None
+        with pytest.raises(OffsetOutOfRangeError):
+            fetch(log, 1)
+        assert fetch(log, 2).batches is None
 
 
 class TestEpochs:
