@@ -136,8 +136,15 @@ class TestRename:
         home.add(log, appends)
         old, new = home.directory, home.directory.with_name("elsewhere-0")
         log.rename(new)
-        home.add(log)
         assert (log.topic_id, written_id(new), written_id(old)) == (TOPIC, TOPIC, None)
+
+    def test_a_topic_id_given_later_is_written_there(self, home: LogHome) -> None:
+        log = home.open()
+        old, new = home.directory, home.directory.with_name("elsewhere-0")
+        log.rename(new)
+        log.assign_topic_id(TOPIC)
+        home.add(log)
+        assert (written_id(new), written_id(old)) == (TOPIC, None)
 
     def test_what_waits_for_its_deletion_goes_from_there(self, home: LogHome) -> None:
         log = home.open(segment_bytes=RECORD_BYTES)

@@ -12,6 +12,7 @@ from tidelog.model import LogOffsetMetadata, OffsetOutOfRangeError
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.segment.file_names import FileKind, segment_file
+from tidelog.storage.segment.segment import LogSegment
 
 ONE = plain(0, 1)
 
@@ -164,6 +165,22 @@ class TestOffsets:
         offsets = log.offsets()
         assert offsets.high_watermark == offsets.last_stable == offsets.log_end == LogOffsetMetadata(6, 0, 6 * len(ONE))
 
+    def test_what_was_cut_is_synced_again(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = home.open(segment_bytes=3 * len(ONE))
+        lead_singly(log, 8)
+        log.flush()
+        log.truncate_to(4)
+        synced: list[int] = []
+        flush = LogSegment.flush
+
+        def note(segment: LogSegment) -> None:
+            synced.append(segment.base_offset)
+            flush(segment)
+
+        monkeypatch.setattr(LogSegment, "flush", note)
+        assert log.flush() == 4
+        assert synced == [3]
+
     def test_the_log_start_comes_down_with_the_log_end(self, home: LogHome) -> None:
         """It lay within the first segment, the cut does so further down."""
         log = home.open()
@@ -234,6 +251,27 @@ class TestProducers:
         offsets = again.offsets()
         assert (offsets.log_start, offsets.last_stable.message_offset, offsets.log_end.message_offset) == (1, 2, 2)
         assert dict(again.producers) == {}
+
+    def test_begun_anew_at_a_snapshot_of_what_was(self, home: LogHome) -> None:
+        log = home.open()
+        lead(log, data(0, 2, producer_id=17))
+        log.close()
+        assert home.files(".snapshot") == [2]
+        again = home.open()
+        again.truncate_fully_and_start_at(2, log_start_offset=1)
+        assert dict(again.producers) == {}
+        again.close()
+        later = home.open(log_start=1)
+        assert (later.end_offset, dict(later.producers)) == (2, {})
+
+    def test_begun_anew_at_its_own_end(self, home: LogHome) -> None:
+        log = home.open()
+        lead(log, data(0, 2, producer_id=17))
+        log.truncate_fully_and_start_at(2)
+        assert dict(log.producers) == {}
+        lead(log, plain(0, 1))
+        log.update_high_watermark(3)
+        assert log.offsets().last_stable.message_offset == 3
 
     def test_behind_the_beginning_of_a_transaction_it_stays_open(self, home: LogHome) -> None:
         log = home.open()
