@@ -259,10 +259,9 @@ class TestProducers:
         assert home.files(".snapshot") == [2]
         again = home.open()
         again.truncate_fully_and_start_at(2, log_start_offset=1)
-        assert dict(again.producers) == {}
-        again.close()
-        later = home.open(log_start=1)
-        assert (later.end_offset, dict(later.producers)) == (2, {})
+        lead(again, plain(0, 3))
+        again.truncate_to(2)
+        assert (again.end_offset, dict(again.producers)) == (2, {})
 
     def test_begun_anew_at_its_own_end(self, home: LogHome) -> None:
         log = home.open()
