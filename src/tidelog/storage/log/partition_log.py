@@ -382,12 +382,12 @@ class PartitionLog:
     # --- flushing and ending ---
 
     def flush(self, up_to: int | None = None) -> int:
-        """Return when everything below ``up_to`` (None: all that was appended) is on disk; the new recovery point.
-
-        ``up_to`` at a segment's base offset leaves that segment alone, as a flush after a roll wants it.
-        """
+        """Return when everything below ``up_to`` (None: all that was appended) is on disk; the new recovery point."""
         self._gate.guard.check()
         self._gate.require_open()
+        return self._sync(up_to)
+
+    def _sync(self, up_to: int | None) -> int:
         with self._gate.files:
             begun_ms = self._clock.monotonic_ms()
             with self._gate.lock:
@@ -406,8 +406,7 @@ class PartitionLog:
     def close(self) -> None:
         """An orderly end: last producer snapshot, last time entry, indexes trimmed, all on disk. Idempotent.
 
-        A failed log, and one inherited by a forked child, only lets go of its files. Deleted segments that still wait
-        are removed by the next loading.
+        A failed log, and one inherited by a forked child, only lets go of its files.
         """
         if self._gate.is_closed:
             return
@@ -419,10 +418,14 @@ class PartitionLog:
             self._state.producers.take_snapshot()
             self._state.active.on_become_inactive()
             self._state.dirty.add(self._state.active.base_offset)
-        self.flush()
-        with self._gate.changing:
-            self._gate.is_closed = True
+            self._gate.is_closed = True  # from here on nothing comes in that would not be synced
+        try:
+            self._sync(None)
             self._state.close()
+        except StorageError as error:
+            self._gate.failure = error
+            self._state.close_handlers()
+            raise
 
     def close_handlers(self) -> None:
         """Let go of the files as they are, when the disk failed; the next loading has to recover. Idempotent."""
