@@ -31,7 +31,7 @@ class LogOffsets:
         self._log_start = log_start
         self._log_end = log_end
         self._high_watermark = LogOffsetMetadata(log_start)
-        self.recovery_point = recovery_point
+        self.recovery_point = max(recovery_point, log_start)
         """Everything below is on the disk."""
         self.on_high_watermark: Callable[[int], None] | None = None
         """Told each new one."""
@@ -67,6 +67,10 @@ class LogOffsets:
         if self._high_watermark.message_offset < offset:
             self._move_high_watermark(LogOffsetMetadata(offset))
         self.recovery_point = max(self.recovery_point, offset)
+
+    def lower_log_start(self, offset: int) -> None:
+        """After a truncation: to ``offset`` if it was above; nothing follows."""
+        self._log_start = min(self._log_start, offset)
 
     def update_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata:
         """Take over a leader's word, within the bounds of this log; what it is then."""

@@ -245,7 +245,7 @@ class PartitionLog:
             else:
                 duplicate = write_set(state, memoryview(batches), validated.table(), appender, now_ms)
             if duplicate is not None:
-                result = AppendResult.of_duplicate(duplicate, self.log_start_offset)
+                return AppendResult.of_duplicate(duplicate, self.log_start_offset)
         self._flush_by_messages()
         return result
 

@@ -38,17 +38,17 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.set_log_end(LogOffsetMetadata(offset, state.active.base_offset, state.active.size))
     if state.epochs.truncate_from_end(offset):
         state.write_epochs()
-    state.offsets.set_log_start(min(offset, state.offsets.log_start))
+    state.offsets.lower_log_start(offset)
     _rebuild_producers(state, offset)
     return True
 
 
 def truncate_fully(state: LogState, offset: int, log_start: int | None) -> None:
     """Remove every segment; the log begins anew, empty, at ``offset``. ``log_start`` None: there too."""
+    state.producers.snapshots.remove_all()
     state.start_over(offset)
     if state.epochs.clear():
         state.write_epochs()
-    state.producers.snapshots.remove_all()
     state.producers.state.start_at(offset)
     state.offsets.restart(log_start=offset if log_start is None else log_start, at=LogOffsetMetadata(offset, offset, 0))
     _rebuild_producers(state, offset)
