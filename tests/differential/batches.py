@@ -1,0 +1,146 @@
+"""What is appended, as values that read well and make the same bytes each time: batches, markers, old messages.
+
+Offsets and epochs are those that the sender writes: 0 and -1 from a client, the leader's own in a fetch. ``damage``
+says what happened to the bytes on the way.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import dataclass
+
+from legacy_messages import Message, encode_set
+from tidelog.model import Header, Record, TimestampType
+from tidelog.record.build import build_batch, build_end_transaction_batch
+from tidelog.record.control import EndTransactionMarker
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_POSITION = 8
+_ATTRIBUTES_POSITION = 22
+_PREFIX_BYTES = 12
+_LETTERS = b"abcdefghijklmnop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A v2 batch: ``records`` of them, ``step`` ms apart, keys and values drawn from ``seed``."""
+
+    records: int = 1
+    value_bytes: int = 10
+    timestamp: int = 0
+    step: int = 1
+    keyed: bool = True
+    headers: bool = False
+    codec: str = "none"
+    base_offset: int = 0
+    gap: int = 0
+    """Offsets left out behind each record, as by a cleaner."""
+    leader_epoch: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+    seed: int = 0
+    damage: str = ""
+    """``crc``: a flipped byte; ``cut``: the end is missing; ``long``, ``short``: the length field is wrong."""
+
+    def to_bytes(self) -> bytes:
+        draw = random.Random(self.seed)
+        records = [
+            Record(
+                self.base_offset + number * (1 + self.gap),
+                self.timestamp + number * self.step,
+                TimestampType.CREATE,
+                b"key-%d" % draw.randrange(20) if self.keyed else None,
+                bytes(draw.choices(_LETTERS, k=self.value_bytes)) if draw.random() < 0.95 else None,
+                (Header("h", b"1"), Header("none", None)) if self.headers else (),
+            )
+            for number in range(self.records)
+        ]
+        built = build_batch(
+            records,
+            base_offset=self.base_offset,
+            keep_offsets=True,
+            codec=self.codec,
+            leader_epoch=self.leader_epoch,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+            transactional=self.transactional,
+        )
+        return damaged(built, self.damage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """The control batch that ends a transaction."""
+
+    committed: bool
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int = 0
+    timestamp: int = 0
+    base_offset: int = 0
+    leader_epoch: int = -1
+
+    def to_bytes(self) -> bytes:
+        marker = EndTransactionMarker(committed=self.committed, coordinator_epoch=self.coordinator_epoch)
+        return bytes(
+            build_end_transaction_batch(
+                marker,
+                base_offset=self.base_offset,
+                timestamp=self.timestamp,
+                producer_id=self.producer_id,
+                producer_epoch=self.producer_epoch,
+                leader_epoch=self.leader_epoch,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldMessages:
+    """Messages of format v0 or v1, together in one wrapper if there is a codec."""
+
+    magic: int
+    records: int = 1
+    value_bytes: int = 10
+    timestamp: int = 0
+    step: int = 1
+    keyed: bool = True
+    codec: int = 0
+    base_offset: int = 0
+    seed: int = 0
+
+    def to_bytes(self) -> bytes:
+        draw = random.Random(self.seed)
+        messages = [
+            Message(
+                self.base_offset + number,
+                self.timestamp + number * self.step,
+                b"key-%d" % draw.randrange(20) if self.keyed else None,
+                bytes(draw.choices(_LETTERS, k=self.value_bytes)),
+            )
+            for number in range(self.records)
+        ]
+        return encode_set(messages, self.magic, self.codec)
+
+
+Appended = Batch | Marker | OldMessages
+
+
+def damaged(batch: bytearray, damage: str) -> bytes:
+    match damage:
+        case "":
+            pass
+        case "crc":
+            batch[_ATTRIBUTES_POSITION + 1 + len(batch) // 3] ^= 0x55
+        case "cut":
+            del batch[-7:]
+        case "long":
+            _LENGTH.pack_into(batch, _LENGTH_POSITION, len(batch) - _PREFIX_BYTES + 5)
+        case "short":
+            _LENGTH.pack_into(batch, _LENGTH_POSITION, 40)
+        case _:
+            raise ValueError(damage)
+    return bytes(batch)

@@ -1,0 +1,151 @@
+"""The characters of generated lists: a topic's settings, and how often each kind of operation comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Character:
+    """``weights``: over those of ``WEIGHTS``, by operation."""
+
+    name: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, int] = field(default_factory=dict)
+    largest_value: int = 200
+    exact: bool = True
+    """Both sides have batches of the same sizes, so reads may be cut by size."""
+    keyless: float = 0.1
+    """How many batches have no keys."""
+    fills_indexes: bool = False
+    """No sets of batches, no kills: Kafka fails with the batches written where a set fills an index, and again in a
+    recovery, which makes an entry for the first batch after an opening that there was none for before."""
+    old_codecs: tuple[int, ...] = (0,)
+    """Of messages in old formats, which are compressed anew."""
+    verifies: bool = False
+    """Transactions are verified with their coordinator (KIP-890), mostly."""
+    wild_epochs: bool = False
+    """Epochs may begin within the log, or past its end."""
+    latest_ms: int = HOUR_MS // 2
+    """Timestamps are up to this later than the clock; more than an hour is refused."""
+
+
+_SMALL = {"internal.segment.bytes": "2000", "index.interval.bytes": "150", "segment.index.bytes": "4096"}
+WEIGHTS = {
+    "plain": 14,
+    "idempotent": 8,
+    "transactional": 8,
+    "marker": 5,
+    "replicate": 8,
+    "bad": 4,
+    "old": 0,
+    "watermark": 12,
+    "read": 12,
+    "timestamp": 4,
+    "roll": 3,
+    "flush": 3,
+    "truncate": 3,
+    "truncate_fully": 1,
+    "log_start": 3,
+    "retention": 3,
+    "remove_deleted": 2,
+    "epoch": 3,
+    "end_of_epoch": 3,
+    "producers": 4,
+    "expire": 1,
+    "clock": 5,
+    "reopen": 4,
+}
+
+CHARACTERS = (
+    Character(name="small segments", settings=_SMALL),
+    Character(name="one segment", settings={"index.interval.bytes": "100"}),
+    Character(
+        name="transactions",
+        settings=_SMALL,
+        weights={"transactional": 25, "marker": 15, "plain": 4, "read": 16},
+    ),
+    Character(
+        name="follower",
+        settings=_SMALL,
+        weights={
+            "replicate": 45,
+            "plain": 2,
+            "idempotent": 1,
+            "transactional": 1,
+            "marker": 1,
+            "truncate": 8,
+            "epoch": 6,
+        },
+    ),
+    Character(
+        name="retention",
+        settings={**_SMALL, "retention.bytes": "4000", "retention.ms": str(HOUR_MS), "file.delete.delay.ms": "1000"},
+        weights={"retention": 12, "remove_deleted": 6, "clock": 10, "log_start": 8},
+    ),
+    Character(
+        name="log append time",
+        settings={**_SMALL, "message.timestamp.type": "LogAppendTime"},
+        weights={"clock": 12, "timestamp": 8},
+    ),
+    Character(
+        name="roll by time",
+        settings={**_SMALL, "internal.segment.bytes": "20000", "segment.ms": str(HOUR_MS)},
+        weights={"clock": 14},
+    ),
+    Character(
+        name="full indexes",
+        settings={**_SMALL, "segment.index.bytes": "40", "index.interval.bytes": "0"},
+        fills_indexes=True,
+    ),
+    Character(
+        name="compacted",
+        settings={**_SMALL, "cleanup.policy": "compact"},
+        weights={"retention": 8, "log_start": 8},
+        keyless=0.02,
+    ),
+    Character(
+        name="strict times and sizes",
+        settings={
+            **_SMALL,
+            "max.message.bytes": "600",
+            "message.timestamp.before.max.ms": str(HOUR_MS),
+            "message.timestamp.after.max.ms": str(HOUR_MS),
+        },
+        weights={"plain": 25},
+        largest_value=900,
+        latest_ms=HOUR_MS + 5,
+    ),
+    Character(name="flush by messages", settings={**_SMALL, "flush.messages": "7"}, weights={"reopen": 10}),
+    Character(name="preallocated", settings={**_SMALL, "preallocate": "true"}, weights={"reopen": 8}),
+    Character(
+        name="wild epochs",
+        settings=_SMALL,
+        weights={"epoch": 15, "end_of_epoch": 15, "truncate": 10, "replicate": 20, "timestamp": 0},
+        wild_epochs=True,
+    ),
+    Character(
+        name="verified transactions",
+        settings={**_SMALL, "transaction.partition.verification.enable": "true"},
+        weights={"transactional": 25, "marker": 15, "plain": 4, "producers": 8},
+        verifies=True,
+    ),
+    Character(name="old formats", settings=_SMALL, weights={"old": 20, "bad": 2}),
+    Character(
+        name="old formats, compressed", weights={"old": 20, "retention": 0}, old_codecs=(0, 1, 2, 3), exact=False
+    ),
+    Character(name="uncompressed", settings={**_SMALL, "compression.type": "uncompressed"}, weights={"plain": 30}),
+    *(
+        Character(
+            name=f"compressed anew by {codec}",
+            settings={"compression.type": codec},
+            weights={"plain": 30, "old": 5, "retention": 0},
+            old_codecs=(0, 0, 1, 2, 3),
+            exact=False,
+        )
+        for codec in ("gzip", "snappy", "lz4", "zstd")
+    ),
+)

@@ -1,0 +1,68 @@
+"""Kafka's side: one JVM (DriveLog.java) that carries out one list after the other, and dumps files."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from differential.operations import Scenario, line
+from kafka.java import java_command
+
+_END = "."
+
+
+class KafkaSide:
+    """Leaving the context ends the JVM."""
+
+    def __init__(self) -> None:
+        # What a refused append logs is expected; a driver that breaks says so on stdout by being cut short.
+        command = java_command("DriveLog", heap_mib=512, log_level="off")
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+
+    def run(self, scenario: Scenario, directory: Path) -> list[str]:
+        """The result of each operation; the files are left in ``directory``, named topic-partition."""
+        settings = [f"{key}={value}" for key, value in scenario.settings]
+        first = ("create", directory, scenario.now_ms, *settings)
+        last = ("close" if scenario.ends_cleanly else "kill",)
+        file = directory.with_suffix(".operations")
+        words = [first, *(operation.words() for operation in scenario.operations), last]
+        file.write_text("".join(line(one) + "\n" for one in words))
+        return self._ask("drive", file)
+
+    def dump(self, files: Iterable[Path], *switches: str) -> list[str]:
+        """The lines of ``kafka-dump-log``."""
+        return self._ask("dump", "--files", ",".join(map(str, files)), *switches)
+
+    def _ask(self, *words: object) -> list[str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line(words) + "\n")
+        self._process.stdin.flush()
+        answer = []
+        for text in self._process.stdout:
+            if text == _END + "\n":
+                return answer
+            answer.append(text.removesuffix("\n"))
+        raise AssertionError(f"the JVM ended after {answer[-3:]}")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
