@@ -18,7 +18,7 @@ from tidelog.inspect.verify import Severity, verify_directory
 from tidelog.kernel import scan_batches
 from tidelog.record.rows import iter_records
 from tidelog.storage.checkpoint import LOG_START_CHECKPOINT
-from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.view.log_view import LogView
 
 LOG_FIELDS = (
     (8, "base offset"),

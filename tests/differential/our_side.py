@@ -13,7 +13,7 @@ from pathlib import Path
 from differential.operations import Operation, Scenario
 from tidelog.model import InvalidRecordError, Isolation, LogOffsetMetadata, OffsetOutOfRangeError, TidelogError
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.append_result import AppendResult
+from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogRead, OpenRequest, PartitionLog, ReadLimits
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard

@@ -21,7 +21,7 @@ from tidelog.inspect.bounds import (
 )
 from tidelog.model import ConfigError, Isolation
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.view.log_view import LogView
 
 
 def at(timestamp_ms: int) -> Bound:

@@ -12,7 +12,7 @@ from log_maker import data, mark_clean, marker, plain, write_checkpoint, write_s
 from tidelog.inspect.count import PartitionCount, count_directory
 from tidelog.model import CorruptRecordError, TopicPartition
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.view.log_view import LogView
 
 DIRECTORIES = [(name, kind) for name in SETS for kind in (("clean", "unclean") if name in KRAFT_SETS else ("clean",))]
 

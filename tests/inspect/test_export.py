@@ -33,7 +33,7 @@ from tidelog.model import (
     TopicPartition,
 )
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.row_stream import OnCorrupt
+from tidelog.storage.log.view.row_stream import OnCorrupt
 
 HEX = RowShape(key_format=BytesFormat.HEX, value_format=BytesFormat.HEX)
 TYPES = {member.name.lower(): member for member in TimestampType}

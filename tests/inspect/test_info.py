@@ -10,7 +10,7 @@ from conftest import GoldenFactory
 from golden_sets import FORMATS, KRAFT_SETS, SCENARIOS, SETS, manifest
 from tidelog.inspect.info import PartitionInfo, describe_directory
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import Condition
+from tidelog.storage.log.view.directory_state import Condition
 
 DIRECTORIES = [(name, kind) for name in SETS for kind in (("clean", "unclean") if name in KRAFT_SETS else ("clean",))]
 

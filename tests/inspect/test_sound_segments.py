@@ -11,8 +11,8 @@ from conftest import GoldenFactory
 from golden_sets import FLIGHTS, KRAFT_SETS
 from tidelog.inspect.verify.partition_check import KnownElsewhere, check_partition
 from tidelog.storage.fs import LOCAL, ReadOnlyFileSystem
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import live_partitions
 
 
 def found(view: LogView) -> tuple[Any, ...]:

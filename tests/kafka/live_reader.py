@@ -19,7 +19,7 @@ from typing import Any
 from tidelog.model import Isolation, OffsetOutOfRangeError
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.log_view import LogView, Until
+from tidelog.storage.log.view.log_view import LogView, Until
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = {

@@ -32,7 +32,7 @@ from overflowed_log import (
 from power_cut import PowerCut
 from tidelog.model import StorageError
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.loader import LoadRequest, load_log
+from tidelog.storage.log.load.loader import LoadRequest, load_log
 from tidelog.storage.manager.recover import recover
 
 pytestmark = pytest.mark.kafka

@@ -5,6 +5,6 @@ from tidelog.api.log import Log
 from tidelog.api.opening import open_directory, open_log
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.list_offsets import ListedOffset
-from tidelog.storage.log.record_count import RecordCount
+from tidelog.storage.log.view.record_count import RecordCount
 
 __all__ = ["Directory", "ListedOffset", "Log", "LogConfig", "RecordCount", "open_directory", "open_log"]

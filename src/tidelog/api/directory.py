@@ -19,10 +19,10 @@ from tidelog.api.writing import DirectoryWriter
 from tidelog.model import ClosedError, DirectoryError, ReadOnlyError, TopicPartition, UnknownTopicOrPartitionError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.directory_state import DirectoryState, read_directory_state
-from tidelog.storage.log.log_view import LogView
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.manager.producer_sessions import ProducerSessions
 
 

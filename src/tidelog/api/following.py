@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from tidelog.model import Isolation
 from tidelog.runtime import Clock
-from tidelog.storage.log.column_stream import ColumnChoice, ColumnChunk, column_chunks
-from tidelog.storage.log.log_view import LogView, Until
+from tidelog.storage.log.view.column_stream import ColumnChoice, ColumnChunk, column_chunks
+from tidelog.storage.log.view.log_view import LogView, Until
 
 POLL_INTERVAL_MS = 100
 

@@ -13,8 +13,8 @@ from tidelog.model import DirectoryError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.partitions import require_log_directory
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import require_log_directory
 from tidelog.storage.manager.log_directory import LogDirectory, SingleLog
 
 PathLike = str | os.PathLike[str]

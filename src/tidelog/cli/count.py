@@ -13,8 +13,8 @@ from tidelog.cli.targets import Target, each_target, select
 from tidelog.inspect.count import PartitionCount, count_directory
 from tidelog.inspect.read_end import read_end
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import Until
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import Until
 
 COUNTED = (
     "records",

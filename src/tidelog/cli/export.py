@@ -19,9 +19,9 @@ from tidelog.inspect.export_files import ExportFormat
 from tidelog.inspect.read_end import read_end
 from tidelog.model import Isolation
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import Until
-from tidelog.storage.log.row_stream import OnCorrupt
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import Until
+from tidelog.storage.log.view.row_stream import OnCorrupt
 
 INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state", "__remote_log_metadata"}

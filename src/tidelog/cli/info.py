@@ -13,7 +13,7 @@ from tidelog.inspect.info import DirectoryInfo, PartitionInfo, describe_director
 from tidelog.inspect.record_text import iso_time
 from tidelog.storage.checkpoint.kafka_uuid import uuid_to_text
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import Condition
+from tidelog.storage.log.view.directory_state import Condition
 
 OFFSETS = ("log_start", "high_watermark", "last_stable", "log_end")
 TIMES = ("first_timestamp", "last_timestamp")

@@ -19,8 +19,8 @@ from tidelog.inspect.read_end import read_end
 from tidelog.inspect.record_text import iso_time
 from tidelog.model import Isolation, TopicPartition
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import Until
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import Until
 
 
 @click.command()

@@ -20,8 +20,8 @@ from tidelog.inspect.record_rows import RowShape, record_row
 from tidelog.inspect.record_text import iso_time
 from tidelog.model import Isolation, TopicPartition
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import DirectoryState, read_directory_state
-from tidelog.storage.log.log_view import LogView, Until
+from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
+from tidelog.storage.log.view.log_view import LogView, Until
 
 WIDTHS = {"topic": 12, "partition": 9, "offset": 10, "timestamp": 24, "key": 16, "headers": 8}
 

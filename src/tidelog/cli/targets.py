@@ -24,8 +24,8 @@ from tidelog.cli.progress import Advance
 from tidelog.cli.report import UNREADABLE, ExitCode
 from tidelog.model import DirectoryError, TidelogError, TopicPartition
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.listing import sort_names
-from tidelog.storage.log.partitions import live_partitions, require_log_directory
+from tidelog.storage.log.load.listing import sort_names
+from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 T = TypeVar("T")

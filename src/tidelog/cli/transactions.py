@@ -18,8 +18,8 @@ from tidelog.inspect.transaction_survey import JudgedTransaction, Survey, survey
 from tidelog.inspect.transactions import PartitionTransactions, open_transactions
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import Until
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import Until
 
 SHOWN = (
     "topic",

@@ -23,11 +23,11 @@ from tidelog.record.internal.frames import decode_key, decode_value
 from tidelog.record.internal.group_tables import GROUP_TYPES
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.column_stream import ColumnChoice, column_chunks
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import LogView, Until
-from tidelog.storage.log.partitions import live_partitions
-from tidelog.storage.log.row_stream import ReadRange, Rows, RowStream
+from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

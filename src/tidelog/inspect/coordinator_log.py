@@ -25,11 +25,11 @@ from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
 from tidelog.record.rows import iter_records
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.column_stream import ColumnChoice
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.partitions import live_partitions
-from tidelog.storage.log.row_stream import ReadRange
+from tidelog.storage.log.view.column_stream import ColumnChoice
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.log.view.row_stream import ReadRange
 from tidelog.storage.manager.cluster_metadata import read_cluster_metadata
 
 STATE_TOPIC = "__transaction_state"

@@ -31,10 +31,10 @@ from tidelog.kernel import BatchTable, ColumnDecoder
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.record.decode import decode_chunk
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import LogView, Until
-from tidelog.storage.log.partitions import live_partitions
-from tidelog.storage.log.row_stream import ReadRange, Rows
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.log.view.row_stream import ReadRange, Rows
 
 Advance = Callable[[int], None]
 

@@ -21,10 +21,10 @@ from tidelog.inspect.record_rows import PLAIN_ROWS, RowShape
 from tidelog.inspect.record_text import BytesFormat
 from tidelog.model import CancelledError, ConfigError, StorageError, TidelogError, TopicPartition
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.column_stream import ColumnChoice, column_chunks
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.row_stream import OnCorrupt, Rows, RowStream
+from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.row_stream import OnCorrupt, Rows, RowStream
 
 Advance = Callable[[int], None]
 

@@ -18,11 +18,11 @@ from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, 
 from tidelog.storage.checkpoint.partition_metadata import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
-from tidelog.storage.log.leftovers import decide_leftovers
-from tidelog.storage.log.log_view import LogView, Until
-from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.load.leftovers import decide_leftovers
 from tidelog.storage.log.time_lookup import largest_timestamp
+from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_reader import SegmentReader
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from tidelog.inspect.bounds import USUAL_LIMITS, Bound, ReadLimits, look_up
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import LogView, Until
-from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.partitions import live_partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidelog.model import Isolation
-from tidelog.storage.log.directory_state import Condition, DirectoryState
-from tidelog.storage.log.log_view import Until
+from tidelog.storage.log.view.directory_state import Condition, DirectoryState
+from tidelog.storage.log.view.log_view import Until
 
 _CONDITIONS = {
     Condition.CLEAN: "it was stopped in order",

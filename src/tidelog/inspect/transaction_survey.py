@@ -20,8 +20,8 @@ from tidelog.inspect.transaction_verdict import HANGING_AFTER_MS, Judgement, Ver
 from tidelog.inspect.transactions import OpenTransaction, is_still_open
 from tidelog.model import TidelogError
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.log_view import LogView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import LogView, Until
-from tidelog.storage.log.partitions import live_partitions
-from tidelog.storage.log.record_count import counts_of
-from tidelog.storage.log.row_stream import ReadRange, Rows
-from tidelog.storage.log.view_producers import read_producers
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.log.view.record_count import counts_of
+from tidelog.storage.log.view.row_stream import ReadRange, Rows
+from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.producer.entry import ProducerEntry
 
 Advance = Callable[[int], None]

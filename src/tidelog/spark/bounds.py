@@ -22,9 +22,9 @@ from typing import Self
 from tidelog.model import Isolation, OffsetOutOfRangeError, TopicPartition
 from tidelog.spark.options import EARLIEST, LATEST, Bound, OnCorrupt, ReadOptions, Until
 from tidelog.spark.schema import Mode
-from tidelog.storage.log.aborted_ranges import AbortedRanges
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.row_stream import OnCorrupt as StreamOnCorrupt
+from tidelog.storage.log.view.aborted_ranges import AbortedRanges
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.row_stream import OnCorrupt as StreamOnCorrupt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from tidelog.model import TopicPartition
 from tidelog.spark.split import SMALL_TASK_BYTES, LogSplit, Piece, grouped
-from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.view.log_view import LogView
 
 LEAST_SPLIT_BYTES = 64 * 1024 * 1024
 MOST_SPLIT_BYTES = 256 * 1024 * 1024

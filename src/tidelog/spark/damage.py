@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tidelog.spark.split import Piece
-from tidelog.storage.log.row_stream import SkippedRange
+from tidelog.storage.log.view.row_stream import SkippedRange
 
 
 class DamageReport:

@@ -28,9 +28,9 @@ from tidelog.spark.pruning import Pruning
 from tidelog.spark.schema import Mode
 from tidelog.spark.split import LogSplit, Piece
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.partitions import live_partitions, require_log_directory
+from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
 
 _log = logging.getLogger(__name__)
 

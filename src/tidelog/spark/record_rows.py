@@ -20,9 +20,9 @@ from tidelog.spark.damage import DamageReport
 from tidelog.spark.options import OnCorrupt, ReadOptions
 from tidelog.spark.schema import HEADERS
 from tidelog.spark.split import Piece
-from tidelog.storage.log.column_stream import ColumnChoice, ColumnChunk, column_chunks
-from tidelog.storage.log.row_stream import OnCorrupt as StreamOnCorrupt
-from tidelog.storage.log.row_stream import ReadRange, Rows, RowStream
+from tidelog.storage.log.view.column_stream import ColumnChoice, ColumnChunk, column_chunks
+from tidelog.storage.log.view.row_stream import OnCorrupt as StreamOnCorrupt
+from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
 
 BATCH_BYTES = 8 * 1024 * 1024
 """Arrow batches of at most about this size keep Spark's transfer and its memory in balance."""

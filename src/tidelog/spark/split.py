@@ -15,12 +15,12 @@ from pyspark.sql.datasource import InputPartition
 
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem
-from tidelog.storage.log.aborted_ranges import AbortedRanges
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.listing import sort_names
-from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.load.listing import sort_names
 from tidelog.storage.log.segments import LogSegments
-from tidelog.storage.log.view_state import ViewSegment, ViewState
+from tidelog.storage.log.view.aborted_ranges import AbortedRanges
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 
 SMALL_TASK_BYTES = 4 * 1024 * 1024
 """Pieces are put together into tasks of up to this size: a task costs Spark milliseconds, whatever it reads."""

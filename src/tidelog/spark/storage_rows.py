@@ -21,9 +21,9 @@ from tidelog.spark.record_rows import codec_names
 from tidelog.spark.schema import SEGMENTS
 from tidelog.spark.split import Piece
 from tidelog.storage.fs import FileStat
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.row_stream import SkippedRange
-from tidelog.storage.log.view_state import ViewSegment, ViewState, stop_reason
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.row_stream import SkippedRange
+from tidelog.storage.log.view.view_state import ViewSegment, ViewState, stop_reason
 from tidelog.storage.segment.file_names import FileKind
 from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import SegmentReader

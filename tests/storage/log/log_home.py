@@ -12,7 +12,7 @@ from tidelog.kernel import scan_batches
 from tidelog.model import Isolation
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.append_result import AppendResult
+from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogRead, OpenRequest, PartitionLog, ReadLimits
 

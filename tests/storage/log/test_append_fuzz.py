@@ -11,8 +11,8 @@ from append_cases import NOW, all_appends
 from tidelog.kernel import ColumnDecoder, crc32c, scan_batches
 from tidelog.model import TidelogError
 from tidelog.record.decode import decode_columns
-from tidelog.storage.log.append_rules import AppendRules
-from tidelog.storage.log.append_validation import Validated, analyze, assign_offsets
+from tidelog.storage.log.append.append_rules import AppendRules
+from tidelog.storage.log.append.append_validation import Validated, analyze, assign_offsets
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 

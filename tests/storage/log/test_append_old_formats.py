@@ -21,8 +21,8 @@ from tidelog.model import (
 from tidelog.record.attributes import CODECS, codec_number
 from tidelog.record.build import build_batch
 from tidelog.record.legacy import LegacyMessage, read_messages
-from tidelog.storage.log.append_rules import AppendRules
-from tidelog.storage.log.append_validation import Validated, analyze, assign_offsets
+from tidelog.storage.log.append.append_rules import AppendRules
+from tidelog.storage.log.append.append_validation import Validated, analyze, assign_offsets
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 

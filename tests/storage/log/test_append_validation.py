@@ -29,8 +29,8 @@ from tidelog.model import (
 from tidelog.record.attributes import CODECS
 from tidelog.record.build import build_batch
 from tidelog.record.decode import decode_columns, iter_records
-from tidelog.storage.log.append_rules import AppendRules
-from tidelog.storage.log.append_validation import Validated, analyze, assign_offsets
+from tidelog.storage.log.append.append_rules import AppendRules
+from tidelog.storage.log.append.append_validation import Validated, analyze, assign_offsets
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 

@@ -19,8 +19,8 @@ from kafka.java import run_java
 from tidelog.kernel import ColumnDecoder, scan_batches
 from tidelog.model import InvalidRecordError, Refusal, TidelogError
 from tidelog.record.decode import decode_columns, iter_records
-from tidelog.storage.log.append_rules import AppendRules
-from tidelog.storage.log.append_validation import Validated, analyze, assign_offsets
+from tidelog.storage.log.append.append_rules import AppendRules
+from tidelog.storage.log.append.append_validation import Validated, analyze, assign_offsets
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 

@@ -9,8 +9,8 @@ import pytest
 from kernel.batch_bytes import batch, record
 from tidelog import kernel
 from tidelog.model import CorruptRecordError
-from tidelog.storage.log.column_stream import ALL_COLUMNS, column_chunks
-from tidelog.storage.log.row_stream import Rows, SkippedRange
+from tidelog.storage.log.view.column_stream import ALL_COLUMNS, column_chunks
+from tidelog.storage.log.view.row_stream import Rows, SkippedRange
 
 GOOD = batch([record(0), record(1)])
 UNREADABLE = batch([record(0, length=3)], base_offset=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from conftest import GoldenFactory
 from golden_sets import SCENARIOS
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.listing import list_partition, sort_names
+from tidelog.storage.log.load.listing import list_partition, sort_names
 from tidelog.storage.segment.file_names import FileKind, FileState, SegmentFileName
 
 

@@ -18,8 +18,8 @@ from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.index import AbortedTransaction, OffsetIndexReader, TimeIndexReader, TransactionIndexReader
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.loader import LoadedLog, LoadRequest, load_log
-from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
+from tidelog.storage.log.view.log_view import LogView
 
 NOW = BASE_TIME + 1000
 

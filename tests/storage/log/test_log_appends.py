@@ -23,7 +23,7 @@ from tidelog.record.attributes import codec_number
 from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
 from tidelog.storage.index import AbortedTransaction, TransactionIndexReader
-from tidelog.storage.log.append_result import AppendResult
+from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, ProducerEntry, VerificationGuard
 from tidelog.storage.segment.segment import LogSegment

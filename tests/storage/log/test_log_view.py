@@ -25,9 +25,9 @@ from tidelog.model import (
 )
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import Condition, read_directory_state
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.row_stream import OnCorrupt
+from tidelog.storage.log.view.directory_state import Condition, read_directory_state
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.row_stream import OnCorrupt
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"

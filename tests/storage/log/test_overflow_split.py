@@ -33,10 +33,10 @@ from tidelog.model import Record, StorageError
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.loader import LoadedLog, LoadRequest, load_log
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.overflow_split import split_overflowed_segment
-from tidelog.storage.log.segment_swap import swap_in
+from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
+from tidelog.storage.log.load.overflow_split import split_overflowed_segment
+from tidelog.storage.log.load.segment_swap import swap_in
+from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.manager.recover import recover_directory
 from tidelog.storage.manager.recover_plan import RecoverOptions, plan_directory
 from tidelog.storage.segment.file_names import FileState, SegmentFileName

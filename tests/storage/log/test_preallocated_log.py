@@ -10,7 +10,7 @@ from log_maker import plain
 from tidelog.api import LogConfig, open_log
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.manager.recover import recover
 
 SEGMENT_BYTES = 100_000

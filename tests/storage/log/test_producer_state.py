@@ -17,8 +17,8 @@ from tidelog.record.build import BatchFields, build_empty_batch
 from tidelog.record.control import EndTransactionMarker
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.listing import list_partition
-from tidelog.storage.log.loader import LoadRequest, load_log
+from tidelog.storage.log.load.listing import list_partition
+from tidelog.storage.log.load.loader import LoadRequest, load_log
 from tidelog.storage.log.producer_state import LogProducerState
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.snapshot_files import SnapshotFiles

@@ -18,8 +18,8 @@ from log_maker import plain, write_checkpoint, write_segment
 from tidelog.model import CorruptRecordError, OffsetOutOfRangeError, Record, TimestampType
 from tidelog.record.build import BatchFields, build_batch, build_empty_batch
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.record_count import RecordCount
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.record_count import RecordCount
 
 HIGH_WATERMARK = "replication-offset-checkpoint"
 FORMATS = ("v2", "v2 gzip", "v2 zstd", "v1", "v1 gzip", "v0 snappy", "control", "empty")

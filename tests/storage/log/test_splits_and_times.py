@@ -20,7 +20,6 @@ from tidelog.record.decode import decode_chunk
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.log_view import LogView
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.time_lookup import (
     first_at_or_after,
@@ -28,6 +27,7 @@ from tidelog.storage.log.time_lookup import (
     latest_in_segments,
     latest_timestamp,
 )
+from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.segment.segment import LogSegment
 
 
@@ -192,7 +192,7 @@ def test_a_look_up_decodes_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyP
         decoded.append(len(table))
         return decode_chunk(buffer, table, *arguments, **named)
 
-    monkeypatch.setattr("tidelog.storage.log.column_stream.decode_chunk", counting)
+    monkeypatch.setattr("tidelog.storage.log.view.column_stream.decode_chunk", counting)
     assert view.offset_for_timestamp(BASE_TIME + 1234) == (BASE_TIME + 1234, 1234)
     assert view.latest_timestamp() == (BASE_TIME + 3999, 3999)
     assert decoded == [1, 1]

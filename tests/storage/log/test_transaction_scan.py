@@ -15,9 +15,9 @@ from log_maker import batch, data, marker, plain
 from tidelog.kernel import BatchTable, scan_batches
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index.transaction_index import AbortedTransaction, TransactionIndexReader
-from tidelog.storage.log.aborted_ranges import AbortedRanges
-from tidelog.storage.log.listing import list_partition
-from tidelog.storage.log.transaction_scan import (
+from tidelog.storage.log.load.listing import list_partition
+from tidelog.storage.log.view.aborted_ranges import AbortedRanges
+from tidelog.storage.log.view.transaction_scan import (
     ABORT,
     COMMIT,
     DATA,

@@ -20,8 +20,8 @@ from golden_sets import FORMATS, SCENARIOS
 from tidelog.model import Record, TidelogError
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.row_stream import OnCorrupt
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.row_stream import OnCorrupt
 
 PARTITIONS = [
     (SCENARIOS, "clean", "txn-0"),

@@ -14,10 +14,10 @@ import pytest
 from log_maker import plain, write_checkpoint, write_segment
 from tidelog.model import OffsetOutOfRangeError, StorageError
 from tidelog.storage.fs import LOCAL, File, FileSystem, LocalFileSystem
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.row_stream import RowStream
-from tidelog.storage.log.view_state import LoadParameters, load_view_state
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.row_stream import RowStream
+from tidelog.storage.log.view.view_state import LoadParameters, load_view_state
 
 LIVE_BROKER = Path(__file__).parents[2] / "live_broker.py"
 

@@ -18,8 +18,8 @@ from tidelog.kernel import scan_batches
 from tidelog.model import OffsetOverflowError, StorageError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.loader import LoadRequest, load_log
-from tidelog.storage.log.walk_ahead import WalkAhead, WalkThreads
+from tidelog.storage.log.load.loader import LoadRequest, load_log
+from tidelog.storage.log.load.walk_ahead import WalkAhead, WalkThreads
 from tidelog.storage.manager.recover import recover_directory
 from tidelog.storage.manager.recover_plan import RecoverOptions
 from tidelog.storage.producer import ProducerState

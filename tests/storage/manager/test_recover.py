@@ -17,8 +17,8 @@ from log_maker import plain, write_checkpoint, write_segment
 from tidelog.model import CancelledError, DirectoryError, FileMissingError, LockedError, StorageError
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.load_plan import RecoveryReason
+from tidelog.storage.log.load.load_plan import RecoveryReason
+from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.manager.recover import RecoverProgress, recover, recover_directory
 from tidelog.storage.manager.recover_plan import RecoverOptions, plan_directory
 

@@ -15,7 +15,7 @@ from golden_sets import SETS
 from tidelog.kernel import Stop
 from tidelog.model import FileMissingError
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.listing import list_partition
+from tidelog.storage.log.load.listing import list_partition
 from tidelog.storage.segment.file_names import FileState
 from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import SegmentReader

@@ -22,12 +22,12 @@ from tidelog.inspect.retention.explain import SegmentOutlook, explain_retention
 from tidelog.inspect.retention.settings import RetentionSettings, SettingSources
 from tidelog.model import CorruptRecordError, FileMissingError, TidelogError, TopicPartition
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.directory_state import Condition, read_directory_state
-from tidelog.storage.log.log_view import LogView, Until
-from tidelog.storage.log.partitions import live_partitions
 from tidelog.storage.log.retention import RetentionSegment, RetentionState
 from tidelog.storage.log.time_lookup import TimestampOffset, first_at_or_after, indexed_largest, largest_timestamp
-from tidelog.storage.log.view_state import ViewSegment
+from tidelog.storage.log.view.directory_state import Condition, read_directory_state
+from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.log.view.view_state import ViewSegment
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.segment.file_names import FileKind
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tidelog.storage.index.transaction_index import AbortedTransaction
-from tidelog.storage.log.transaction_scan import ABORT, TransactionRows, scan_transactions
+from tidelog.storage.log.view.transaction_scan import ABORT, TransactionRows, scan_transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

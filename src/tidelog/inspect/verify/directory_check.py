@@ -25,9 +25,9 @@ from tidelog.storage.checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.directory_state import read_directory_state
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.partitions import live_partitions
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.manager.recover_plan import PartitionPlan, RecoverOptions, plan_directory
 
 CHECKPOINTS = {

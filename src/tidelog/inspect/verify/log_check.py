@@ -25,8 +25,8 @@ from tidelog import kernel
 from tidelog.inspect.verify.finding import Finding, Severity
 from tidelog.inspect.verify.record_check import undecodable_batches
 from tidelog.kernel import BatchTable, Stop
-from tidelog.storage.log.transaction_scan import TransactionRows, transaction_rows
-from tidelog.storage.log.view_state import SoundSegment, stop_reason
+from tidelog.storage.log.view.transaction_scan import TransactionRows, transaction_rows
+from tidelog.storage.log.view.view_state import SoundSegment, stop_reason
 from tidelog.storage.segment.read_ahead import read_ahead
 from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader

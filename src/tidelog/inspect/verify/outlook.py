@@ -6,8 +6,8 @@ bytes that would be cut.
 
 from __future__ import annotations
 
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.log_view import LogView
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.manager.recover_plan import PartitionPlan
 
 

@@ -23,11 +23,11 @@ from tidelog.model import FileMissingError, TidelogError
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, read_whole
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.listing import SegmentFiles, list_partition
-from tidelog.storage.log.log_view import LogView
-from tidelog.storage.log.transaction_scan import TransactionRows
-from tidelog.storage.log.view_state import stop_reason
+from tidelog.storage.log.load.listing import SegmentFiles, list_partition
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.transaction_scan import TransactionRows
+from tidelog.storage.log.view.view_state import stop_reason
 from tidelog.storage.producer.snapshot import parse_snapshot
 from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader

@@ -21,7 +21,7 @@ from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, Lea
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deleted_segments import DeletedSegments
-from tidelog.storage.log.loader import LoadedLog
+from tidelog.storage.log.load.loader import LoadedLog
 from tidelog.storage.log.log_offsets import LogOffsets
 from tidelog.storage.log.log_read import resolve_offset
 from tidelog.storage.log.open_request import OpenRequest

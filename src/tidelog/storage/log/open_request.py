@@ -10,7 +10,7 @@ from pathlib import Path
 from tidelog.runtime import Clock
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.loader import LoadRequest
+from tidelog.storage.log.load.loader import LoadRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

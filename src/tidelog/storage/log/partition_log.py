@@ -39,25 +39,25 @@ from tidelog.model import (
     TidelogError,
 )
 from tidelog.storage.index import TimestampOffset
-from tidelog.storage.log.append_result import AppendResult
-from tidelog.storage.log.append_rules import AppendRules
-from tidelog.storage.log.append_validation import analyze, assign_offsets
-from tidelog.storage.log.batch_write import goes_alone, write_alone, write_run, write_set
+from tidelog.storage.log.append.append_result import AppendResult
+from tidelog.storage.log.append.append_rules import AppendRules
+from tidelog.storage.log.append.append_validation import analyze, assign_offsets
+from tidelog.storage.log.append.batch_write import goes_alone, write_alone, write_run, write_set
+from tidelog.storage.log.append.follower_check import check_fetched, require_at_or_above
+from tidelog.storage.log.append.produce_check import check_own, produce_rules, raise_for
+from tidelog.storage.log.append.producer_check import Appender
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
 from tidelog.storage.log.directory_life import delete_directory, rename_directory, require_free
 from tidelog.storage.log.flush import note, plan_flush, sync
-from tidelog.storage.log.follower_check import check_fetched, require_at_or_above
 from tidelog.storage.log.list_offsets import ListedOffset, ListRequest, list_offset
-from tidelog.storage.log.loader import LoadedLog, load_log
+from tidelog.storage.log.load.loader import LoadedLog, load_log
 from tidelog.storage.log.log_counters import LogCounters, LogMetrics
 from tidelog.storage.log.log_epochs import LogEpochs
 from tidelog.storage.log.log_gate import LogGate
 from tidelog.storage.log.log_read import LogRead, ReadLimits, read_segments, readable_end
 from tidelog.storage.log.log_state import LogState
 from tidelog.storage.log.open_request import OpenRequest
-from tidelog.storage.log.produce_check import check_own, produce_rules, raise_for
-from tidelog.storage.log.producer_check import Appender
 from tidelog.storage.log.retention import RetentionDecision, decide_retention
 from tidelog.storage.log.time_lookup import first_in_segments, latest_in_segments
 from tidelog.storage.log.truncation import truncate_fully, truncate_to

@@ -30,10 +30,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from tidelog.storage.index import TimestampOffset
-from tidelog.storage.log.column_stream import TIMESTAMPS_ONLY, column_chunks
-from tidelog.storage.log.row_stream import OnCorrupt, OnSkipped, ReadRange, Rows, RowStream, StateSource
 from tidelog.storage.log.segments import HasBaseOffset, LogSegments
-from tidelog.storage.log.view_state import ViewSegment, ViewState
+from tidelog.storage.log.view.column_stream import TIMESTAMPS_ONLY, column_chunks
+from tidelog.storage.log.view.row_stream import OnCorrupt, OnSkipped, ReadRange, Rows, RowStream, StateSource
+from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
 __all__ = [

@@ -24,7 +24,7 @@ from tidelog.record.decode import decode_columns, iter_records
 from tidelog.record.internal.frames import decode_framed
 from tidelog.record.internal.metadata_tables import METADATA_TYPES
 from tidelog.storage.fs import FileSystem, read_whole
-from tidelog.storage.log.listing import list_partition
+from tidelog.storage.log.load.listing import list_partition
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 METADATA_TOPIC = "__cluster_metadata"

@@ -43,13 +43,13 @@ from tidelog.storage.checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.fs import FileSystem, ForkGuard
+from tidelog.storage.log.append.record_writer import RecordWriter
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.directory_state import LOCK_FILE, Condition, DirectoryState
-from tidelog.storage.log.log_view import LogView
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.log.partitions import live_partitions
-from tidelog.storage.log.record_writer import RecordWriter
-from tidelog.storage.log.view_producers import read_producers
+from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
 from tidelog.storage.manager.producer_sessions import ProducerSessions
 from tidelog.storage.producer import ProducerEntry

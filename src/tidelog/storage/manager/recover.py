@@ -36,10 +36,10 @@ from tidelog.storage.checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.fs import LOCAL, FileSystem, usable_processors
-from tidelog.storage.log.directory_state import LOCK_FILE, Condition
-from tidelog.storage.log.load_plan import first_unflushed_base
-from tidelog.storage.log.loader import LoadedLog, load_log
-from tidelog.storage.log.walk_ahead import WalkThreads
+from tidelog.storage.log.load.load_plan import first_unflushed_base
+from tidelog.storage.log.load.loader import LoadedLog, load_log
+from tidelog.storage.log.load.walk_ahead import WalkThreads
+from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.manager.recover_plan import (
     PartitionPlan,

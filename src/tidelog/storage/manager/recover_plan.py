@@ -17,12 +17,12 @@ from tidelog.model import CheckpointError, DirectoryError, StorageError, TopicPa
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.directory_state import Condition, DirectoryState, read_directory_state
-from tidelog.storage.log.leftovers import Leftovers, decide_leftovers, read_end_offset, replaced_offsets
-from tidelog.storage.log.listing import TEMPORARY_SUFFIX, PartitionListing, list_partition, sort_names
-from tidelog.storage.log.load_plan import SegmentToRecover
-from tidelog.storage.log.loader import LoadRequest, plan_recovery
-from tidelog.storage.log.overflow_split import MAX_RELATIVE_OFFSET
+from tidelog.storage.log.load.leftovers import Leftovers, decide_leftovers, read_end_offset, replaced_offsets
+from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing, list_partition, sort_names
+from tidelog.storage.log.load.load_plan import SegmentToRecover
+from tidelog.storage.log.load.loader import LoadRequest, plan_recovery
+from tidelog.storage.log.load.overflow_split import MAX_RELATIVE_OFFSET
+from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, SegmentFileName
 from tidelog.storage.segment.segment_reader import SegmentReader

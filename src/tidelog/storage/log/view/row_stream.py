@@ -26,9 +26,9 @@ from tidelog.kernel import BatchTable, Stop
 from tidelog.model import CorruptRecordError, FileMissingError, OffsetOutOfRangeError
 from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.aborted_ranges import AbortedRanges
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.view_state import ViewSegment, ViewState, stop_reason
+from tidelog.storage.log.view.aborted_ranges import AbortedRanges
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.view_state import ViewSegment, ViewState, stop_reason
 from tidelog.storage.segment.file_names import FileKind
 from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import CHUNK_BYTES, Chunk, SegmentReader

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.listing import PartitionListing
+from tidelog.storage.log.load.listing import PartitionListing
 from tidelog.storage.segment.file_names import FileKind, FileState, SegmentFileName
 from tidelog.storage.segment.segment_reader import SegmentReader
 

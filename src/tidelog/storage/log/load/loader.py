@@ -32,22 +32,22 @@ from tidelog.model import CheckpointError, OffsetOverflowError
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.index_check import corrupt_indexes
-from tidelog.storage.log.leftovers import decide_leftovers, read_end_offset, replaced_offsets, settle_leftovers
-from tidelog.storage.log.listing import PartitionListing, list_partition
-from tidelog.storage.log.load_plan import (
+from tidelog.storage.log.load.index_check import corrupt_indexes
+from tidelog.storage.log.load.leftovers import decide_leftovers, read_end_offset, replaced_offsets, settle_leftovers
+from tidelog.storage.log.load.listing import PartitionListing, list_partition
+from tidelog.storage.log.load.load_plan import (
     LoadPlan,
     RecoveryReason,
     SegmentToRecover,
     decide_recovery,
     first_unflushed_base,
 )
-from tidelog.storage.log.overflow_split import split_overflowed_segment
+from tidelog.storage.log.load.overflow_split import split_overflowed_segment
+from tidelog.storage.log.load.segment_trace import SegmentTrace
+from tidelog.storage.log.load.walk_ahead import WalkAhead, WalkThreads
 from tidelog.storage.log.producer_state import LogProducerState
-from tidelog.storage.log.segment_trace import SegmentTrace
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.snapshot_files import SnapshotFiles
-from tidelog.storage.log.walk_ahead import WalkAhead, WalkThreads
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, DirectoryPurpose, FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWalk, rebuild_segment, walk_segment

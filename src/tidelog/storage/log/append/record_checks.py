@@ -49,7 +49,7 @@ from tidelog.model import (
 )
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from tidelog.record.legacy import LegacyMessage
-from tidelog.storage.log.append_rules import AppendRules
+from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.producer import AppendOrigin
 
 _V2 = 2

@@ -29,9 +29,9 @@ from tidelog.record.build import (
 from tidelog.record.compression import compress
 from tidelog.record.control import EndTransactionMarker
 from tidelog.runtime import Clock
-from tidelog.storage.log.append_result import AppendResult
+from tidelog.storage.log.append.append_result import AppendResult
+from tidelog.storage.log.append.record_input import Bytes, HeaderPairs, own_compression, records_to_append
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.record_input import Bytes, HeaderPairs, own_compression, records_to_append
 from tidelog.storage.producer import AppendOrigin, ProducerEntry
 
 if TYPE_CHECKING:

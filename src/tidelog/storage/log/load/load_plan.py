@@ -22,7 +22,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tidelog.storage.log.listing import PartitionListing
+from tidelog.storage.log.load.listing import PartitionListing
 from tidelog.storage.segment.file_names import FileKind
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tidelog.kernel import ColumnDecoder
 from tidelog.record.decode import decode_columns
-from tidelog.storage.log.row_stream import Rows
+from tidelog.storage.log.view.row_stream import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

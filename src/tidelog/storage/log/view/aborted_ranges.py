@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tidelog.kernel import BatchTable
 from tidelog.storage.index.transaction_index import AbortedTransaction
-from tidelog.storage.log.transaction_scan import CompletedTransactions
+from tidelog.storage.log.view.transaction_scan import CompletedTransactions
 
 
 class AbortedRanges:

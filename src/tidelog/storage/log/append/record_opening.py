@@ -14,8 +14,8 @@ from tidelog.record.attributes import CODEC_MASK, NONE, TIMESTAMP_TYPE_FLAG, ZST
 from tidelog.record.compression import decompress
 from tidelog.record.legacy import InvalidWrapperError, LegacyMessage, read_messages
 from tidelog.record.legacy_build import OVERHEAD_BYTES, PREFIX_BYTES
-from tidelog.storage.log.append_rules import CURRENT_MAGIC, AppendRules
-from tidelog.storage.log.record_checks import check_batch, check_messages, check_records
+from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.storage.log.append.record_checks import check_batch, check_messages, check_records
 from tidelog.storage.producer import AppendOrigin
 
 if TYPE_CHECKING:

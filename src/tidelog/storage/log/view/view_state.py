@@ -24,12 +24,12 @@ import numpy as np
 from tidelog.kernel import Stop
 from tidelog.model import FileMissingError, LogOffsetMetadata, StorageError
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.index_check import corrupt_indexes
-from tidelog.storage.log.leftovers import replaced_offsets
-from tidelog.storage.log.listing import PartitionListing, SegmentFiles, list_partition
+from tidelog.storage.log.load.index_check import corrupt_indexes
+from tidelog.storage.log.load.leftovers import replaced_offsets
+from tidelog.storage.log.load.listing import PartitionListing, SegmentFiles, list_partition
 from tidelog.storage.log.segments import LogSegments
-from tidelog.storage.log.transaction_scan import TransactionRows, transaction_rows
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.transaction_scan import TransactionRows, transaction_rows
 from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.segment_reader import SegmentReader
 

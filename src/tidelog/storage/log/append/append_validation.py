@@ -48,11 +48,11 @@ from tidelog.model import (
 )
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, NONE, TIMESTAMP_TYPE_FLAG, codec_name
 from tidelog.record.compression import decompress
-from tidelog.storage.log.append_rules import CURRENT_MAGIC, AppendRules
-from tidelog.storage.log.old_format import OldFormatAppend, prepare
-from tidelog.storage.log.record_checks import check_batch
-from tidelog.storage.log.record_conversion import convert
-from tidelog.storage.log.record_opening import (
+from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.storage.log.append.old_format import OldFormatAppend, prepare
+from tidelog.storage.log.append.record_checks import check_batch
+from tidelog.storage.log.append.record_conversion import convert
+from tidelog.storage.log.append.record_opening import (
     NO_CONVERSION,
     V2_HEADER_BYTES,
     ConversionStats,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 from tidelog.kernel import BatchTable
-from tidelog.storage.log.append_validation import Validated
-from tidelog.storage.log.record_opening import NO_CONVERSION, ConversionStats
+from tidelog.storage.log.append.append_validation import Validated
+from tidelog.storage.log.append.record_opening import NO_CONVERSION, ConversionStats
 from tidelog.storage.producer import CachedBatch
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tidelog.model import IndexCorruptError
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.index import OffsetIndexReader, TimeIndexReader, TransactionIndexReader
-from tidelog.storage.log.listing import SegmentFiles
+from tidelog.storage.log.load.listing import SegmentFiles
 from tidelog.storage.segment.file_names import FileKind
 
 

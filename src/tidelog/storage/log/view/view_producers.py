@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from tidelog.model import FileMissingError, SnapshotCorruptError
 from tidelog.storage.fs import read_whole
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.row_stream import ReadRange, RowStream, StateSource
-from tidelog.storage.log.view_state import ViewState
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.row_stream import ReadRange, RowStream, StateSource
+from tidelog.storage.log.view.view_state import ViewState
 from tidelog.storage.producer.entry import ProducerEntry
 from tidelog.storage.producer.snapshot import parse_snapshot
 from tidelog.storage.producer.state import ProducerState

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tidelog.kernel import BatchTable, ColumnDecoder, RecordColumns
 from tidelog.model import TidelogError
 from tidelog.record.decode import decode_chunk
-from tidelog.storage.log.row_stream import OnSkipped, Rows, SkippedRange
+from tidelog.storage.log.view.row_stream import OnSkipped, Rows, SkippedRange
 
 MAX_ROWS = 64 * 1024
 MAX_BYTES = 16 * 1024 * 1024

@@ -15,8 +15,8 @@ from tidelog.model import InvalidRecordError, TimestampType
 from tidelog.record.attributes import CONTROL_FLAG, NONE, TRANSACTIONAL_FLAG, batch_attributes
 from tidelog.record.compression import compress
 from tidelog.record.rows import iter_records
-from tidelog.storage.log.append_rules import CURRENT_MAGIC, AppendRules
-from tidelog.storage.log.record_opening import V2_HEADER_BYTES, ConversionStats, OpenedRecords
+from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.storage.log.append.record_opening import V2_HEADER_BYTES, ConversionStats, OpenedRecords
 
 _NO_PRODUCER = -1
 _NO_EPOCH = -1

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidelog.model import FileMissingError
-from tidelog.storage.log.row_stream import StateSource
-from tidelog.storage.log.view_state import ViewSegment, ViewState
+from tidelog.storage.log.view.row_stream import StateSource
+from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 
 _OFFSET_BYTES = 8
 """A batch of any format begins with its offset."""

@@ -16,10 +16,10 @@ import numpy as np
 from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, RecordBatchTooLargeError
 from tidelog.record.attributes import CONTROL_FLAG
+from tidelog.storage.log.append.producer_check import NO_CHANGES, Appender, ProducerChanges, check_producers
+from tidelog.storage.log.append.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
 from tidelog.storage.log.log_state import LogState
-from tidelog.storage.log.producer_check import NO_CHANGES, Appender, ProducerChanges, check_producers
 from tidelog.storage.log.producer_state import aborted_entry
-from tidelog.storage.log.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
 from tidelog.storage.producer import CachedBatch
 from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
 from tidelog.storage.segment.segment import LogSegment

@@ -22,23 +22,23 @@ from dataclasses import dataclass
 from tidelog.model import FileMissingError, IndexCorruptError
 from tidelog.storage.fs import read_whole
 from tidelog.storage.index.transaction_index import AbortedTransaction, TransactionIndexReader
-from tidelog.storage.log.aborted_ranges import AbortedRanges
-from tidelog.storage.log.directory_state import Condition
-from tidelog.storage.log.row_stream import OnCorrupt, ReadRange, RowStream, StateSource
-from tidelog.storage.log.transaction_scan import (
+from tidelog.storage.log.view.aborted_ranges import AbortedRanges
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.row_stream import OnCorrupt, ReadRange, RowStream, StateSource
+from tidelog.storage.log.view.transaction_scan import (
     TransactionRows,
     TransactionScan,
     scan_transactions,
     transaction_rows,
 )
-from tidelog.storage.log.view_producers import (
+from tidelog.storage.log.view.view_producers import (
     KnownProducers,
     first_offset,
     has_no_producers,
     newest_snapshot,
     snapshot_bound,
 )
-from tidelog.storage.log.view_state import ViewSegment, ViewState
+from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 from tidelog.storage.segment.file_names import FileKind
 
 

@@ -1,0 +1,1 @@
+"""An append: checked, validated, laid out over segments, written."""
