@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any
 from tidelog.version import __version__
 
 if TYPE_CHECKING:
-    from tidelog.api import Directory, ListedOffset, Log, LogConfig, RecordCount, open_directory, open_log
+    from tidelog.api import (
+        Directory,
+        DirectoryProducer,
+        DirectoryTransaction,
+        ListedOffset,
+        Log,
+        LogConfig,
+        Producer,
+        RecordCount,
+        Transaction,
+        open_directory,
+        open_log,
+    )
     from tidelog.model import (
         CancelledError,
         CheckpointError,
@@ -64,6 +76,8 @@ __all__ = [
     "CorruptRecordError",
     "Directory",
     "DirectoryError",
+    "DirectoryProducer",
+    "DirectoryTransaction",
     "FileMissingError",
     "ForkError",
     "Header",
@@ -85,6 +99,7 @@ __all__ = [
     "OffsetOverflowError",
     "OffsetsOutOfOrderError",
     "OutOfOrderSequenceError",
+    "Producer",
     "ReadOnlyError",
     "Record",
     "RecordBatchTooLargeError",
@@ -97,6 +112,7 @@ __all__ = [
     "TidelogError",
     "TimestampType",
     "TopicPartition",
+    "Transaction",
     "TransactionCoordinatorFencedError",
     "UnexpectedAppendOffsetError",
     "UnknownTopicOrPartitionError",
@@ -107,7 +123,21 @@ __all__ = [
     "open_log",
 ]
 
-_OF_THE_API = frozenset({"Directory", "ListedOffset", "Log", "LogConfig", "RecordCount", "open_directory", "open_log"})
+_OF_THE_API = frozenset(
+    {
+        "Directory",
+        "DirectoryProducer",
+        "DirectoryTransaction",
+        "ListedOffset",
+        "Log",
+        "LogConfig",
+        "Producer",
+        "RecordCount",
+        "Transaction",
+        "open_directory",
+        "open_log",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -117,8 +117,20 @@ class TestRepeating:
                     producer.append_batch([b"x"] * count, sequence=sequence)
                 assert "next_sequence says how many" in str(caught.value)
                 assert (caught.value.code, caught.value.offset, caught.value.path) == (45, 6, str(path))
+            for sequence in (-1, 2**31):
+                with pytest.raises(ValueError, match="a sequence is"):
+                    producer.append(b"x", sequence=sequence)
             assert producer.append(b"5", sequence=5) == 5
             assert producer.append(b"6", sequence=6) == 6
+
+    def test_sequences_go_around(self, path: Path) -> None:
+        """A producer that the log does not know may begin anywhere."""
+        with tidelog.open_log(path) as log, log.producer() as producer:
+            assert producer.append_batch([b"a", b"b"], sequence=2**31 - 3) == range(2)
+            assert producer.append_batch([b"c", b"d"]) == range(2, 4)
+            assert producer.next_sequence == 1
+            assert producer.append_batch([b"c", b"d"], sequence=2**31 - 1) == range(2, 4)
+            assert producer.append(b"e") == 4
 
     def test_a_write_that_failed_half_way(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The log takes no more writes; opened again it knows how many of the records it has."""

@@ -3,8 +3,22 @@
 from tidelog.api.directory import Directory
 from tidelog.api.log import Log
 from tidelog.api.opening import open_directory, open_log
+from tidelog.api.producer import DirectoryProducer, Producer
+from tidelog.api.transaction import DirectoryTransaction, Transaction
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.list_offsets import ListedOffset
 from tidelog.storage.log.view.record_count import RecordCount
 
-__all__ = ["Directory", "ListedOffset", "Log", "LogConfig", "RecordCount", "open_directory", "open_log"]
+__all__ = [
+    "Directory",
+    "DirectoryProducer",
+    "DirectoryTransaction",
+    "ListedOffset",
+    "Log",
+    "LogConfig",
+    "Producer",
+    "RecordCount",
+    "Transaction",
+    "open_directory",
+    "open_log",
+]

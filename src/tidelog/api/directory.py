@@ -104,19 +104,18 @@ class Directory:
         return self._opened(wanted, self._writers)
 
     def producer(self, producer_id: int | None = None, *, epoch: int | None = None) -> DirectoryProducer:
-        """An idempotent producer for all logs of this directory; see ``DirectoryProducer``.
+        """An idempotent producer for all logs of this directory; ids and epochs as for ``Log.producer``.
 
-        None is a new id. With the id of an earlier producer, of this process or one before it, that one's work is
-        taken up: what it left open in any partition is aborted, and if it still lives its next call raises
-        InvalidProducerEpochError. ``epoch`` None is the epoch after its last one, where sequences begin at 0; the last
-        epoch itself goes on with its sequences; ValueError or InvalidProducerEpochError for another below.
+        Taking up an id aborts what it left open in any partition.
         """
         return DirectoryProducer(self, self._sessions().acquire(producer_id, epoch))
 
     def transaction(self) -> DirectoryTransaction:
-        """A transaction over logs of this directory, with a producer id of the directory's own.
+        """A transaction over logs of this directory, each of which gets what is appended with ``append(log, …)``.
 
-        ``with directory.transaction() as transaction: transaction.append(log, b"…")``; see ``DirectoryTransaction``.
+        Committed at the end of the block, aborted on an exception; in each log all of it or nothing. The logs get their
+        markers one after the other, so a crash between two of them leaves it committed in the first and open in the
+        others. See ``DirectoryTransaction``.
         """
         return DirectoryTransaction(self, self._sessions())
 

@@ -119,19 +119,23 @@ class Log:
     def producer(self, producer_id: int | None = None, *, epoch: int | None = None) -> Producer:
         """An idempotent producer: an append that is repeated with its sequence is in the log once; see ``Producer``.
 
-        None is a new id. With the id of an earlier producer, of this process or one before it, that one's work is taken
-        up: what it left open is aborted (in this log, or for a log of ``open_directory`` in every partition of it), and
-        if it still lives its next call raises InvalidProducerEpochError. ``epoch`` None is the epoch after its last
-        one, where sequences begin at 0; the last epoch itself goes on with its sequences; ValueError or
-        InvalidProducerEpochError for another below. The log forgets a producer that was silent for
+        None is a new id, above all that the directory knows. With the id of an earlier producer, of this process or one
+        before it, that one's work is taken up: what it left open is aborted (in this log, or for a log of
+        ``open_directory`` in every partition of it), and if it still lives its next call raises
+        InvalidProducerEpochError. Any other number is an id too; below 2^52 are those that Kafka hands out.
+
+        ``epoch`` None is the one after its last, where sequences begin at 0; the last epoch itself goes on with its
+        sequences; InvalidProducerEpochError for one below. The log forgets a producer that was silent for
         ``producer.id.expiration.ms`` (a day) or whose records were deleted.
         """
         return Producer(self, self._sessions().acquire(producer_id, epoch))
 
     def transaction(self) -> Transaction:
-        """A transaction in this log, with a producer id of the log's own: ``with log.transaction() as transaction:``.
+        """A transaction in this log: ``with log.transaction() as transaction: transaction.append(b"…")``.
 
-        It is committed at the end of the block, aborted on an exception; see ``Transaction``.
+        It is committed at the end of the block and aborted on an exception; readers with ``"read_committed"`` see all
+        of it or nothing. If the process dies in the block it stays open until its producer id is taken up
+        (``producer``). The id is the log's own. See ``Transaction``.
         """
         return Transaction(self, self._sessions())
 

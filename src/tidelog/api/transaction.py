@@ -1,19 +1,8 @@
-"""Transactions: blocks whose records read_committed readers see all, or not at all.
+"""Transactions: blocks whose records read_committed readers see all, or not at all (KIP-98, without a coordinator).
 
-What there is of Kafka's transactions (KIP-98), and what is not: the records, and the marker that ends them, are in each
-log exactly what Kafka's producer and coordinator write. There is no coordinator and no ``__transaction_state``: the
-decision to commit is written nowhere but in the markers.
-
-- In one log a transaction is atomic: its records are committed by one marker or never, over crashes and power cuts.
-- Over several logs the markers are written one after the other. A crash between two of them leaves the transaction
-  committed in the first logs and open in the others, and whoever takes the producer id up aborts it there.
-- Nothing ends a transaction by time. One that a crash left open holds read_committed readers back at its first record
-  until its producer id is taken up (``producer(producer_id)``); ``tidelog transactions`` shows it, with the id.
-- A commit is in the page cache, as appends are: ``flush`` of each log puts it on the disk.
-- Consumed offsets cannot be part of it: they belong to a broker.
-
-State of a block: made -> open (``with``) -> committed or aborted. Thread rule: as Log's; several threads may append to
-one transaction.
+State of a block: made -> open (``with``) -> committed or aborted. A crash leaves it open in the logs. What is written,
+and what that promises, stands at ``Transaction`` and ``DirectoryTransaction``. Thread rule: as Log's; several threads
+may append to one transaction.
 """
 
 from __future__ import annotations
@@ -102,7 +91,17 @@ class TransactionBlock:
 
 
 class Transaction(TransactionBlock):
-    """A transaction in one log. Made by ``Log.transaction`` and ``Producer.transaction``; see this module."""
+    """A transaction in one log. Made by ``Log.transaction`` and ``Producer.transaction``.
+
+    The records, and the marker that ends them, are what Kafka's producer and coordinator write. It is committed by that
+    one marker or not at all, over crashes and power cuts. Not there is what needs a coordinator:
+
+    - Nothing ends it by time. One that a crash left open holds read_committed readers back at its first record until
+      its producer id is taken up: ``tidelog transactions`` shows it with its id, ``log.producer(producer_id)`` aborts.
+    - Nothing is written to ``__transaction_state``, and consumed offsets, which belong to a broker, are no part of it.
+
+    A commit is in the page cache, as appends are; ``log.flush()`` puts it on the disk.
+    """
 
     def __init__(
         self, log: Log, pool: ProducerSessions | None = None, *, session: ProducerSession | None = None
@@ -137,7 +136,12 @@ class Transaction(TransactionBlock):
 
 
 class DirectoryTransaction(TransactionBlock):
-    """A transaction over logs of one directory. Made by ``Directory.transaction`` and ``DirectoryProducer``'s."""
+    """A transaction over logs of one directory. Made by ``Directory.transaction`` and ``DirectoryProducer``'s.
+
+    In each log it is what ``Transaction`` is. The decision for all of them is written nowhere but in their markers,
+    which go to one log after the other: a crash between two leaves it committed in the first ones and open in the
+    others, and whoever takes the producer id up aborts it there. ``Directory.producer`` does so in every partition.
+    """
 
     def __init__(
         self, directory: Directory, pool: ProducerSessions | None = None, *, session: ProducerSession | None = None

@@ -38,13 +38,16 @@ if TYPE_CHECKING:
     import pyarrow
 
 MAX_PRODUCER_EPOCH = 2**15 - 1
+_MAX_SEQUENCE = 2**31 - 1
 _FIRST_LEADER_EPOCH = 0
 _FIRST_COORDINATOR_EPOCH = 0
 _NO_BASE_OFFSET = bytes(8)
 
 
 class ProducerWriter:
-    """Not for several threads at once. Errors of the appends: those of ``PartitionLog.append_as_leader``."""
+    """Not for several threads at once. Errors of the appends: those of ``PartitionLog.append_as_leader``; ValueError
+    for a ``sequence`` that is none.
+    """
 
     def __init__(self, log: PartitionLog, clock: Clock, producer_id: int, producer_epoch: int) -> None:
         self.log = log
@@ -85,7 +88,7 @@ class ProducerWriter:
         timestamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
         payload = encode_records(((0, timestamp, TimestampType.CREATE, key, value, headers),))
         data = bytearray(compress(codec, payload.data, level)) if codec else payload.data
-        base_sequence = self.next_sequence if sequence is None else sequence
+        base_sequence = self._sequence(sequence)
         batch = seal_batch(
             data,
             last_offset_delta=payload.last_offset_delta,
@@ -115,7 +118,7 @@ class ProducerWriter:
         """
         codec, level = own_compression(self.log.config)
         now_ms = self._clock.now_ms()
-        base_sequence = self.next_sequence if sequence is None else sequence
+        base_sequence = self._sequence(sequence)
         batches = build_batches(
             records_to_append(values, keys, headers, timestamps, now_ms),
             max_batch_bytes=min(
@@ -165,6 +168,13 @@ class ProducerWriter:
     def _leader_epoch(self) -> int:
         latest = self.log.epochs.latest
         return _FIRST_LEADER_EPOCH if latest is None else latest
+
+    def _sequence(self, wanted: int | None) -> int:
+        if wanted is None:
+            return self.next_sequence
+        if not 0 <= wanted <= _MAX_SEQUENCE:
+            raise ValueError(f"a sequence is a number from 0 to {_MAX_SEQUENCE}, not {wanted}")
+        return wanted
 
     def _append(self, batch: bytearray, base_sequence: int, *, is_retry: bool) -> AppendResult:
         try:
