@@ -15,6 +15,8 @@ import pytest
 
 import tidelog
 from cli.runner import rows
+from conftest import GoldenFactory
+from golden_sets import SCENARIOS
 from tidelog import (
     ClosedError,
     InvalidProducerEpochError,
@@ -327,6 +329,20 @@ with directory.transaction() as transaction:
         with tidelog.open_directory(tmp_path, read_only=True) as directory:
             assert values(directory.log("t", 0)) == [b"committed", b"again"]
             assert values(directory.log("t", 1)) == [b"committed", b"beside"]
+
+    def test_what_a_broker_left_open(self, golden_copy: GoldenFactory) -> None:
+        """A real transaction, ended without its coordinator as kafka-transactions.sh does: epochs as they are."""
+        path = golden_copy(SCENARIOS)
+        (row,) = rows("transactions", path, "--now", 1_795_216_675_768)
+        with tidelog.open_directory(path) as directory:
+            log = directory.log("txn", 0)
+            assert last_stable(log) == row["start_offset"]
+            committed = values(log)
+            with directory.producer(row["producer_id"], epoch=row["producer_epoch"]) as producer:
+                assert producer.next_sequence(log) > 0
+                assert last_stable(log) == log.offsets().log_end.message_offset == row["log_end"] + 1
+                assert values(log)[: len(committed)] == committed
+        assert rows("transactions", path) == []
 
     def test_threads_share_a_transaction_and_a_directory(self, tmp_path: Path) -> None:
         with tidelog.open_directory(tmp_path) as directory:

@@ -192,6 +192,11 @@ def _notes(targets: Sequence[Target], partitions: Sequence[PartitionTransactions
             "A running broker ends it with: kafka-transactions.sh --bootstrap-server HOST:PORT abort"
             f" --topic {partition.topic} --partition {partition.partition} --start-offset {transaction.start_offset}"
         )
+        yield (
+            "Without a broker, in Python: tidelog.open_directory"
+            f"({str(transaction.directory.parent)!r}).producer({transaction.producer_id},"
+            f" epoch={transaction.producer_epoch})"
+        )
     for log in survey.coordinators:
         if log.undecoded:
             yield f"{log.undecoded:,} records of __transaction_state could not be decoded."
