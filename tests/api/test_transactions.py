@@ -330,6 +330,24 @@ with directory.transaction() as transaction:
             assert values(directory.log("t", 0)) == [b"committed", b"again"]
             assert values(directory.log("t", 1)) == [b"committed", b"beside"]
 
+    def test_a_crash_between_two_markers(self, tmp_path: Path) -> None:
+        """As the help of DirectoryTransaction says: committed in the first log, open and then aborted in the second."""
+        script = f"""
+import os, signal, tidelog
+directory = tidelog.open_directory({str(tmp_path)!r})
+logs = [directory.log("t", number) for number in range(2)]
+with directory.producer(9) as producer, producer.transaction() as transaction:
+    for log in logs:
+        transaction.append(log, b"x")
+    logs[1]._engine().append_as_leader = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+"""
+        assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == -signal.SIGKILL
+        assert [row["partition"] for row in rows("transactions", tmp_path)] == [1]
+        with tidelog.open_directory(tmp_path) as directory:
+            assert directory.producer(9).epoch == 1
+            assert [values(directory.log("t", number)) for number in range(2)] == [[b"x"], []]
+        assert rows("transactions", tmp_path) == []
+
     def test_what_a_broker_left_open(self, golden_copy: GoldenFactory) -> None:
         """A real transaction, ended without its coordinator as kafka-transactions.sh does: epochs as they are."""
         path = golden_copy(SCENARIOS)
