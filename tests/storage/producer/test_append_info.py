@@ -18,6 +18,7 @@ from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.record.control import EndTransactionMarker
 from tidelog.storage.producer import AppendOrigin, CachedBatch, CompletedTransaction, MarkerRecord, ProducerState
 from tidelog.storage.producer.entry import last_sequence_of
+from tidelog.storage.producer.replay_rows import ReplayBatch
 
 CLIENT, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.REPLICATION
 COORDINATOR, RAFT_LEADER = AppendOrigin.COORDINATOR, AppendOrigin.RAFT_LEADER
@@ -316,3 +317,58 @@ def test_the_last_stable_offset_of_an_ended_transaction(log: Log) -> None:
     log.data(0, transactional=True, producer_id=9)
     assert transactions.last_stable_offset(CompletedTransaction(ID, 0, 9, True)) == 1
     assert transactions.last_stable_offset(CompletedTransaction(8, 1, 9, True)) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "continues"),
+    [
+        ({}, True),
+        ({"base_sequence": 6}, False),  # a gap
+        ({"base_sequence": 4}, False),  # known already
+        ({"producer_epoch": 1}, False),
+        ({"producer_id": 8}, False),
+        ({"attributes": TRANSACTIONAL_FLAG}, False),  # begins a transaction
+        ({"attributes": CONTROL_FLAG}, False),
+    ],
+)
+def test_a_batch_that_only_continues(change: dict[str, int], continues: bool) -> None:
+    """What the short way of an append takes is what the whole check would have taken, with the same outcome."""
+    fields = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "base_sequence": 5,
+        "base_offset": 100,
+        "last_offset": 101,
+        "max_timestamp": 9,
+        "attributes": 0,
+        "position": 0,
+        "size": 70,
+        "is_control": False,
+    }
+    first = ReplayBatch(**(fields | {"base_sequence": 0, "base_offset": 10, "last_offset": 14}))  # type: ignore[arg-type]
+    batch = ReplayBatch(**(fields | change))  # type: ignore[arg-type]
+    short, whole = ProducerState(), ProducerState()
+    for state in (short, whole):
+        info = state.prepare_update(7, AppendOrigin.CLIENT)
+        info.append_data(first)
+        state.update(info)
+    entry = short.continued(batch)
+    assert (entry is not None) == continues
+    if entry is not None:
+        entry.add_batch(batch)
+        info = whole.prepare_update(7, AppendOrigin.CLIENT)
+        info.append_data(batch)
+        whole.update(info)
+        assert short.producers == whole.producers
+
+
+def test_a_batch_that_continues_waits_for_a_verification() -> None:
+    state = ProducerState()
+    batch = ReplayBatch(7, 0, 0, 10, 14, 9, 0, 0, 70, False)
+    info = state.prepare_update(7, AppendOrigin.CLIENT)
+    info.append_data(batch)
+    state.update(info)
+    following = batch._replace(base_sequence=5, base_offset=15, last_offset=16)
+    assert state.continued(following) is not None
+    state.maybe_start_verification(7, 5, 0, supports_epoch_bump=False, now_ms=0)
+    assert state.continued(following) is None

@@ -18,11 +18,9 @@ from tidelog.model import (
     TransactionCoordinatorFencedError,
 )
 from tidelog.storage.producer.append_origin import AppendOrigin
-from tidelog.storage.producer.entry import NO_PRODUCER_EPOCH, ProducerBatch, ProducerEntry
+from tidelog.storage.producer.entry import NO_PRODUCER_EPOCH, ProducerBatch, ProducerEntry, next_sequence
 from tidelog.storage.producer.marker import MarkerRecord
 from tidelog.storage.producer.verification import PendingVerification
-
-_MAX_SEQUENCE = 2**31 - 1
 
 
 class CompletedTransaction(NamedTuple):
@@ -126,7 +124,7 @@ class ProducerAppendInfo:
         else:
             same_epoch = batch.producer_epoch == known.producer_epoch
             last = known.last_sequence if same_epoch and not updated.batches else updated.last_sequence
-            expected = 0 if last == _MAX_SEQUENCE else last + 1
+            expected = next_sequence(last)
         if batch.base_sequence != expected:
             raise self._out_of_order(batch, str(expected))
 

@@ -155,3 +155,8 @@ def last_sequence_of(base_sequence: int, delta: int) -> int:
     if base_sequence > _MAX_SEQUENCE - delta:
         return delta - (_MAX_SEQUENCE - base_sequence) - 1
     return base_sequence + delta
+
+
+def next_sequence(last_sequence: int) -> int:
+    """The one after ``last_sequence``, which may be the largest."""
+    return 0 if last_sequence == _MAX_SEQUENCE else last_sequence + 1

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel import BatchTable
 from tidelog.model import InvalidProducerEpochError, LogOffsetMetadata
+from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.storage.producer.append_info import CompletedTransaction, ProducerAppendInfo
 from tidelog.storage.producer.append_origin import AppendOrigin
-from tidelog.storage.producer.entry import ProducerBatch, ProducerEntry
+from tidelog.storage.producer.entry import ProducerBatch, ProducerEntry, next_sequence
 from tidelog.storage.producer.hash_order import JavaHashOrder
 from tidelog.storage.producer.marker import MarkerRecord, read_marker
 from tidelog.storage.producer.replay_rows import (
@@ -221,6 +222,25 @@ class ProducerState:
     def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
         current = self._entries.get(producer_id) or ProducerEntry(producer_id=producer_id)
         return ProducerAppendInfo(current, origin, self.verifications.get(producer_id))
+
+    def continued(self, batch: ProducerBatch) -> ProducerEntry | None:
+        """The entry of a client's producer whose next batch this is, with nothing to check or change beside it.
+
+        Same epoch, the next sequence, inside or outside of a transaction as the batches before, no verification
+        pending: ``add_batch`` is all it takes. None for every other data batch, and for markers.
+        """
+        entry = self._entries.get(batch.producer_id)
+        if (
+            entry is None
+            or not entry.batches
+            or batch.producer_epoch != entry.producer_epoch
+            or bool(batch.attributes & TRANSACTIONAL_FLAG) != (entry.transaction_first_offset is not None)
+            or batch.attributes & CONTROL_FLAG
+            or batch.base_sequence != next_sequence(entry.batches[-1].last_sequence)
+            or self.verifications.get(batch.producer_id) is not None
+        ):
+            return None
+        return entry
 
     def update(self, info: ProducerAppendInfo) -> None:
         """Take over what an append changes; ``complete`` its transactions afterwards."""

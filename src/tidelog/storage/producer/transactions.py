@@ -40,6 +40,11 @@ class Transactions:
     def has_unreplicated(self) -> bool:
         return bool(self._unreplicated)
 
+    @property
+    def is_empty(self) -> bool:
+        """No transaction holds anything back."""
+        return not self._ongoing and not self._unreplicated
+
     def begin(self, producer_id: int, first_offset: LogOffsetMetadata) -> None:
         self._ongoing[first_offset.message_offset] = OpenTransaction(producer_id, first_offset)
 
@@ -74,6 +79,8 @@ class Transactions:
 
     def drop_unreplicated(self, offset: int) -> None:
         """Forget the ended transactions whose marker lies below ``offset`` (the high watermark, or the log start)."""
+        if not self._unreplicated:
+            return
         self._unreplicated = {
             first: transaction
             for first, transaction in self._unreplicated.items()

@@ -20,7 +20,7 @@ from tidelog.storage.log.append.producer_check import NO_CHANGES, Appender, Prod
 from tidelog.storage.log.append.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
 from tidelog.storage.log.log_state import LogState
 from tidelog.storage.log.producer_state import aborted_entry
-from tidelog.storage.producer import CachedBatch
+from tidelog.storage.producer import AppendOrigin, CachedBatch
 from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
 from tidelog.storage.segment.segment import LogSegment
 
@@ -85,37 +85,33 @@ def write_alone(
     state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, appender: Appender
 ) -> CachedBatch | None:
     """``write_set`` for one batch, without a table."""
-    segment = state.active
-    end = LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size + len(buffer))
+    segment, producers = state.active, state.producers.state
+    first = state.offsets.log_end.message_offset
     producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(buffer, _PRODUCER_AT)
-    changes = NO_CHANGES
+    entry, changes, batch = None, NO_CHANGES, None
     if producer_id >= 0:
         attributes = _ATTRIBUTES.unpack_from(buffer, _ATTRIBUTES_AT)[0]
-        batch = ReplayBatch(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            base_offset=state.offsets.log_end.message_offset,
-            last_offset=last_offset,
-            max_timestamp=max_timestamp,
-            attributes=attributes,
-            position=0,
-            size=len(buffer),
-            is_control=bool(attributes & CONTROL_FLAG),
-        )
-        place = LogOffsetMetadata(batch.base_offset, segment.base_offset, segment.size)
-        changes = check_producers(state, memoryview(buffer), (batch,), appender, place)
-        if changes.duplicate is not None:
-            return changes.duplicate
+        control = attributes & CONTROL_FLAG != 0
+        who = (producer_id, producer_epoch, base_sequence)
+        batch = ReplayBatch(*who, first, last_offset, max_timestamp, attributes, 0, len(buffer), control)
+        entry = producers.continued(batch) if appender.origin is AppendOrigin.CLIENT else None
+        if entry is None:
+            place = LogOffsetMetadata(first, segment.base_offset, segment.size)
+            changes = check_producers(state, memoryview(buffer), (batch,), appender, place)
+            if changes.duplicate is not None:
+                return changes.duplicate
     state.topic.write()
     state.dirty.add(segment.base_offset)
     segment.append_one(buffer, len(buffer), last_offset, max_timestamp)
-    if producer_id < 0:
+    end = LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size)
+    if batch is None:
         state.set_log_end(end)
-        state.producers.state.map_end_offset = last_offset + 1
-    else:
-        state.offsets.set_log_end(end)
-        _take_over(state, segment, changes, last_offset + 1)
+        producers.map_end_offset = last_offset + 1
+        return None
+    state.offsets.set_log_end(end)
+    if entry is not None:
+        entry.add_batch(batch)
+    _take_over(state, segment, changes, last_offset + 1)
     return None
 
 
@@ -183,6 +179,10 @@ def _take_over(state: LogState, segment: LogSegment, changes: ProducerChanges, e
 
 def _after_producers(state: LogState) -> None:
     """Readers take no lock: what holds them back is known before the high watermark passes it."""
+    if state.first_unstable is None and state.producers.state.transactions.is_empty:
+        if state.is_sole_replica:
+            state.offsets.update_high_watermark(state.offsets.log_end)
+        return
     state.update_first_unstable()
     if state.is_sole_replica:
         state.offsets.update_high_watermark(state.offsets.log_end)
