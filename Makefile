@@ -10,7 +10,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites venv kernels spark40 test lint format map bench demo soak lock clean
+.PHONY: help prerequisites venv kernels spark40 test lint format map bench bench-steps demo soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -76,6 +76,9 @@ map: venv ## write the file map of ARCHITECTURE.md and docs/commands.md again
 
 bench: venv spark40 kafka-jars spark-kafka-jars ## measure beside Kafka (ROWS=scan,decode: some rows)
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) $(if $(SCALE),--scale $(SCALE))
+
+bench-steps: venv kafka-jars ## where the time goes in the rows below their target
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks.steps
 
 demo: venv ## the main job: a killed broker's directory, recovered, checked and queried
 	@$(BIN)/python examples/flights/pipeline.py

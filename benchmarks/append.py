@@ -71,7 +71,7 @@ def prepare(source: str, target: str, producer_id: str, batches_a_call: str) -> 
     global _log
     shutil.rmtree(target, ignore_errors=True)
     Path(target).mkdir(parents=True)
-    batches = _sent_batches(Path(source), int(producer_id))
+    batches = sent_batches(Path(source), int(producer_id))
     count = int(batches_a_call)
     if count > 1:
         batches = [bytearray().join(batches[at : at + count]) for at in range(0, len(batches), count)]
@@ -103,7 +103,7 @@ def finish(*_arguments: str) -> None:
     _log = None
 
 
-def _sent_batches(directory: Path, producer_id: int) -> list[bytearray]:
+def sent_batches(directory: Path, producer_id: int) -> list[bytearray]:
     """The batches of a partition as a producer sends them: base offset 0, no leader epoch."""
     batches = []
     for path in sorted(directory.glob("*.log")):

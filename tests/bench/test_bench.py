@@ -38,6 +38,17 @@ def test_the_rows_beside_kafka_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
+def test_the_steps_are_timed() -> None:
+    command = [sys.executable, "-m", "benchmarks.steps", "--scale", "0.01"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-4000:]
+    published = (ROOT / "benchmarks" / "README.md").read_text().partition("<!-- steps: begin -->")[2]
+    for line in done.stdout.splitlines():
+        assert line.partition("|")[2].partition("|")[0] in published, "run make bench-steps"
+
+
+@pytest.mark.kafka
 @pytest.mark.spark
 def test_the_row_beside_spark_runs(tmp_path: Path) -> None:
     cases = run_bench(tmp_path, "spark")["spark"]["cases"]

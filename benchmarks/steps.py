@@ -1,0 +1,150 @@
+"""``make bench-steps``: where the time goes in the rows below their target, step by step, without a peer.
+
+Each step is timed alone, over the same batches, and the fastest of several rounds counts: other work on the machine
+only ever adds. What a step shares with the one before (caches, allocations) is not seen, so the sum is not the whole.
+Prints the table that stands in README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.append import sent_batches
+from benchmarks.bench import Bench
+from benchmarks.datasets import CACHE, HUNDRED
+from benchmarks.report import README
+from tidelog import open_log
+from tidelog.kernel import scan_batches, validate_batches
+from tidelog.runtime import SystemClock
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.append.append_rules import AppendRules
+from tidelog.storage.log.append.append_validation import analyze, assign_offsets
+from tidelog.storage.log.append.batch_write import write_alone
+from tidelog.storage.log.append.producer_check import Appender
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.open_request import OpenRequest
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.producer import AppendOrigin
+
+BEGIN, END = "<!-- steps: begin -->", "<!-- steps: end -->"
+ROUNDS = 7
+BATCHES = 2000
+CHUNK_BYTES = 8 * 1024 * 1024
+
+Step = tuple[str, Callable[[], None]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.steps", description="Where the time goes.")
+    parser.add_argument("--scale", type=float, default=1.0, help="how much data; only the figures of 1 are published")
+    scale = parser.parse_args().scale
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with Bench(scale=scale) as bench, tempfile.TemporaryDirectory(dir=CACHE) as home:
+        partition = bench.data.directory(HUNDRED) / "bench-0"
+        lines = ["| step | time |", "|---|---|"]
+        batches = sent_batches(partition, producer_id=-1)[:BATCHES]
+        for name, seconds in _measured(_append_steps(batches, Path(home))):
+            lines.append(f"| append, 100 × 100 B records: {name} | {seconds / len(batches) * 1e6:.1f} µs a batch |")
+        size = sum(path.stat().st_size for path in partition.glob("*.log"))
+        for name, seconds in _measured(_read_steps(partition)):
+            lines.append(f"| read, 100 × 100 B records a batch: {name} | {seconds / size * 1e9:.2f} ns a byte |")
+    table = "\n".join(lines)
+    if scale == 1:
+        text = README.read_text()
+        README.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{table}\n{END}", text, flags=re.DOTALL))
+    print(table)
+
+
+def _measured(steps: Iterator[Step]) -> Iterator[tuple[str, float]]:
+    for name, step in steps:
+        times = []
+        for _ in range(ROUNDS):
+            begun = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - begun)
+        yield name, min(times)
+
+
+def _append_steps(batches: list[bytearray], home: Path) -> Iterator[Step]:
+    clock = SystemClock()
+    request = OpenRequest(fs=LOCAL, directory=home / "t-0", clock=clock, config=LogConfig(), clean_shutdown=True)
+    log = PartitionLog.open(request)
+    rules, now_ms = AppendRules.of(request.config), clock.now_ms()
+    appender = Appender(AppendOrigin.CLIENT)
+    ready = [analyze(batch, rules, AppendOrigin.CLIENT, now_ms=now_ms) for batch in batches]
+
+    def write() -> None:
+        with LOCAL.open(home / "raw", write=True, create=True) as file:
+            file.truncate(0)
+            position = 0
+            for batch in batches:
+                position += os.pwrite(file.fileno(), batch, position)
+
+    def check() -> None:
+        for batch in batches:
+            validate_batches(batch, rules.of_clients, 0, -1, now_ms)
+
+    def analysis() -> None:
+        for batch in batches:
+            analyze(batch, rules, AppendOrigin.CLIENT, now_ms=now_ms)
+
+    def offsets() -> None:
+        for analyzed in ready:
+            assign_offsets(analyzed, first_offset=0, leader_epoch=0, now_ms=now_ms)
+
+    def written() -> None:
+        for batch in batches:
+            write_alone(log._state, batch, log._state.offsets.log_end.message_offset + 99, now_ms, appender)
+
+    def whole() -> None:
+        for batch in batches:
+            batch[:8] = first_offset  # as a producer sends it
+            log.append_as_leader(batch, leader_epoch=0)
+
+    yield "the write alone (`pwrite`, into new pages)", write
+    yield "records and CRC checked (kernel)", check
+    yield "the same with what surrounds it (`analyze`)", analysis
+    yield "offsets and epoch (`assign_offsets`)", offsets
+    first_offset = bytes(8)
+    batches[0][:8] = first_offset
+    log.append_as_leader(batches[0], leader_epoch=0)  # an epoch, and a segment that is not empty
+    yield "written, with index entries and the log end (`write_alone`)", written
+    yield "all of it (`append_as_leader`)", whole
+    log.close()
+
+
+def _read_steps(partition: Path) -> Iterator[Step]:
+    paths = sorted(partition.glob("*.log"))
+    buffer = bytearray(CHUNK_BYTES)
+    whole = [path.read_bytes() for path in paths]
+
+    def read() -> None:
+        for path in paths:
+            with LOCAL.open(path) as file:
+                position = 0
+                while count := file.pread_into(buffer, position):
+                    position += count
+
+    def walk(*, verify_crc: bool) -> None:
+        for data in whole:
+            scan_batches(data, verify_crc=verify_crc)
+
+    def decode() -> None:
+        with open_log(partition, read_only=True) as log:
+            for batch in log.to_arrow():
+                del batch
+
+    yield "`pread` into one buffer", read
+    yield "batch headers (`scan_batches` without CRC, in memory)", lambda: walk(verify_crc=False)
+    yield "batch headers and CRC (`scan_batches`, in memory)", lambda: walk(verify_crc=True)
+    yield "all of it to Arrow, reading ahead on a second core", decode
+
+
+if __name__ == "__main__":
+    main()
