@@ -19,24 +19,19 @@ offsets_above_hw  the distance from that high watermark to the log end, markers 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.kernel import BatchTable, ColumnDecoder
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.record.decode import decode_chunk
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.log.view.row_stream import ReadRange, Rows
-
-Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,25 +67,14 @@ def count_directory(
     advance: Advance = lambda _bytes: None,
 ) -> list[PartitionCount]:
     """Count every partition of a log directory, or those of ``only``. ``headers_only`` decodes no record."""
-    fs = ReadOnlyFileSystem(fs)
-    state = read_directory_state(fs, path)
-    wanted = None if only is None else frozenset(only)
-    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
-    lock = threading.Lock()
 
-    def tell(count: int) -> None:
-        with lock:
-            advance(count)
-
-    def count(partition: TopicPartition) -> PartitionCount:
-        view = LogView(fs, path / partition.directory_name, directory_state=state)
+    def work(view: LogView, partition: TopicPartition, tell: Advance) -> PartitionCount:
         try:
             return count_partition(view, partition, headers_only=headers_only, advance=tell)
         except TidelogError as error:
             return PartitionCount(partition=partition, directory=view.directory, error=error)
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="count") as pool:
-        return list(pool.map(count, partitions))
+    return each_partition(fs, path, work, only=only, threads=threads, advance=advance)
 
 
 def count_partition(

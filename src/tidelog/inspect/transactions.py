@@ -12,26 +12,21 @@ Reads only; partitions in parallel; memory does not grow with the log. Called by
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.log.view.record_count import counts_of
 from tidelog.storage.log.view.row_stream import ReadRange, Rows
 from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.producer.entry import ProducerEntry
-
-Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,26 +76,15 @@ def open_transactions(
     advance: Advance = lambda _bytes: None,
 ) -> list[PartitionTransactions]:
     """Of every partition of a log directory, or of those of ``only``. DirectoryError where it cannot be listed."""
-    fs = ReadOnlyFileSystem(fs)
-    state = read_directory_state(fs, path)
-    wanted = None if only is None else frozenset(only)
-    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
-    lock = threading.Lock()
 
-    def tell(count: int) -> None:
-        with lock:
-            advance(count)
-
-    def find(partition: TopicPartition) -> PartitionTransactions:
-        view = LogView(fs, path / partition.directory_name, directory_state=state)
+    def work(view: LogView, partition: TopicPartition, tell: Advance) -> PartitionTransactions:
         try:
             found = tuple(partition_transactions(view, partition, tell))
         except TidelogError as error:
             return PartitionTransactions(partition=partition, directory=view.directory, error=error)
         return PartitionTransactions(partition=partition, directory=view.directory, open=found)
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="transactions") as pool:
-        return list(pool.map(find, partitions))
+    return each_partition(fs, path, work, only=only, threads=threads, advance=advance)
 
 
 def partition_transactions(

@@ -1,0 +1,51 @@
+"""The same work for every partition of a log directory, in threads. Reads only.
+
+Called by: the reports that read logs (``count``, ``transactions``). Thread rule: the work runs in several threads at
+once, each with its own view; progress is told one call at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from tidelog.model import TopicPartition
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import live_partitions
+
+Advance = Callable[[int], None]
+"""Told how many bytes were read since the last call."""
+
+T = TypeVar("T")
+
+
+def each_partition(
+    fs: FileSystem,
+    path: Path,
+    work: Callable[[LogView, TopicPartition, Advance], T],
+    *,
+    only: Iterable[TopicPartition] | None,
+    threads: int | None,
+    advance: Advance,
+) -> list[T]:
+    """In the order of the partitions: all, or those of ``only``. DirectoryError where they cannot be listed."""
+    fs = ReadOnlyFileSystem(fs)
+    state = read_directory_state(fs, path)
+    wanted = None if only is None else frozenset(only)
+    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
+    lock = threading.Lock()
+
+    def tell(count: int) -> None:
+        with lock:
+            advance(count)
+
+    def run(partition: TopicPartition) -> T:
+        return work(LogView(fs, path / partition.directory_name, directory_state=state), partition, tell)
+
+    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="partition") as pool:
+        return list(pool.map(run, partitions))
