@@ -81,8 +81,7 @@ def _append_steps(batches: list[bytearray], home: Path) -> Iterator[Step]:
 
     def write() -> None:
         with LOCAL.open(home / "raw", write=True, create=True) as file:
-            file.truncate(0)
-            position = 0
+            position = file.size
             for batch in batches:
                 position += os.pwrite(file.fileno(), batch, position)
 
