@@ -10,23 +10,21 @@ Reads only; partitions in parallel; memory grows with the number of live keys. C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.kernel import BatchTable
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.record.internal.frames import decode_key, decode_value
 from tidelog.record.internal.group_tables import GROUP_TYPES
 from tidelog.record.rows import iter_records
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
-from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -35,7 +33,6 @@ _OFFSET_KEYS = frozenset({"OffsetCommitKey", "LegacyOffsetCommitKey"})
 _CHOICE = ColumnChoice(headers=False)
 
 Key = tuple[str, TopicPartition]
-Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,28 +76,23 @@ def read_committed_offsets(
     advance: Advance = lambda _bytes: None,
 ) -> GroupOffsets:
     """All groups of a log directory, by group, topic and partition; none where it has no ``__consumer_offsets``."""
-    fs = ReadOnlyFileSystem(fs)
-    state = read_directory_state(fs, path)
-    partitions = [part for part in live_partitions(fs, path) if part.topic == OFFSETS_TOPIC]
 
-    def read(partition: TopicPartition) -> _Found:
+    def read(view: LogView, partition: TopicPartition, tell: Advance) -> _Found:
         found = _Found({})
         try:
-            view = LogView(fs, path / partition.directory_name, directory_state=state)
-            _read_partition(view, partition, until, found, advance)
+            _read_partition(view, partition, until, found, tell)
         except TidelogError as error:
             found.error = error
         return found
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="groups") as pool:
-        parts = list(pool.map(read, partitions))
+    parts = each_partition(fs, path, read, topic=OFFSETS_TOPIC, threads=threads, advance=advance)
     offsets = sorted(
         (commit for part in parts for commit in part.offsets.values()),
         key=lambda commit: (commit.group, commit.partition),
     )
     return GroupOffsets(
         offsets=tuple(offsets),
-        partitions=len(partitions),
+        partitions=len(parts),
         undecoded=sum(part.undecoded for part in parts),
         errors=tuple(part.error for part in parts if part.error is not None),
     )

@@ -14,21 +14,19 @@ Source: Kafka's ``TransactionLog``, ``TransactionState`` (KIP-98, KIP-890).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
 from tidelog.record.internal.frames import decode_key, decode_value
 from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
 from tidelog.record.rows import iter_records
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice
-from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.log.view.row_stream import ReadRange
 from tidelog.storage.manager.cluster_metadata import read_cluster_metadata
 
@@ -100,27 +98,22 @@ class CoordinatorLog:
 def read_coordinator_log(fs: FileSystem, path: Path, *, threads: int | None = None) -> CoordinatorLog:
     """What one log directory has; empty where it has no ``__transaction_state``."""
     fs = ReadOnlyFileSystem(fs)
-    state = read_directory_state(fs, path)
-    partitions = [part for part in live_partitions(fs, path) if part.topic == STATE_TOPIC]
 
-    def read(partition: TopicPartition) -> _Found:
-        found = _Found({})
+    def read(view: LogView, partition: TopicPartition, _tell: Advance) -> _Found:
+        found = _Found(partition, {})
         try:
-            _read_partition(LogView(fs, path / partition.directory_name, directory_state=state), partition, found)
+            _read_partition(view, found)
         except TidelogError as error:
             found.error = error
         return found
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="coordinators") as pool:
-        parts = list(pool.map(read, partitions))
+    parts = each_partition(fs, path, read, topic=STATE_TOPIC, threads=threads)
     replicas = read_cluster_metadata(fs, path).replicas
     count = sum(partition.topic == STATE_TOPIC for partition in replicas)
     return CoordinatorLog(
         cluster_id=_cluster_id(fs, path),
         ids=tuple(known for part in parts for known in part.ids.values()),
-        partitions=frozenset(
-            partition.partition for partition, part in zip(partitions, parts, strict=True) if part.error is None
-        ),
+        partitions=frozenset(part.source.partition for part in parts if part.error is None),
         partition_count=count or None,
         undecoded=sum(part.undecoded for part in parts),
         errors=tuple(part.error for part in parts if part.error is not None),
@@ -148,21 +141,22 @@ def join_logs(logs: Iterable[CoordinatorLog]) -> CoordinatorLog:
 
 @dataclass(slots=True)
 class _Found:
+    source: TopicPartition
     ids: dict[str, TransactionalId]
     undecoded: int = 0
     error: TidelogError | None = None
 
 
-def _read_partition(view: LogView, source: TopicPartition, found: _Found) -> None:
+def _read_partition(view: LogView, found: _Found) -> None:
     # To the log end: what a coordinator has not replicated yet, it has decided all the same.
     wanted = ReadRange(start=view.log_start, end=view.log_end)
     for chunk in view.columns(wanted, _CHOICE):
         for record in iter_records(chunk.columns):
             if record.key is not None:
-                _apply(found, source, record.offset, record.key, record.value)
+                _apply(found, record.offset, record.key, record.value)
 
 
-def _apply(found: _Found, source: TopicPartition, offset: int, key: bytes, value: bytes | None) -> None:
+def _apply(found: _Found, offset: int, key: bytes, value: bytes | None) -> None:
     try:
         decoded = decode_key(TRANSACTION_TYPES, key)
         if decoded.fields is None:
@@ -179,7 +173,7 @@ def _apply(found: _Found, source: TopicPartition, offset: int, key: bytes, value
     if fields is None:
         found.undecoded += 1
         return
-    found.ids[name] = _transactional_id(name, fields, source, offset)
+    found.ids[name] = _transactional_id(name, fields, found.source, offset)
 
 
 def _transactional_id(name: str, fields: dict[str, Any], source: TopicPartition, offset: int) -> TransactionalId:

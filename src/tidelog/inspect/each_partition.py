@@ -1,7 +1,7 @@
 """The same work for every partition of a log directory, in threads. Reads only.
 
-Called by: the reports that read logs (``count``, ``transactions``). Thread rule: the work runs in several threads at
-once, each with its own view; progress is told one call at a time.
+Called by: the reports that read logs. Thread rule: the work runs in several threads at once, each with its own view;
+progress is told one call at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
 
@@ -29,15 +29,24 @@ def each_partition(
     path: Path,
     work: Callable[[LogView, TopicPartition, Advance], T],
     *,
-    only: Iterable[TopicPartition] | None,
-    threads: int | None,
-    advance: Advance,
+    only: Iterable[TopicPartition] | None = None,
+    topic: str | None = None,
+    state: DirectoryState | None = None,
+    threads: int | None = None,
+    advance: Advance = lambda _bytes: None,
 ) -> list[T]:
-    """In the order of the partitions: all, or those of ``only``. DirectoryError where they cannot be listed."""
+    """In the order of the partitions: all, those of ``only`` or of ``topic``. ``state``, where it is read already.
+
+    DirectoryError where they cannot be listed; what the work raises.
+    """
     fs = ReadOnlyFileSystem(fs)
-    state = read_directory_state(fs, path)
+    known = read_directory_state(fs, path) if state is None else state
     wanted = None if only is None else frozenset(only)
-    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
+    partitions = [
+        part
+        for part in live_partitions(fs, path)
+        if (wanted is None or part in wanted) and (topic is None or part.topic == topic)
+    ]
     lock = threading.Lock()
 
     def tell(count: int) -> None:
@@ -45,7 +54,7 @@ def each_partition(
             advance(count)
 
     def run(partition: TopicPartition) -> T:
-        return work(LogView(fs, path / partition.directory_name, directory_state=state), partition, tell)
+        return work(LogView(fs, path / partition.directory_name, directory_state=known), partition, tell)
 
     with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="partition") as pool:
         return list(pool.map(run, partitions))

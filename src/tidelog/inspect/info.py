@@ -8,21 +8,20 @@ Called by: command line, Python.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.model import CheckpointError, DirectoryError, TidelogError, TopicPartition
 from tidelog.record.attributes import CODECS, DELETE_HORIZON_FLAG, TIMESTAMP_TYPE_FLAG, codec_of
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
 from tidelog.storage.checkpoint.partition_metadata import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.load.leftovers import decide_leftovers
 from tidelog.storage.log.time_lookup import largest_timestamp
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_reader import SegmentReader
 
@@ -79,8 +78,6 @@ def describe_directory(
     """Describe a log directory, or the partitions of ``only`` in it. DirectoryError where it cannot be listed."""
     fs = ReadOnlyFileSystem(fs)
     state = read_directory_state(fs, path)
-    wanted = None if only is None else frozenset(only)
-    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
     warnings = list(state.warnings)
     meta: MetaProperties | None = None
     try:
@@ -88,15 +85,13 @@ def describe_directory(
     except CheckpointError as error:
         warnings.append(str(error))
 
-    def describe(partition: TopicPartition) -> PartitionInfo:
-        view = LogView(fs, path / partition.directory_name, directory_state=state)
+    def describe(view: LogView, partition: TopicPartition, _tell: Advance) -> PartitionInfo:
         try:
             return describe_partition(view, partition)
         except TidelogError as error:
             return PartitionInfo(partition=partition, directory=view.directory, error=error)
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="info") as pool:
-        described = tuple(pool.map(describe, partitions))
+    described = tuple(each_partition(fs, path, describe, only=only, state=state, threads=threads))
     return DirectoryInfo(
         path=path,
         state=state,

@@ -6,16 +6,14 @@ Reads only; partitions in parallel. Called by: command line, Python.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.inspect.bounds import USUAL_LIMITS, Bound, ReadLimits, look_up
+from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import live_partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,40 +55,28 @@ def offsets_at_times(
     threads: int | None = None,
 ) -> list[OffsetAtTime]:
     """One answer for each partition and time, in that order. DirectoryError where the directory cannot be listed."""
-    fs = ReadOnlyFileSystem(fs)
-    state = read_directory_state(fs, path)
-    wanted = None if only is None else frozenset(only)
-    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
     far = limits or USUAL_LIMITS
 
-    def find(partition: TopicPartition) -> list[OffsetAtTime]:
-        view = LogView(fs, path / partition.directory_name, directory_state=state)
+    def find(view: LogView, partition: TopicPartition, _tell: Advance) -> list[OffsetAtTime]:
         return [_offset_at(view, partition, bound, far) for bound in times]
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="offsets") as pool:
-        return [row for rows in pool.map(find, partitions) for row in rows]
+    return [row for rows in each_partition(fs, path, find, only=only, threads=threads) for row in rows]
 
 
 def log_ends(
     fs: FileSystem, path: Path, partitions: Iterable[TopicPartition], *, threads: int | None = None
 ) -> Mapping[TopicPartition, LogEnds]:
     """Of those partitions that lie in the log directory and can be opened."""
-    fs = ReadOnlyFileSystem(fs)
-    state = read_directory_state(fs, path)
-    wanted = frozenset(partitions)
-    here = [part for part in live_partitions(fs, path) if part in wanted]
 
-    def ends(partition: TopicPartition) -> LogEnds | None:
-        view = LogView(fs, path / partition.directory_name, directory_state=state)
+    def ends(view: LogView, partition: TopicPartition, _tell: Advance) -> tuple[TopicPartition, LogEnds] | None:
         try:
             stable = view.last_stable_offset(Until.LOG_END)
-            return LogEnds(log_start=view.log_start, last_stable=stable, log_end=view.log_end)
+            return partition, LogEnds(log_start=view.log_start, last_stable=stable, log_end=view.log_end)
         except TidelogError:
             return None  # its own look-up says why
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="offsets") as pool:
-        found = list(pool.map(ends, here))
-    return {partition: end for partition, end in zip(here, found, strict=True) if end is not None}
+    found = each_partition(fs, path, ends, only=partitions, threads=threads)
+    return dict(one for one in found if one is not None)
 
 
 def _offset_at(view: LogView, partition: TopicPartition, bound: Bound, limits: ReadLimits) -> OffsetAtTime:

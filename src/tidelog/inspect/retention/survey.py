@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.inspect.retention.explain import SegmentOutlook, explain_retention
 from tidelog.inspect.retention.settings import RetentionSettings, SettingSources
 from tidelog.model import CorruptRecordError, FileMissingError, TidelogError, TopicPartition
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.retention import RetentionSegment, RetentionState
 from tidelog.storage.log.time_lookup import TimestampOffset, first_at_or_after, indexed_largest, largest_timestamp
-from tidelog.storage.log.view.directory_state import Condition, read_directory_state
+from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.log.view.view_state import ViewSegment
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.segment.file_names import FileKind
@@ -81,22 +80,15 @@ def survey_retention(
     threads: int | None = None,
 ) -> list[PartitionRetention]:
     """One a partition, in order of names. DirectoryError where the directory cannot be listed; ConfigError."""
-    fs = ReadOnlyFileSystem(fs)
-    directory_state = read_directory_state(fs, path)
-    wanted = None if only is None else frozenset(only)
-    partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
-    settings = {part.topic: sources.of_topic(part.topic) for part in partitions}
 
-    def survey(partition: TopicPartition) -> PartitionRetention:
-        view = LogView(fs, path / partition.directory_name, directory_state=directory_state)
-        of_topic = settings[partition.topic]
+    def survey(view: LogView, partition: TopicPartition, _tell: Advance) -> PartitionRetention:
+        of_topic = sources.of_topic(partition.topic)
         try:
             return _survey_partition(view, partition, of_topic, sources, now_ms)
         except TidelogError as error:
             return PartitionRetention(partition=partition, settings=of_topic, error=error)
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="retention") as pool:
-        return list(pool.map(survey, partitions))
+    return each_partition(fs, path, survey, only=only, threads=threads)
 
 
 def _survey_partition(
