@@ -44,7 +44,7 @@ from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets
 from tidelog.storage.log.append.batch_write import goes_alone, write_alone, write_run, write_set
 from tidelog.storage.log.append.follower_check import check_fetched, require_at_or_above
-from tidelog.storage.log.append.produce_check import check_own, produce_rules, raise_for
+from tidelog.storage.log.append.produce_check import check_own, raise_for
 from tidelog.storage.log.append.producer_check import Appender
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
@@ -77,8 +77,7 @@ class PartitionLog:
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
         self._gate = LogGate(request.directory)
         self.counters = LogCounters()
-        self._rules = produce_rules(request.config)
-        self._append_rules = AppendRules.of(request.config)
+        self._rules = AppendRules.of(request.config)
         self._loaded = loaded
         self._clock = request.clock
         self._last_flush_ms = request.clock.now_ms()
@@ -183,7 +182,8 @@ class PartitionLog:
         RecordBatchTooLargeError (one above ``segment.bytes``) with nothing appended; StorageError fails the log.
         """
         now_ms = self._clock.now_ms()
-        largest, alone = check_own(buffer, self._rules, now_ms, built_here=built_here)
+        rules = self._rules.of_owner
+        largest, alone = check_own(buffer, rules, now_ms, built_here=built_here)
         if largest > self.config.segment_bytes:
             raise RecordBatchTooLargeError(
                 f"a batch of {largest} bytes is larger than a segment of {self.config.segment_bytes}"
@@ -192,7 +192,7 @@ class PartitionLog:
             first = self.end_offset
             latest = self._state.epochs.latest_epoch
             epoch = _FIRST_EPOCH if latest is None else latest
-            validation = validate_batches(buffer, self._rules, first, epoch, now_ms)
+            validation = validate_batches(buffer, rules, first, epoch, now_ms)
             if not validation:
                 raise_for(validation)
             last_offset, max_timestamp = validation.last_offset, validation.max_timestamp
@@ -225,7 +225,7 @@ class PartitionLog:
         now_ms = self._clock.now_ms()
         size = len(buffer)
         try:
-            analysis = analyze(buffer, self._append_rules, origin, now_ms=now_ms, leader_epoch=leader_epoch)
+            analysis = analyze(buffer, self._rules, origin, now_ms=now_ms, leader_epoch=leader_epoch)
         except TidelogError as error:
             with self._gate.lock:
                 self.counters.note_refused(error, size)
@@ -464,7 +464,7 @@ class PartitionLog:
     def update_config(self, config: LogConfig) -> None:
         """Go by other settings from now on; the active segment keeps its index sizes and interval."""
         with self._gate.changing:
-            self._rules, self._append_rules = produce_rules(config), AppendRules.of(config)
+            self._rules = AppendRules.of(config)
             self._state.config = config
             self._state.producers.state.expiration_ms = config.producer_id_expiration_ms
             self._state.active.update_limits(config.segment_limits)

@@ -35,12 +35,14 @@ class AppendRules:
     """Format of the batches that are stored. Below 2 only to make logs as brokers before 4.0 left them."""
     of_clients: ProduceRules
     of_broker: ProduceRules
+    of_owner: ProduceRules
+    """Batches of this process, many at once; control batches and producer ids may come as they are."""
 
     @classmethod
     def of(cls, config: LogConfig, *, magic: int = CURRENT_MAGIC) -> Self:
-        codec, level = _compression(config)
+        codec, level = stored_compression(config)
         log_append_time = config.message_timestamp_type == "LogAppendTime"
-        clients, broker = (
+        clients, broker, owner = (
             ProduceRules(
                 log_append_time=log_append_time,
                 before_max_ms=config.message_timestamp_before_max_ms,
@@ -48,9 +50,9 @@ class AppendRules:
                 max_batch_bytes=config.max_message_bytes,
                 require_keys=config.is_compacted,
                 from_client=from_client,
-                single_batch=True,
+                single_batch=single_batch,
             )
-            for from_client in (True, False)
+            for from_client, single_batch in ((True, True), (False, True), (False, False))
         )
         return cls(
             max_batch_bytes=config.max_message_bytes,
@@ -63,6 +65,7 @@ class AppendRules:
             magic=magic,
             of_clients=clients,
             of_broker=broker,
+            of_owner=owner,
         )
 
     def compiled(self, origin: AppendOrigin) -> ProduceRules:
@@ -72,7 +75,8 @@ class AppendRules:
         return source_codec if self.codec is None else self.codec
 
 
-def _compression(config: LogConfig) -> tuple[int | None, int | None]:
+def stored_compression(config: LogConfig) -> tuple[int | None, int | None]:
+    """Number and level of the codec that batches are stored with; None is the producer's, or the default."""
     name = config.compression_type
     if name == _PRODUCERS_CHOICE:
         return None, None

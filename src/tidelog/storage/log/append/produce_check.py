@@ -1,4 +1,4 @@
-"""The check of a buffer of batches that is about to be appended, and its errors. Pure, but that it patches the buffer.
+"""The check of what this process appends of its own; what others send is for ``append_validation``.
 
 One compiled pass (``kernel.validate_batches``) checks v2 batches and gives them offsets, leader epoch and timestamps.
 Compressed batches are opened here, before the lock is taken: their records obey the same rules.
@@ -16,7 +16,6 @@ from tidelog.kernel import BatchTable, Problem, ProduceRules, Validation, scan_b
 from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, TidelogError
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG
 from tidelog.record.compression import decompress
-from tidelog.storage.log.config import LogConfig
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -27,18 +26,6 @@ epoch, base sequence, record count."""
 _HEADER_BYTES = _HEADER.size
 _PREFIX_BYTES = 12
 _MAGIC = 2
-
-
-def produce_rules(config: LogConfig) -> ProduceRules:
-    """The rules for batches of this process: no client's, so control batches and producer ids may come as they are."""
-    return ProduceRules(
-        log_append_time=config.message_timestamp_type == "LogAppendTime",
-        before_max_ms=config.message_timestamp_before_max_ms,
-        after_max_ms=config.message_timestamp_after_max_ms,
-        max_batch_bytes=config.max_message_bytes,
-        require_keys=config.is_compacted,
-        from_client=False,
-    )
 
 
 def check_own(buffer: bytearray, rules: ProduceRules, now_ms: int, *, built_here: bool) -> tuple[int, bool]:

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.model import InvalidRecordError
-from tidelog.record.attributes import NONE, codec_number
+from tidelog.record.attributes import NONE
 from tidelog.record.rows import columns_from_lists
+from tidelog.storage.log.append.append_rules import stored_compression
 from tidelog.storage.log.config import LogConfig
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 Bytes = bytes | bytearray | memoryview
 HeaderPairs = Iterable[tuple[str, bytes | None]]
-
-_UNCOMPRESSED = ("producer", "uncompressed", "none")
 
 
 def records_to_append(
@@ -46,7 +45,5 @@ def records_to_append(
 
 def own_compression(config: LogConfig) -> tuple[int, int | None]:
     """Codec number and level for batches made here: ``producer`` and ``none`` mean not compressed."""
-    if config.compression_type in _UNCOMPRESSED:
-        return NONE, None
-    level = getattr(config, f"compression_{config.compression_type}_level", None)
-    return codec_number(config.compression_type), level
+    codec, level = stored_compression(config)
+    return (NONE if codec is None else codec), level
