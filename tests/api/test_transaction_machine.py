@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 import tidelog
+from state_machines import run_machine
 from tidelog import InvalidProducerEpochError, InvalidTransactionStateError, OutOfOrderSequenceError
 from tidelog.api.producer import DirectoryProducer
 from tidelog.api.transaction import DirectoryTransaction
@@ -256,23 +256,10 @@ class TransactionMachine(RuleBasedStateMachine):
         ]
 
 
-def run(steps: int, examples: int) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        TransactionMachine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
-    )
-
-
 def test_logs_are_lists() -> None:
-    run(steps=50, examples=40)
+    run_machine(TransactionMachine, steps=50, examples=40)
 
 
 @pytest.mark.slow
 def test_logs_are_lists_for_long() -> None:
-    run(steps=100, examples=400)
+    run_machine(TransactionMachine, steps=100, examples=400)

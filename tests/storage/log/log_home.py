@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from held_clock import HeldClock
 from log_maker import BASE_TIME, batch, plain
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation
@@ -22,26 +23,12 @@ RECORD_BYTES = len(plain(0, 1))
 _REQUEST = {field.name for field in fields(OpenRequest)}
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def now_ms(self) -> int:
-        return self.now
-
-    def monotonic_ms(self) -> int:
-        return self.now
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.now += duration_ms
-
-
 class LogHome:
     """The log has replicas: its high watermark moves only when it is told."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.clock = Clock()
+        self.clock = HeldClock(NOW)
         self._opened: list[PartitionLog] = []
 
     def open(self, *, clean: bool = True, log_start: int = 0, **options: Any) -> PartitionLog:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, note, settings
+from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -16,10 +16,11 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
+from held_clock import HeldClock
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch
+from state_machines import run_machine
 from storage.log.log_model import LogModel, ModelBatch, ModelProducer, ModelTransaction
 from tidelog.kernel import scan_batches
 from tidelog.model import (
@@ -40,27 +41,13 @@ PRODUCERS = st.integers(1, 3)
 HOUR = 3_600_000
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = BASE_TIME + HOUR
-
-    def now_ms(self) -> int:
-        return self.now
-
-    def monotonic_ms(self) -> int:
-        return self.now
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.now += duration_ms
-
-
 class LogMachine(RuleBasedStateMachine):
     """A replicated log of small segments: the high watermark moves by rules of its own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.home = tempfile.TemporaryDirectory()
-        self.clock = Clock()
+        self.clock = HeldClock(BASE_TIME + HOUR)
         self.model = LogModel()
         self.epoch = 0
         self.value = 0
@@ -501,23 +488,10 @@ class LogMachine(RuleBasedStateMachine):
             self.log.read(ReadLimits(start_offset=self.model.log_end + 1 + offset, max_bytes=100))
 
 
-def run(steps: int, examples: int) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        LogMachine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
-    )
-
-
 def test_a_log_is_a_list() -> None:
-    run(steps=50, examples=50)
+    run_machine(LogMachine, steps=50, examples=50)
 
 
 @pytest.mark.slow
 def test_a_log_is_a_list_for_long() -> None:
-    run(steps=100, examples=600)
+    run_machine(LogMachine, steps=100, examples=600)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from held_clock import HeldClock
 from log_maker import BASE_TIME, batch, data, marker, plain
 from tidelog.kernel import scan_batches
 from tidelog.model import (
@@ -34,27 +35,13 @@ NOW = BASE_TIME + 1_000_000
 Open = Callable[..., PartitionLog]
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def now_ms(self) -> int:
-        return self.now
-
-    def monotonic_ms(self) -> int:
-        return self.now
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.now += duration_ms
+@pytest.fixture
+def clock() -> HeldClock:
+    return HeldClock(NOW)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def open_log(tmp_path: Path, clock: Clock) -> Iterator[Open]:
+def open_log(tmp_path: Path, clock: HeldClock) -> Iterator[Open]:
     opened: list[PartitionLog] = []
 
     def make(*, clean: bool = True, recovery_point: int = 0, log_start: int = 0, **config: Any) -> PartitionLog:
@@ -188,7 +175,7 @@ class TestAppend:
                 add(log, batch(0, [b"x"], timestamp=timestamp))
         assert add(log, batch(0, [b"x"], timestamp=NOW - 1000) + batch(0, [b"x"], timestamp=NOW + 1000)) == range(2)
 
-    def test_the_log_sets_the_time(self, open_log: Open, clock: Clock) -> None:
+    def test_the_log_sets_the_time(self, open_log: Open, clock: HeldClock) -> None:
         log = open_log(message_timestamp_type="LogAppendTime")
         add(log, plain(0, 4))
         table = scan_batches(log.read(ReadLimits(start_offset=0, max_bytes=1 << 20)).data())
@@ -242,7 +229,7 @@ class TestRoll:
             add(log, batch(0, [b"x"], timestamp=BASE_TIME + timestamp))
         assert log.base_offsets == [0, 3, 5]
 
-    def test_by_the_clock_where_records_have_no_time(self, open_log: Open, clock: Clock) -> None:
+    def test_by_the_clock_where_records_have_no_time(self, open_log: Open, clock: HeldClock) -> None:
         log = open_log(segment_ms=1000)
         for wait in (0, 1000, 1):
             clock.now += wait

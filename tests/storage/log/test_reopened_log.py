@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from held_clock import HeldClock
 from legacy_messages import Message, encode_set
 from log_maker import BASE_TIME, batch, plain
 from tidelog.record.build import build_batch
@@ -20,17 +21,6 @@ from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 NOW = BASE_TIME + 1_000_000
 REACH = 2**31 - 1
 Open = Callable[..., PartitionLog]
-
-
-class Clock:
-    def now_ms(self) -> int:
-        return NOW
-
-    def monotonic_ms(self) -> int:
-        return NOW
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        pass
 
 
 class Watching(LocalFileSystem):
@@ -56,7 +46,7 @@ def open_log(tmp_path: Path) -> Iterator[Open]:
                 OpenRequest(
                     fs=fs,
                     directory=tmp_path / "t-0",
-                    clock=Clock(),
+                    clock=HeldClock(NOW),
                     config=LogConfig(**({"segment_index_bytes": 4096} | config)),
                     clean_shutdown=clean,
                     log_start_offset=log_start,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from held_clock import HeldClock
 from log_maker import BASE_TIME
 from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
@@ -19,17 +20,6 @@ from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 Open = Callable[..., PartitionLog]
 
 
-class Clock:
-    def now_ms(self) -> int:
-        return BASE_TIME
-
-    def monotonic_ms(self) -> int:
-        return BASE_TIME
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        pass
-
-
 @pytest.fixture
 def open_log(tmp_path: Path) -> Iterator[Open]:
     opened: list[PartitionLog] = []
@@ -39,7 +29,7 @@ def open_log(tmp_path: Path) -> Iterator[Open]:
             OpenRequest(
                 fs=LOCAL,
                 directory=tmp_path / "t-0",
-                clock=Clock(),
+                clock=HeldClock(BASE_TIME),
                 config=config or LogConfig(segment_index_bytes=4096),
                 **({"clean_shutdown": True, "is_sole_replica": False} | request),
             )
