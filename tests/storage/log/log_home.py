@@ -7,7 +7,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from held_clock import HeldClock
 from log_maker import BASE_TIME, batch, plain
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation
@@ -16,6 +15,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogRead, OpenRequest, PartitionLog, ReadLimits
+from tidelog.testing import HeldClock
 
 NOW = BASE_TIME + 1_000_000
 RECORD_BYTES = len(plain(0, 1))

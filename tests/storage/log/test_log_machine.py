@@ -18,7 +18,6 @@ from hypothesis.stateful import (
     rule,
 )
 
-from held_clock import HeldClock
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch
 from state_machines import run_machine
 from storage.log.log_model import LogModel, ModelBatch, ModelProducer, ModelTransaction
@@ -36,6 +35,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
 from tidelog.storage.producer import AppendOrigin
+from tidelog.testing import HeldClock
 
 PRODUCERS = st.integers(1, 3)
 HOUR = 3_600_000

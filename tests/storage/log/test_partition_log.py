@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from held_clock import HeldClock
 from log_maker import BASE_TIME, batch, data, marker, plain
 from tidelog.kernel import scan_batches
 from tidelog.model import (
@@ -30,6 +29,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import AbortedTransaction, TransactionIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
+from tidelog.testing import HeldClock
 
 NOW = BASE_TIME + 1_000_000
 Open = Callable[..., PartitionLog]

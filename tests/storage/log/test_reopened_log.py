@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from held_clock import HeldClock
 from legacy_messages import Message, encode_set
 from log_maker import BASE_TIME, batch, plain
 from tidelog.record.build import build_batch
@@ -17,6 +16,7 @@ from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.index import OffsetIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.testing import HeldClock
 
 NOW = BASE_TIME + 1_000_000
 REACH = 2**31 - 1

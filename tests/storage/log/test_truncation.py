@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from held_clock import HeldClock
 from log_maker import BASE_TIME
 from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
@@ -16,6 +15,7 @@ from tidelog.storage.epoch import EpochEntry
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.testing import HeldClock
 
 Open = Callable[..., PartitionLog]
 
