@@ -10,6 +10,7 @@ import click
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, select
+from tidelog.config.java_properties import load_properties
 from tidelog.inspect.bounds import BoundKind, parse_time
 from tidelog.inspect.record_text import iso_time
 from tidelog.inspect.retention import (
@@ -24,7 +25,6 @@ from tidelog.inspect.retention import (
 from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text, why_text
 from tidelog.inspect.retention.settings import RETENTION_KEYS
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.storage.checkpoint.java_properties import load_properties
 from tidelog.storage.fs import LOCAL
 
 COLUMNS = ("base_offset", "last_offset", "bytes", "time", "time_from", "goes", "why")

@@ -19,7 +19,6 @@ from tidelog.storage.checkpoint import (
     written_at,
 )
 from tidelog.storage.checkpoint.clean_shutdown import format_broker_epoch, parse_broker_epoch
-from tidelog.storage.checkpoint.java_properties import comments, load_properties, store_line
 from tidelog.storage.fs import LOCAL
 
 ID = uuid.UUID("1c0f3cc8-1589-c506-da8f-b98d3bbd305b")
@@ -119,43 +118,6 @@ def test_meta_properties(tmp_path: Path) -> None:
 def test_refused_meta_properties(text: str, message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         MetaProperties.parse(text.encode(), path=Path("meta.properties"))
-
-
-def test_properties_as_java_loads_them() -> None:
-    text = "\n".join(
-        [
-            "# a comment = no key",
-            "  ! another",
-            "plain=value",
-            "  spaced : out   ",
-            "tab\tvalue",
-            "empty",
-            "also.empty=",
-            "long=one\\",
-            "     two\\\\",
-            "key\\ with\\:marks = \\u0041\\t\\q",
-            "twice=1",
-            "twice=2",
-            "last=ends\\",
-        ]
-    )
-    assert load_properties(text) == {
-        "plain": "value",
-        "spaced": "out   ",
-        "tab": "value",
-        "empty": "",
-        "also.empty": "",
-        "long": "onetwo\\",
-        "key with:marks": "A\tq",
-        "twice": "2",
-        "last": "ends",
-    }
-    assert comments(text) == [" a comment = no key", " another"]
-
-
-@given(st.text(max_size=20), st.text(max_size=20))
-def test_properties_round_trip(key: str, value: str) -> None:
-    assert load_properties(store_line(key, value)) == {key: value} or not key
 
 
 def test_clean_shutdown(tmp_path: Path) -> None:

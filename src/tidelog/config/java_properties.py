@@ -1,13 +1,15 @@
 """The text of a Java properties file, as ``java.util.Properties`` loads and stores it. Pure: text in, text out.
 
 Loading knows comments (``#``, ``!``), the separators ``=``, ``:`` and white space, lines continued by a backslash, and
-the escapes, ``\\uXXXX`` among them. Called by: meta.properties. Source: the documentation of ``Properties.load``.
+the escapes, ``\\uXXXX`` among them. Each property is given with the line it begins on, for messages that point there.
+Called by: server.properties, meta.properties. Source: the documentation of ``Properties.load``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -16,16 +18,30 @@ _BLANKS = " \t\f"
 _KEY_END = "=:" + _BLANKS
 
 
+class Property(NamedTuple):
+    """``line`` counts from 1."""
+
+    key: str
+    value: str
+    line: int
+
+
 def load_properties(text: str) -> dict[str, str]:
     """Keys and values, the last one of a key that occurs twice; ValueError for a malformed ``\\u`` escape."""
-    properties = {}
-    for line in _logical_lines(text):
+    return {entry.key: entry.value for entry in properties(text)}
+
+
+def properties(text: str) -> Iterator[Property]:
+    """Every property of the text, in its order; one that occurs twice is given twice. ValueError as above, with the line."""
+    for line, number in _logical_lines(text):
         end = _key_end(line)
         rest = line[end:].lstrip(_BLANKS)
         if rest[:1] in ("=", ":"):
             rest = rest[1:].lstrip(_BLANKS)
-        properties[_unescape(line[:end])] = _unescape(rest)
-    return properties
+        try:
+            yield Property(_unescape(line[:end]), _unescape(rest), number)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
 
 
 def store_line(key: str, value: str) -> str:
@@ -38,15 +54,16 @@ def comments(text: str) -> list[str]:
     return [line.lstrip(_BLANKS)[1:] for line in _LINE_END.split(text) if line.lstrip(_BLANKS)[:1] in ("#", "!")]
 
 
-def _logical_lines(text: str) -> Iterator[str]:
-    natural = iter(_LINE_END.split(text))
-    for line in natural:
+def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
+    """Each with the number of the natural line it begins on."""
+    natural = enumerate(_LINE_END.split(text), start=1)
+    for number, line in natural:
         logical = line.lstrip(_BLANKS)
         if logical[:1] in ("", "#", "!"):
             continue
         while _continues(logical):
-            logical = logical[:-1] + next(natural, "").lstrip(_BLANKS)
-        yield logical
+            logical = logical[:-1] + next(natural, (0, ""))[1].lstrip(_BLANKS)
+        yield logical, number
 
 
 def _continues(line: str) -> bool:
