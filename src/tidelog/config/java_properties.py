@@ -32,7 +32,7 @@ def load_properties(text: str) -> dict[str, str]:
 
 
 def properties(text: str) -> Iterator[Property]:
-    """Every property of the text, in its order, one that occurs twice given twice; ValueError as above, with the line."""
+    """Every property in the order of the text, the ones given twice too; ValueError as above, with the line."""
     for line, number in _logical_lines(text):
         end = _key_end(line)
         rest = line[end:].lstrip(_BLANKS)
