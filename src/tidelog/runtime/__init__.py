@@ -1,5 +1,6 @@
-"""What the engine takes from the outside besides files: the clock. Imports nothing of tidelog."""
+"""What the engine takes from the outside besides files: the clock, the scheduler of background work."""
 
 from tidelog.runtime.clock import SYSTEM_CLOCK, Clock, SystemClock
+from tidelog.runtime.scheduler import ScheduledTask, Scheduler, ThreadScheduler
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock"]
+__all__ = ["SYSTEM_CLOCK", "Clock", "ScheduledTask", "Scheduler", "SystemClock", "ThreadScheduler"]

@@ -1,0 +1,148 @@
+"""The threads of a ThreadScheduler and the tasks that wait for them, from one ``startup`` to its ``shutdown``.
+
+Called by: ThreadScheduler, whose contract says what happens to a task. Thread rule: any thread; all that changes is
+guarded by one condition. Threads wait on it until the next task is due, never longer than an hour at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+from collections.abc import Callable
+
+from tidelog.runtime.clock import Clock
+from tidelog.runtime.task_errors import TaskErrors
+
+_LONGEST_WAIT_MS = 3_600_000
+"""A period of 292 million years is Kafka's way to say never; a thread cannot wait so long in one go."""
+
+_log = logging.getLogger(__name__)
+
+
+class PoolTask:
+    __slots__ = ("_pool", "due_ms", "is_cancelled", "name", "order", "period_ms", "work")
+
+    def __init__(
+        self, pool: TaskPool, name: str, work: Callable[[], None], due_ms: int, period_ms: int | None, order: int
+    ) -> None:
+        self._pool = pool
+        self.name = name
+        self.work = work
+        self.due_ms = due_ms
+        self.period_ms = period_ms
+        self.order = order
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self._pool.cancel(self)
+
+    def __lt__(self, other: PoolTask) -> bool:
+        """By time; those of one time in the order they were given."""
+        return (self.due_ms, self.order) < (other.due_ms, other.order)
+
+
+class TaskPool:
+    """Whoever takes a task sees to it that another thread waits for the next one: an idle one is woken, or a new one
+    made."""
+
+    def __init__(self, limit: int, clock: Clock, errors: TaskErrors) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._errors = errors
+        self._changed = threading.Condition()
+        self._waiting: list[PoolTask] = []  # a heap
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._stopped = False
+        self._tasks_made = 0
+        self._threads_made = 0
+
+    def add(self, name: str, work: Callable[[], None], due_ms: int, period_ms: int | None) -> PoolTask:
+        with self._changed:
+            task = PoolTask(self, name, work, due_ms, period_ms, self._tasks_made)
+            self._tasks_made += 1
+            heapq.heappush(self._waiting, task)
+            try:
+                self._see_to_next()
+            except RuntimeError:  # there is no thread, and none is to be had
+                self.cancel(task)
+                raise
+            return task
+
+    def cancel(self, task: PoolTask) -> None:
+        with self._changed:
+            task.is_cancelled = True
+            if task in self._waiting:
+                self._waiting.remove(task)
+                heapq.heapify(self._waiting)
+
+    def resize(self, limit: int) -> None:
+        with self._changed:
+            self._limit = limit
+            self._see_to_next()
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._waiting.clear()
+            self._changed.notify_all()
+            threads = self._threads - {threading.current_thread()}
+        for thread in threads:
+            thread.join()
+
+    def forget(self) -> None:
+        """In a forked child, for those who still hold a task: a thread of the parent may have had the lock."""
+        self._changed = threading.Condition()
+        self._waiting.clear()
+
+    def _see_to_next(self) -> None:
+        if not self._waiting:
+            return
+        if self._idle:
+            self._changed.notify()
+        elif len(self._threads) < self._limit:
+            thread = threading.Thread(target=self._run, name=f"tidelog-scheduler-{self._threads_made}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads are to be had; those there are go on
+                if not self._threads:
+                    raise
+                _log.warning("The scheduler goes on with %d threads: %s", len(self._threads), error)
+                return
+            self._threads_made += 1
+            self._threads.add(thread)
+
+    def _run(self) -> None:
+        """One thread's life."""
+        while (task := self._take()) is not None:
+            try:
+                task.work()
+            except BaseException as error:  # whatever a task raises, neither it nor the thread ends of it
+                self._errors.note(task.name, error)
+            self._put_back(task)
+
+    def _take(self) -> PoolTask | None:
+        """Wait for the next task that is due; None where this thread is to end."""
+        with self._changed:
+            while not self._stopped and len(self._threads) <= self._limit:
+                wait_ms = self._waiting[0].due_ms - self._clock.monotonic_ms() if self._waiting else _LONGEST_WAIT_MS
+                if wait_ms <= 0:
+                    task = heapq.heappop(self._waiting)
+                    self._see_to_next()
+                    return task
+                self._idle += 1
+                self._changed.wait(min(wait_ms, _LONGEST_WAIT_MS) / 1000)
+                self._idle -= 1
+            self._threads.discard(threading.current_thread())
+            self._see_to_next()
+            return None
+
+    def _put_back(self, task: PoolTask) -> None:
+        with self._changed:
+            if task.period_ms is None or task.is_cancelled or self._stopped:
+                return
+            late_ms = max(0, self._clock.monotonic_ms() - task.due_ms)
+            task.due_ms += (late_ms // task.period_ms + 1) * task.period_ms
+            heapq.heappush(self._waiting, task)  # this thread sees to it next
