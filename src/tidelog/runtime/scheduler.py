@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tidelog.runtime.clock import SYSTEM_CLOCK, Clock
-from tidelog.runtime.task_errors import TaskErrors
+from tidelog.runtime.repeated_errors import RepeatedErrors
 from tidelog.runtime.task_pool import TaskPool
 
 DEFAULT_THREADS = 10
@@ -68,7 +68,7 @@ class ThreadScheduler:
         """ValueError for fewer than 1 thread."""
         self._threads = _at_least(1, threads, "threads")
         self._clock = clock
-        self._errors = TaskErrors()
+        self._errors = RepeatedErrors(_log, "Background task %s failed: %s")
         self._pool: TaskPool | None = None
         self._lock = threading.Lock()
         _schedulers.add(self)

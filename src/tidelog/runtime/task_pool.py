@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from tidelog.runtime.clock import Clock
-from tidelog.runtime.task_errors import TaskErrors
+from tidelog.runtime.repeated_errors import RepeatedErrors
 
 _LONGEST_WAIT_MS = 3_600_000
 """A period of 292 million years is Kafka's way to say never; a thread cannot wait so long in one go."""
@@ -46,7 +46,7 @@ class TaskPool:
     """Whoever takes a task sees to it that another thread waits for the next one: an idle one is woken, or a new one
     made."""
 
-    def __init__(self, limit: int, clock: Clock, errors: TaskErrors) -> None:
+    def __init__(self, limit: int, clock: Clock, errors: RepeatedErrors) -> None:
         self._limit = limit
         self._clock = clock
         self._errors = errors

@@ -1,9 +1,9 @@
-"""What goes wrong in background tasks: counted always, logged once for each text.
+"""Errors of what goes on in spite of them, as background tasks do: counted always, logged once for each text.
 
 A disk that fails every minute does not fill the log. A TidelogError is a line (it is the disk's fault, or a user's);
 anything else is ours and has its stack trace.
 
-Called by: schedulers. Thread rule: any thread.
+Called by: schedulers, metrics. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from collections import Counter
 from tidelog.model.errors import TidelogError
 
 _REMEMBERED = 1000
-"""Texts, of all tasks; when there are more they are all forgotten, and what still fails is logged anew."""
-
-_log = logging.getLogger(__name__)
+"""Texts; when there are more they are all forgotten, and what still fails is logged anew."""
 
 
-class TaskErrors:
-    def __init__(self) -> None:
+class RepeatedErrors:
+    def __init__(self, logger: logging.Logger, message: str) -> None:
+        """``message`` with two ``%s``: who failed, and the error's text."""
         self.counts: Counter[str] = Counter()
-        """Errors by the task's name; only grows."""
+        """Errors by who failed; only grows."""
+        self._logger = logger
+        self._message = message
         self._logged: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def note(self, task: str, error: BaseException) -> None:
+    def note(self, who: str, error: BaseException) -> None:
         with self._lock:
-            self.counts[task] += 1
-            if not self._is_new((task, f"{type(error).__name__}: {error}")):
+            self.counts[who] += 1
+            if not self._is_new((who, f"{type(error).__name__}: {error}")):
                 return
         trace = None if isinstance(error, TidelogError) else error
-        _log.error("Background task %s failed: %s", task, str(error) or type(error).__name__, exc_info=trace)
+        self._logger.error(self._message, who, str(error) or type(error).__name__, exc_info=trace)
 
     def forget(self) -> None:
         """In a forked child: what is its own begins now."""

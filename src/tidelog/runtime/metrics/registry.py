@@ -1,0 +1,122 @@
+"""The metrics of a process: those it keeps by name, and sources that are asked when a report is made.
+
+A source costs nothing between reports, and what it speaks of (a partition that was deleted) is gone with it. A source
+or gauge that fails leaves its samples out; the error is counted, and logged once for each text. Of two samples of one
+name the first is reported.
+Called by: whoever has metrics, reporters. Thread rule: any thread; a report holds no lock while it reads.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from tidelog.runtime.clock import SYSTEM_CLOCK, Clock
+from tidelog.runtime.metrics.histogram import Histogram
+from tidelog.runtime.metrics.meter import Meter
+from tidelog.runtime.metrics.metric_name import MetricName
+from tidelog.runtime.metrics.sample import MetricKind, Sample
+from tidelog.runtime.metrics.timer import Timer
+from tidelog.runtime.repeated_errors import RepeatedErrors
+
+Source = Callable[[], Iterable[Sample]]
+Measured = TypeVar("Measured", Meter, Histogram, Timer)
+
+_KINDS = {Meter: MetricKind.METER, Histogram: MetricKind.HISTOGRAM, Timer: MetricKind.TIMER}
+
+_log = logging.getLogger(__name__)
+
+
+class MetricRegistry:
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK, random: Callable[[], float] = random.random) -> None:
+        """``random`` gives numbers in [0, 1), for the reservoirs of histograms and timers."""
+        self._clock = clock
+        self._random = random
+        self._lock = threading.Lock()
+        self._named: dict[MetricName, Callable[[], int | float] | Meter | Histogram | Timer] = {}
+        self._sources: dict[object, Source] = {}
+        self._errors = RepeatedErrors(_log, "The metrics of %s are missing from reports: %s")
+
+    def add_source(self, source: Source) -> Callable[[], None]:
+        """Ask ``source`` at each report, after the metrics kept here; what is returned takes it out again."""
+        key = object()
+        with self._lock:
+            self._sources[key] = source
+
+        def remove() -> None:
+            with self._lock:
+                self._sources.pop(key, None)
+
+        return remove
+
+    def gauge(self, name: MetricName, read: Callable[[], int | float]) -> None:
+        """``read`` is asked at each report; a gauge of this name is replaced. ValueError: it names another kind."""
+        with self._lock:
+            if isinstance(self._named.get(name), Meter | Histogram | Timer):
+                raise _already_there(name)
+            self._named[name] = read
+
+    def meter(self, name: MetricName) -> Meter:
+        """The one of this name, made where there is none. ValueError: the name is another kind's."""
+        return self._keep(name, Meter, lambda: Meter(self._clock))
+
+    def histogram(self, name: MetricName) -> Histogram:
+        """As ``meter``."""
+        return self._keep(name, Histogram, lambda: Histogram(self._clock, self._random))
+
+    def timer(self, name: MetricName) -> Timer:
+        """As ``meter``."""
+        return self._keep(name, Timer, lambda: Timer(self._clock, self._random))
+
+    def remove(self, name: MetricName) -> None:
+        """Nothing where there is none."""
+        with self._lock:
+            self._named.pop(name, None)
+
+    @property
+    def errors(self) -> int:
+        """Of sources and gauges, so far."""
+        return self._errors.counts.total()
+
+    def samples(self) -> Iterator[Sample]:
+        """What every metric is now."""
+        with self._lock:
+            named, sources = list(self._named.items()), list(self._sources.values())
+        seen: set[MetricName] = set()
+        for name, metric in named:
+            if (sample := self._read(name, metric)) is not None:
+                seen.add(name)
+                yield sample
+        for source in sources:
+            try:
+                for sample in source():
+                    if sample.name not in seen:
+                        seen.add(sample.name)
+                        yield sample
+            except Exception as error:
+                self._errors.note(getattr(source, "__qualname__", type(source).__name__), error)
+
+    def _keep(self, name: MetricName, kind: type[Measured], make: Callable[[], Measured]) -> Measured:
+        with self._lock:
+            metric = self._named.get(name)
+            if metric is None:
+                metric = self._named[name] = make()
+            if not isinstance(metric, kind):
+                raise _already_there(name)
+            return metric
+
+    def _read(self, name: MetricName, metric: Callable[[], int | float] | Meter | Histogram | Timer) -> Sample | None:
+        if isinstance(metric, Meter | Histogram | Timer):
+            return Sample(name, _KINDS[type(metric)], metric.values())
+        try:
+            return Sample.gauge(name, metric())
+        except Exception as error:
+            self._errors.note(str(name), error)
+            return None
+
+
+def _already_there(name: MetricName) -> ValueError:
+    return ValueError(f"there is a metric of another kind named {name}")
