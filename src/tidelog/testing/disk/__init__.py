@@ -1,0 +1,28 @@
+"""A disk in memory that loses its power, runs full, fails and slows down when a test wants it to."""
+
+from tidelog.testing.disk.disk_calls import ALL_CALLS, CHANGING_CALLS, FILE_CALLS, PATH_CALLS, DiskCall, PowerLoss
+from tidelog.testing.disk.disk_faults import DiskFault
+from tidelog.testing.disk.sector_map import SECTOR_BYTES
+from tidelog.testing.disk.simulated_disk import SimulatedDisk
+from tidelog.testing.disk.simulated_file import SimulatedFile
+from tidelog.testing.disk.simulated_lock import SimulatedLock
+from tidelog.testing.disk.survival import Chance, Chooser, EveryChoice, Kept, Lost
+
+__all__ = [
+    "ALL_CALLS",
+    "CHANGING_CALLS",
+    "FILE_CALLS",
+    "PATH_CALLS",
+    "SECTOR_BYTES",
+    "Chance",
+    "Chooser",
+    "DiskCall",
+    "DiskFault",
+    "EveryChoice",
+    "Kept",
+    "Lost",
+    "PowerLoss",
+    "SimulatedDisk",
+    "SimulatedFile",
+    "SimulatedLock",
+]

@@ -1,0 +1,61 @@
+"""What is done with a whole tree of a simulated disk: listed, made safe, read from a real directory, written to one.
+
+Called by: SimulatedDisk. Thread rule: the disk's lock is held.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tidelog.testing.disk.directory_node import DirectoryNode
+from tidelog.testing.disk.file_node import FileNode
+from tidelog.testing.disk.sector_map import SectorMap
+
+
+def files_below(directory: DirectoryNode, path: Path) -> Iterator[tuple[Path, bytes]]:
+    """Paths and contents of all files, as programs see them; ``path`` is the directory's."""
+    for name, node in sorted(directory.names.items()):
+        if isinstance(node, FileNode):
+            yield path / name, node.cached.read(node.cached.size, 0)
+        else:
+            yield from files_below(node, path / name)
+
+
+def sync_below(directory: DirectoryNode) -> None:
+    """The contents of all files; names are the journal's."""
+    for node in directory.names.values():
+        if isinstance(node, FileNode):
+            node.sync()
+        else:
+            sync_below(node)
+
+
+def loaded(source: Path, directory: DirectoryNode) -> None:
+    """Put copies of what lies in a real directory into one of the disk; links are followed."""
+    for path in source.iterdir():
+        mtime_ms = path.stat().st_mtime_ns // 1_000_000
+        if path.is_dir():
+            made = DirectoryNode(mtime_ms)
+            loaded(path, made)
+            directory.names[path.name] = directory.synced[path.name] = made
+        elif path.is_file():
+            content = SectorMap.of(path.read_bytes())
+            directory.names[path.name] = directory.synced[path.name] = FileNode(mtime_ms, content)
+
+
+def exported(directory: DirectoryNode, target: Path) -> None:
+    """Write copies of what lies in a directory into a real one, which is made if it is missing."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name, node in directory.names.items():
+        path = target / name
+        if isinstance(node, DirectoryNode):
+            exported(node, path)
+            continue
+        with path.open("wb") as file:
+            for position, content in node.cached.runs():
+                file.seek(position)
+                file.write(content)
+            file.truncate(node.cached.size)
+        os.utime(path, ns=(node.mtime_ms * 1_000_000, node.mtime_ms * 1_000_000))

@@ -1,0 +1,264 @@
+"""A file system in memory with the results of a local one, and its errors in the same words.
+
+Owns the tree of names and files, the journal of names that are not safe yet, and the locks. Paths are taken from the
+root, be they absolute or not. There are no links, no permissions and no other processes, but for one that a test lets
+hold a lock.
+
+Called by: the engine, through the FileSystem protocol. Thread rule: any thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from tidelog.model import LockedError, StorageError
+from tidelog.runtime import Clock
+from tidelog.storage.fs import FileStat
+from tidelog.testing.disk.directory_node import DirectoryNode, NameJournal, Node
+from tidelog.testing.disk.disk_gate import DiskGate, os_error
+from tidelog.testing.disk.file_node import FileNode
+from tidelog.testing.disk.simulated_file import SimulatedFile
+from tidelog.testing.disk.simulated_lock import SimulatedLock
+from tidelog.testing.held_clock import HeldClock
+
+_BEGIN_MS = 1_700_000_000_000
+_NAME_BYTES = 255
+
+
+class SimulatedFileSystem:
+    """``clock`` gives files their times, and waits where the disk is slow; ``free_bytes`` is the room for new sectors,
+    None for as much as there is memory."""
+
+    def __init__(self, *, clock: Clock | None = None, free_bytes: int | None = None) -> None:
+        self._gate = DiskGate(HeldClock(_BEGIN_MS) if clock is None else clock, free_bytes)
+        self._root = DirectoryNode(self._gate.clock.now_ms())
+        self._journal = NameJournal()
+        self._locks: dict[FileNode, int] = {}
+        """The process that holds each."""
+
+    @property
+    def clock(self) -> Clock:
+        return self._gate.clock
+
+    # --- the protocol ---
+
+    def open(self, path: Path, *, write: bool = False, create: bool = False) -> SimulatedFile:
+        is_writable = write or create
+        with self._gate.call("open_to_write" if is_writable else "open", path, "open"):
+            parent, name, node = self._look_up(path)
+            if isinstance(node, DirectoryNode):
+                raise os_error(errno.EISDIR)
+            if node is None:
+                if not create:
+                    raise os_error(errno.ENOENT)
+                node = self._create(parent, name, path, "open")
+            elif self._locks.get(node) == os.getpid():
+                raise LockedError(
+                    "it is this process's lock; opening and closing it again would drop the lock", path=path
+                )
+            return SimulatedFile(self._gate, path, node, is_writable=is_writable)
+
+    def list_names(self, directory: Path) -> list[str]:
+        with self._gate.call("list_names", directory, "list the directory"):
+            return sorted(self._require_directory(directory).names)
+
+    def stat(self, path: Path) -> FileStat:
+        with self._gate.call("stat", path, "stat"):
+            node = self._require(path)
+            size = node.cached.size if isinstance(node, FileNode) else 0
+            return FileStat(size=size, mtime_ms=node.mtime_ms, is_dir=isinstance(node, DirectoryNode))
+
+    def exists(self, path: Path) -> bool:
+        try:
+            with self._gate.call("exists", path, "stat"):
+                return self._look_up(path)[2] is not None
+        except StorageError:
+            return False
+
+    def rename(self, source: Path, target: Path) -> None:
+        with self._gate.call("rename", source, f"rename to {target.name}", changes=self._is_there(source)):
+            from_directory, from_name, node = self._look_up(source)
+            to_directory, to_name, replaced = self._look_up(target)
+            if node is None:
+                raise os_error(errno.ENOENT)
+            if node is replaced:
+                return
+            self._require_replaceable(node, to_directory, replaced)
+            steps = (from_directory, from_name, None), (to_directory, to_name, node)
+            self._journal.make(*steps, now_ms=self._now_ms)
+            self._unlinked(replaced)
+
+    def set_mtime(self, path: Path, mtime_ms: int) -> None:
+        with self._gate.call("set_mtime", path, "set the time", changes=self._is_there(path)):
+            node = self._require(path)
+            if isinstance(node, FileNode):
+                node.set_mtime(mtime_ms)
+            else:
+                node.mtime_ms = mtime_ms
+
+    def remove(self, path: Path, *, missing_ok: bool = False) -> None:
+        with self._gate.call("remove", path, "remove", changes=self._is_there(path)):
+            try:
+                directory, name, _ = self._look_up(path)
+                node = self._require(path)
+            except FileNotFoundError:
+                if not missing_ok:
+                    raise
+                return
+            if isinstance(node, DirectoryNode):
+                raise os_error(errno.EISDIR)
+            self._journal.make((directory, name, None), now_ms=self._now_ms)
+            self._unlinked(node)
+
+    def make_dir(self, path: Path) -> None:
+        missing = [one for one in (path, *path.parents) if not self._is_there(one)]
+        for one in reversed(missing[1:]):
+            self._make_dir(one)
+        self._make_dir(path)
+
+    def remove_dir(self, path: Path) -> None:
+        with self._gate.call("remove_dir", path, "remove the directory", changes=self._is_there(path)):
+            directory, name, _ = self._look_up(path)
+            removed = self._require_directory(path)
+            if removed.names:
+                raise os_error(errno.ENOTEMPTY)
+            if removed is self._root:
+                raise os_error(errno.EBUSY)
+            self._journal.make((directory, name, None), now_ms=self._now_ms)
+
+    def sync_dir(self, path: Path) -> None:
+        with self._gate.call("sync_dir", path, "sync the directory", changes=self._is_there(path)):
+            self._journal.sync(self._require_directory(path))
+
+    def lock(self, path: Path) -> SimulatedLock:
+        with self._gate.call("lock", path, "lock"):
+            directory, name, node = self._look_up(path)
+            if isinstance(node, DirectoryNode):
+                raise os_error(errno.EISDIR)
+            if node is None:
+                node = self._create(directory, name, path, "lock")
+            holder = self._locks.get(node)
+            if holder == os.getpid():
+                raise LockedError("this process has already locked it", path=path)
+            if holder is not None:
+                raise LockedError(f"process {holder} has locked it (a broker, or tidelog, is running on it)", path=path)
+            return self._hold(node, path, os.getpid())
+
+    def lock_holder(self, path: Path) -> int | None:
+        with self._gate.call("lock_holder", path, "look for the lock's holder"):
+            try:
+                node = self._look_up(path)[2]
+            except FileNotFoundError:
+                return None
+            return self._locks.get(node) if isinstance(node, FileNode) else None
+
+    # --- what only a test does ---
+
+    def lock_as(self, process: int, path: Path) -> SimulatedLock:
+        """Let another process hold the lock on a file that is there."""
+        with self._gate.lock:
+            node = self._look_up(path)[2]
+            if not isinstance(node, FileNode):
+                raise ValueError(f"{path} is no file of the disk")
+            return self._hold(node, path, process)
+
+    # --- inside ---
+
+    @property
+    def _now_ms(self) -> int:
+        return self._gate.clock.now_ms()
+
+    def _look_up(self, path: Path) -> tuple[DirectoryNode, str, Node | None]:
+        """The directory that holds the name, the name, and what it names. OSError where there is no such directory."""
+        parts = _parts(path)
+        if not parts:
+            return self._root, "", self._root
+        directory = self._root
+        for part in parts[:-1]:
+            found = directory.names.get(part)
+            if found is None:
+                raise os_error(errno.ENOENT)
+            if isinstance(found, FileNode):
+                raise os_error(errno.ENOTDIR)
+            directory = found
+        if len(os.fsencode(parts[-1])) > _NAME_BYTES:
+            raise os_error(errno.ENAMETOOLONG)
+        return directory, parts[-1], directory.names.get(parts[-1])
+
+    def _is_there(self, path: Path) -> bool:
+        with self._gate.lock:
+            try:
+                return self._look_up(path)[2] is not None
+            except OSError:
+                return False
+
+    def _require(self, path: Path) -> Node:
+        node = self._look_up(path)[2]
+        if node is None:
+            raise os_error(errno.ENOENT)
+        return node
+
+    def _require_directory(self, path: Path) -> DirectoryNode:
+        node = self._require(path)
+        if isinstance(node, FileNode):
+            raise os_error(errno.ENOTDIR)
+        return node
+
+    def _require_replaceable(self, node: Node, to_directory: DirectoryNode, replaced: Node | None) -> None:
+        """OSError where ``node`` cannot be renamed into ``to_directory``, over ``replaced``."""
+        if isinstance(node, DirectoryNode):
+            if _holds(node, to_directory):
+                raise os_error(errno.EINVAL)
+            if isinstance(replaced, FileNode):
+                raise os_error(errno.ENOTDIR)
+        if isinstance(replaced, DirectoryNode):
+            if replaced.names and (isinstance(node, DirectoryNode) or _holds(replaced, node)):
+                raise os_error(errno.ENOTEMPTY)
+            if isinstance(node, FileNode):
+                raise os_error(errno.EISDIR)
+
+    def _create(self, directory: DirectoryNode, name: str, path: Path, action: str) -> FileNode:
+        with self._gate.call("create", path, action):
+            node = FileNode(self._now_ms)
+            self._journal.make((directory, name, node), now_ms=self._now_ms)
+            return node
+
+    def _make_dir(self, path: Path) -> DirectoryNode:
+        is_there = self._is_there(path)
+        with self._gate.call("make_dir", path, "make the directory", changes=not is_there):
+            directory, name, node = self._look_up(path)
+            if isinstance(node, FileNode):
+                raise os_error(errno.EEXIST)
+            if node is None:
+                node = DirectoryNode(self._now_ms)
+                self._journal.make((directory, name, node), now_ms=self._now_ms)
+            return node
+
+    def _unlinked(self, node: Node | None) -> None:
+        """A file without a name gives its room back when it is closed."""
+        if isinstance(node, FileNode):
+            node.links = 0
+            if not node.openings:
+                self._gate.give_back(node.cached.allocated)
+
+    def _hold(self, node: FileNode, path: Path, process: int) -> SimulatedLock:
+        self._locks[node] = process
+
+        def release() -> None:
+            with self._gate.lock:
+                self._locks.pop(node, None)
+
+        return SimulatedLock(path, release)
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    return path.parts[1:] if path.is_absolute() else path.parts
+
+
+def _holds(directory: DirectoryNode, wanted: Node) -> bool:
+    """Whether ``wanted`` is ``directory`` or lies in it, at any depth."""
+    if directory is wanted or wanted in directory.names.values():
+        return True
+    return any(_holds(node, wanted) for node in directory.names.values() if isinstance(node, DirectoryNode))
