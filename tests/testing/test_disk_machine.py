@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from state_machines import run_machine
 from tidelog.model import TidelogError
 from tidelog.storage.fs import LOCAL, File, FileSystem
-from tidelog.testing import SimulatedDisk
+from tidelog.testing import Kept, SimulatedDisk
 
 NAMES = st.sampled_from(["a", "b", "c", "dir", "dir/a", "dir/b", "dir/sub", "dir/sub/a", "a/below", "missing/a"])
 POSITIONS = st.sampled_from([0, 1, 511, 512, 513, 1000, 1024, 5000]) | st.integers(0, 3000)
@@ -168,8 +168,7 @@ class DiskMachine(RuleBasedStateMachine):
 
     @invariant()
     def all_that_is_there_survives_where_nothing_is_lost(self) -> None:
-        kept = list(self.disk.survivors(2))[-1]
-        assert kept.files() == self.disk.files()
+        assert self.disk.after_crash(Kept()).files() == self.disk.files()
 
 
 def outcome(call: Callable[..., Any], fs: FileSystem, root: Path) -> Any:

@@ -60,12 +60,12 @@ class SimulatedFile:
         """On a disk that runs full, as much as it has room for, then the error."""
         content = bytes(data)
         node = self._opened()
-        if not content:
-            return 0
-        with self._gate.call("pwrite", self._path, "write"):
+        with self._gate.call("pwrite", self._path, "write", changes=bool(content)):
             self._require_writable(errno.EBADF)
             if position < 0:
                 raise os_error(errno.EINVAL)
+            if not content:
+                return 0
             wanted = node.new_sectors(len(content), position)
             taken = self._gate.take(wanted)
             if taken == wanted:
