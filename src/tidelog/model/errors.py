@@ -196,6 +196,11 @@ class StorageError(TidelogError):
 
     code = 56
 
+    @property
+    def is_disk_failure(self) -> bool:
+        """A call of the operating system failed; else it is the contents of a file that are wrong, or the caller."""
+        return isinstance(self.__cause__, OSError)
+
 
 class IndexCorruptError(StorageError):
     """An index file contradicts itself or its log; it can be rebuilt from the log."""

@@ -47,6 +47,7 @@ class LocalFile:
     def pread(self, length: int, position: int) -> bytes:
         with translated("read", self._path):
             data = os.pread(self.fileno(), length, position)
+            self.fileno()  # closed meanwhile, and the number another file's: these may be that one's bytes
             if len(data) == length or not data:
                 return data
             # A short read is the end of the file, a signal, or the kernel's limit of 2 GiB a call.
@@ -58,6 +59,7 @@ class LocalFile:
                     break
                 parts.append(data)
                 done += len(data)
+            self.fileno()
             return b"".join(parts) if len(parts) > 1 else parts[0]
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
@@ -68,6 +70,7 @@ class LocalFile:
                 if count == 0:
                     break
                 done += count
+            self.fileno()
             return done
 
     def pwrite(self, data: Buffer, position: int) -> int:

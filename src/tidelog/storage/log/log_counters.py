@@ -10,6 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, Refusal, TidelogError
+from tidelog.storage.log.log_offsets import LogOffsets
+from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.segment.segment import LogSegment
 
 
 @dataclass(slots=True)
@@ -25,6 +28,13 @@ class LogCounters:
     flushes: int = 0
     flush_time_ms: int = 0
     """Of all flushes together."""
+    last_flush_ms: int = 0
+    """When the last flush ended, or the log was opened."""
+
+    def note_flush(self, took_ms: int, now_ms: int) -> None:
+        self.flushes += 1
+        self.flush_time_ms += took_ms
+        self.last_flush_ms = now_ms
 
     def note_refused(self, error: TidelogError, size: int) -> None:
         """An append of ``size`` bytes was refused."""
@@ -48,3 +58,16 @@ class LogMetrics:
     """Offsets above the recovery point."""
     last_flush_ms: int
     """When the last flush ended, or the log was opened."""
+
+
+def log_metrics(segments: LogSegments[LogSegment], offsets: LogOffsets, last_flush_ms: int) -> LogMetrics:
+    """Of a log, without its lock: the values may be a moment apart."""
+    log_start, end, recovery_point = offsets.log_start, offsets.log_end.message_offset, offsets.recovery_point
+    return LogMetrics(
+        segments=len(segments),
+        log_start_offset=log_start,
+        log_end_offset=end,
+        size=sum(segment.size for segment in segments),
+        unflushed_records=end - recovery_point,
+        last_flush_ms=last_flush_ms,
+    )

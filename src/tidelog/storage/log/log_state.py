@@ -24,6 +24,7 @@ from tidelog.storage.log.deleted_segments import DeletedSegments
 from tidelog.storage.log.load.loader import LoadedLog
 from tidelog.storage.log.log_offsets import LogOffsets
 from tidelog.storage.log.log_read import resolve_offset
+from tidelog.storage.log.log_tasks import LogTasks
 from tidelog.storage.log.open_request import OpenRequest
 from tidelog.storage.log.producer_state import LogProducerState
 from tidelog.storage.log.segments import LogSegments
@@ -47,13 +48,14 @@ class LogState:
     """A client's first batch of a transaction needs a guard (KIP-890)."""
     topic: TopicIdFile
     deleted: DeletedSegments
+    tasks: LogTasks
     dirty: set[int] = field(default_factory=set)
     """Base offsets of segments with bytes that are not synced."""
     first_unstable: LogOffsetMetadata | None = None
     """Where the first transaction begins that is open, or whose marker is not below the high watermark."""
 
     @classmethod
-    def of(cls, request: OpenRequest, loaded: LoadedLog) -> Self:
+    def of(cls, request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> Self:
         """The active segment's indexes get room for more entries."""
         now_ms, limits = request.clock.now_ms(), request.config.segment_limits
         segments = LogSegments(
@@ -77,6 +79,7 @@ class LogState:
             verifies_transactions=request.verifies_transactions,
             topic=TopicIdFile(request.fs, request.directory),
             deleted=DeletedSegments(request.fs),
+            tasks=tasks,
             dirty={segment.base_offset for segment in loaded.recovered},
         )
         if request.topic_id is not None:
@@ -158,6 +161,7 @@ class LogState:
         self.producers.state.map_end_offset = base_offset
         self.producers.take_snapshot()
         self.set_log_end(LogOffsetMetadata(self.offsets.log_end.message_offset, base_offset, 0))
+        self.tasks.after_roll(base_offset)
         return segment
 
     def new_segment(self, base_offset: int) -> LogSegment:
@@ -185,6 +189,8 @@ class LogState:
         self.deleted.add(gone, due_ms)
         snapshots = self.producers.snapshots
         self.deleted.add_files((snapshots.forget(segment.base_offset) for segment in gone), due_ms)
+        if gone:
+            self.tasks.after_deletion(self.config.file_delete_delay_ms)
 
     def close(self) -> None:
         """Close every segment, even if one fails; the first failure is raised then."""

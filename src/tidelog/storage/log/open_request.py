@@ -7,10 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidelog.runtime import Clock
+from tidelog.model import StorageError
+from tidelog.runtime import Clock, Scheduler
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadRequest
+from tidelog.storage.log.load.walk_ahead import WalkThreads
+from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,15 @@ class OpenRequest:
     """Of the topic that the log has to belong to."""
     on_high_watermark: Callable[[int], None] | None = None
     """Told each new high watermark, under the log's lock."""
+    on_failure: Callable[[StorageError], None] = lambda _error: None
+    """Told when the disk fails a write or a read; possibly under the log's locks."""
+    on_flush: Callable[[int], None] = lambda _took_ms: None
+    """Told how long each flush took, in ms."""
+    scheduler: Scheduler | None = None
+    """For what a log leaves for later (``log_tasks``)."""
+    threads: WalkThreads | None = None
+    on_segment: Callable[[RecoveredSegment], None] | None = None
+    """As in ``LoadRequest``."""
 
     @property
     def load_request(self) -> LoadRequest:
@@ -44,4 +56,6 @@ class OpenRequest:
             clean_shutdown=self.clean_shutdown,
             recovery_point=self.recovery_point,
             log_start_offset=self.log_start_offset,
+            threads=self.threads,
+            on_segment=self.on_segment,
         )

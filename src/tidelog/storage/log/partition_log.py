@@ -24,7 +24,8 @@ Called by: the log directory (``storage/manager``), the API. Thread rule: any th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -50,16 +51,17 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
 from tidelog.storage.log.directory_life import delete_directory, rename_directory, require_free
 from tidelog.storage.log.flush import note, plan_flush, sync
-from tidelog.storage.log.list_offsets import ListedOffset, ListRequest, list_offset
+from tidelog.storage.log.list_offsets import ListedOffset, list_offset
 from tidelog.storage.log.load.loader import LoadedLog, load_log
-from tidelog.storage.log.log_counters import LogCounters, LogMetrics
+from tidelog.storage.log.log_counters import LogCounters, LogMetrics, log_metrics
 from tidelog.storage.log.log_epochs import LogEpochs
 from tidelog.storage.log.log_gate import LogGate
 from tidelog.storage.log.log_read import LogRead, ReadLimits, read_segments, readable_end
 from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.log_tasks import LogTasks
 from tidelog.storage.log.open_request import OpenRequest
 from tidelog.storage.log.retention import RetentionDecision, decide_retention
-from tidelog.storage.log.time_lookup import first_in_segments, latest_in_segments
+from tidelog.storage.log.time_lookup import first_in_segments, list_request
 from tidelog.storage.log.truncation import truncate_fully, truncate_to
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, ProducerEntry, VerificationGuard
 
@@ -75,13 +77,13 @@ class PartitionLog:
     """Made by ``open``, which makes the directory too where it is missing."""
 
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
-        self._gate = LogGate(request.directory)
-        self.counters = LogCounters()
+        self._gate = LogGate(request.directory, request.on_failure)
+        self.counters = LogCounters(last_flush_ms=request.clock.now_ms())
         self._rules = AppendRules.of(request.config)
         self._loaded = loaded
         self._clock = request.clock
-        self._last_flush_ms = request.clock.now_ms()
-        self._state = LogState.of(request, loaded)
+        self._on_flush = request.on_flush
+        self._state = LogState.of(request, loaded, LogTasks(request.scheduler, self.flush, self.remove_deleted))
         self.epochs = LogEpochs(self._state)
         """What replicas ask about leader epochs."""
 
@@ -139,7 +141,7 @@ class PartitionLog:
 
     @property
     def starts_inside_segment(self) -> bool:
-        return self.log_start_offset > self._state.segments.first.base_offset
+        return self.log_start_offset > self.base_offsets[0]
 
     @property
     def base_offsets(self) -> list[int]:
@@ -149,18 +151,11 @@ class PartitionLog:
     @property
     def size(self) -> int:
         """Bytes of all batches."""
-        return sum(segment.size for segment in self._state.segments)
+        return self.metrics().size
 
     def metrics(self) -> LogMetrics:
         """At this moment; ``counters`` has what happened so far. Asked of a closed log too."""
-        return LogMetrics(
-            segments=len(self._state.segments),
-            log_start_offset=self.log_start_offset,
-            log_end_offset=self.end_offset,
-            size=self.size,
-            unflushed_records=self.end_offset - self.recovery_point,
-            last_flush_ms=self._last_flush_ms,
-        )
+        return log_metrics(self._state.segments, self._state.offsets, self.counters.last_flush_ms)
 
     @property
     def producers(self) -> Mapping[int, ProducerEntry]:
@@ -274,13 +269,8 @@ class PartitionLog:
         InvalidProducerEpochError for an older epoch than the log knows.
         """
         with self._gate.changing:
-            return self._state.producers.state.maybe_start_verification(
-                producer_id,
-                sequence,
-                producer_epoch,
-                supports_epoch_bump=supports_epoch_bump,
-                now_ms=self._clock.now_ms(),
-            )
+            begin, now_ms = self._state.producers.state.maybe_start_verification, self._clock.now_ms()
+            return begin(producer_id, sequence, producer_epoch, supports_epoch_bump=supports_epoch_bump, now_ms=now_ms)
 
     def roll(self) -> None:
         """Begin a new segment at the log end, unless the active one is empty."""
@@ -316,21 +306,15 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record at or after a timestamp, below the high watermark; None where there is none."""
-        offsets, segments = self.offsets(), self._state.segments
+        offsets = self.offsets()
         start, end = offsets.log_start, offsets.high_watermark.message_offset
-        return self._look(lambda: first_in_segments(segments, timestamp_ms, start, end))
+        return self._look(lambda: first_in_segments(self._state.segments, timestamp_ms, start, end))
 
     def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
         """The answer to Kafka's ListOffsets: a time in ms, or a number of ``OffsetSpec``; see ``list_offsets``."""
-        offsets, segments = self.offsets(), self._state.segments
+        offsets = self.offsets()
         start, end = offsets.log_start, readable_end(offsets, isolation).message_offset
-        request = ListRequest(
-            log_start=start,
-            end=end,
-            epochs=self._state.epochs,
-            first_at_or_after=lambda wanted_ms: first_in_segments(segments, wanted_ms, start, end),
-            latest_timestamp=lambda: latest_in_segments(segments, start, end),
-        )
+        request = list_request(self._state.segments, self._state.epochs, start, end)
         return self._look(lambda: list_offset(timestamp, request))
 
     # --- leader epochs ---
@@ -395,13 +379,14 @@ class PartitionLog:
             try:
                 sync(self._state, plan)
             except StorageError as error:
-                self._gate.failure = error
+                self._gate.fail(error)
                 raise
+            took_ms = self._clock.monotonic_ms() - begun_ms
             with self._gate.lock:
-                self.counters.flushes += 1
-                self.counters.flush_time_ms += self._clock.monotonic_ms() - begun_ms
-                self._last_flush_ms = self._clock.now_ms()
-                return note(self._state, plan)
+                self.counters.note_flush(took_ms, self._clock.now_ms())
+                recovery_point = note(self._state, plan)
+        self._on_flush(took_ms)
+        return recovery_point
 
     def close(self) -> None:
         """An orderly end: last producer snapshot, last time entry, indexes trimmed, all on disk. Idempotent.
@@ -413,7 +398,7 @@ class PartitionLog:
         if not self._gate.guard.is_owner or self._gate.failure is not None:
             self.close_handlers()
             return
-        with self._gate.changing:
+        with self._gate.moving:
             self._state.topic.write()
             self._state.producers.take_snapshot()
             self._state.active.on_become_inactive()
@@ -423,16 +408,18 @@ class PartitionLog:
             self._sync(None)
             self._state.close()
         except StorageError as error:
-            self._gate.failure = error
+            self._gate.fail(error)
             self._state.close_handlers()
             raise
 
-    def close_handlers(self) -> None:
-        """Let go of the files as they are, when the disk failed; the next loading has to recover. Idempotent."""
-        if not self._gate.is_closed and self._gate.failure is None:
-            self._gate.failure = StorageError("the log was let go without an orderly end", path=self.directory)
-        self._gate.is_closed = True
-        self._state.close_handlers()
+    def close_handlers(self, *, offline: StorageError | None = None) -> None:
+        """Let go of the files as they are, when the disk failed; the next loading has to recover. Idempotent.
+
+        ``offline``: why its disk was given up; whoever asks the log for anything from then on is told.
+        """
+        with self._gate.ending():
+            self._gate.offline = self._gate.offline or offline
+            self._state.close_handlers()
 
     # --- its directory ---
 
@@ -445,14 +432,23 @@ class PartitionLog:
         with self._gate.changing:
             self._state.topic.assign(topic_id)
 
-    def rename(self, directory: Path) -> None:
-        """Give the directory another name; the log goes on in it. DirectoryError where that one exists."""
+    def rename(self, directory: Path, *, retires: bool = False) -> None:
+        """Give the directory another name, DirectoryError where that exists; one that ``retires`` is only read then."""
         with self._gate.files:
             require_free(self._state, directory)
-            with self._gate.changing:
+            with self._gate.moving:
                 self._state.topic.write()
                 rename_directory(self._state, directory)
                 self._gate.directory = directory
+                self._gate.is_retired |= retires
+
+    @contextmanager
+    def handing_over(self) -> Iterator[None]:
+        """Another log takes the place of this one: appends wait for the block, and are refused unless it fails."""
+        with self._gate.files, self._gate.changing:
+            self._state.resolve_high_watermark()
+            yield
+            self._gate.is_retired = True
 
     def delete(self) -> None:
         """Remove the log with its directory, at once; it may be closed already."""
@@ -478,9 +474,10 @@ class PartitionLog:
             before = (self.directory, self._state.segments.at_this_moment)
             try:
                 return find()
-            except (StorageError, ClosedError):
+            except (StorageError, ClosedError) as error:
                 with self._gate.lock:  # what is under way ends first
                     if before == (self.directory, self._state.segments.at_this_moment):
+                        self._gate.report(error)
                         raise
 
     def _offsets(self) -> LogOffsetSnapshot:

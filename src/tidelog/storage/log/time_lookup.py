@@ -29,7 +29,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from tidelog.storage.epoch import LeaderEpochCache
 from tidelog.storage.index import TimestampOffset
+from tidelog.storage.log.list_offsets import ListRequest
 from tidelog.storage.log.segments import HasBaseOffset, LogSegments
 from tidelog.storage.log.view.column_stream import TIMESTAMPS_ONLY, column_chunks
 from tidelog.storage.log.view.row_stream import OnCorrupt, OnSkipped, ReadRange, Rows, RowStream, StateSource
@@ -44,6 +46,7 @@ __all__ = [
     "largest_timestamp",
     "latest_in_segments",
     "latest_timestamp",
+    "list_request",
 ]
 
 _S = TypeVar("_S", bound=HasBaseOffset)
@@ -159,6 +162,17 @@ def first_in_segments(segments: LogSegments[_O], timestamp_ms: int, start: int, 
             if found is not None:
                 return found
     return None
+
+
+def list_request(segments: LogSegments[_O], epochs: LeaderEpochCache, start: int, end: int) -> ListRequest:
+    """For ``list_offset``, over the segments of the log's owner."""
+    return ListRequest(
+        log_start=start,
+        end=end,
+        epochs=epochs,
+        first_at_or_after=lambda wanted_ms: first_in_segments(segments, wanted_ms, start, end),
+        latest_timestamp=lambda: latest_in_segments(segments, start, end),
+    )
 
 
 def latest_in_segments(segments: LogSegments[_O], start: int, end: int) -> TimestampOffset | None:

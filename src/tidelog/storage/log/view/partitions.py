@@ -19,6 +19,9 @@ from tidelog.storage.checkpoint import (
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+"""A directory that tiered storage keeps beside the partitions."""
+
 _MARKS = frozenset({META_PROPERTIES_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT})
 
 
