@@ -15,7 +15,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
-from tidelog.storage.manager.log_directory import LogDirectory, SingleLog
+from tidelog.storage.manager.written_directory import SingleLog, WrittenDirectory
 
 PathLike = str | os.PathLike[str]
 
@@ -60,7 +60,7 @@ def open_directory(
     writers: dict[Path, DirectoryWriter] = {}
     try:
         for directory in paths:
-            writers[directory] = LogDirectory(LOCAL, directory, clock=clock)
+            writers[directory] = WrittenDirectory(LOCAL, directory, clock=clock)
         return Directory(LOCAL, paths, writers, clock=clock)
     except BaseException:
         for writer in writers.values():

@@ -1,38 +1,32 @@
-"""A log directory that this process writes to: its lock, its marker, its checkpoints, and the logs open in it.
+"""A log directory that this process owns: its lock, its marker, its checkpoints, its id, and the logs open in it.
 
-Owns ``.lock`` (held from opening to closing, so a broker and tidelog exclude each other), ``.kafka_cleanshutdown`` and
-the checkpoints. State machine:
+Holds ``.lock`` from opening to release, so that a broker and tidelog exclude each other. State machine:
 
 ====================  =============================================================================================
-opening               the lock is taken; the marker is remembered and removed, so that a crash counts as a kill
+opened                the lock is taken; marker, checkpoints and ``meta.properties`` are read
+``mark_open``         the marker is removed: from here on a crash counts as a kill
 a log is opened       loaded as after an orderly stop if the marker was there, else recovered from its recovery point
-a log is flushed      recovery points, log starts and high watermarks are written
-closing               logs are closed, checkpoints written; the marker is written again if it was there, or if every
-                      partition of the directory was opened (and so recovered) here; the lock goes last
+``checkpoint``        recovery points, log starts and high watermarks are written
+``stop``              checkpoints are written; the marker too, if it was there or every partition was opened (and so
+                      recovered) here, and every log was closed in order; the lock goes last
+``give_up``           the disk failed: logs are let go, nothing is written any more, the lock goes
 ====================  =============================================================================================
 
 Entries of partitions that were not opened stay in the checkpoints as they are. What a crash leaves: no marker, and
-checkpoints that lag behind; loading deals with it. A forked child that inherits a directory may only let go of it.
-Called by: the API. Thread rule: any thread. Source: Kafka's ``LogManager``.
+checkpoints that lag behind; loading deals with it.
+Called by: ``LogManager``, ``WrittenDirectory``. Thread rule: any thread; whoever owns the directory sees to it that a
+partition is opened once. Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tidelog.model import (
-    CheckpointError,
-    ClosedError,
-    DirectoryError,
-    LockedError,
-    StorageError,
-    TidelogError,
-    TopicPartition,
-)
-from tidelog.runtime import Clock
+from tidelog.model import CheckpointError, StorageError, TidelogError, TopicPartition
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -42,17 +36,18 @@ from tidelog.storage.checkpoint import (
     MetaProperties,
     OffsetCheckpoint,
 )
-from tidelog.storage.fs import FileSystem, ForkGuard
-from tidelog.storage.log.append.record_writer import RecordWriter
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.log.view.view_producers import read_producers
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
-from tidelog.storage.manager.producer_sessions import ProducerSessions
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.log_opening import LogOpening
 from tidelog.storage.producer import ProducerEntry
+from tidelog.storage.segment.file_names import PartitionDirectoryName
+from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -60,69 +55,124 @@ _log = logging.getLogger(__name__)
 
 
 class LogDirectory:
-    """``config`` None: each topic's settings from the cluster metadata in the directory, defaults for the rest."""
-
-    def __init__(self, fs: FileSystem, path: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
+    def __init__(self, fs: FileSystem, path: Path) -> None:
         """Open and lock; the directory is made where it is missing. LockedError where another holds it."""
         if not fs.exists(path):
             fs.make_dir(path)
+            fs.sync_dir(path.absolute().parent)
         self._fs = fs
-        self._path = path
-        self._clock = clock
-        self._config = config
-        self._guard = ForkGuard(path)
-        self._mutex = threading.Lock()
-        self._closed = False
-        self._logs: dict[TopicPartition, DirectoryLog] = {}
+        self.path = path
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        """Current and future ones; a partition has one log in a directory."""
+        self.failure: StorageError | None = None
+        """Why the directory is offline."""
         self._settled: set[TopicPartition] = set()
+        self._checkpoints = threading.Lock()
         self._lock = fs.lock(path / LOCK_FILE)
         try:
-            marker = CleanShutdownFile(fs, path)
-            self._was_clean = marker.exists()
-            self._broker_epoch = marker.read()
+            self._marker = CleanShutdownFile(fs, path)
+            self.was_clean = self._marker.exists()
+            self.broker_epoch = self._marker.read()
             self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
             self._log_starts = self._read(LOG_START_CHECKPOINT)
             self._high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
-            self._metadata = ClusterMetadata() if config else read_cluster_metadata(fs, path)
-            self._node_id = _node_id(fs, path)
-            marker.remove()
+            self._properties = self._read_properties()
         except BaseException:
             self._lock.release()
             raise
 
     @property
-    def path(self) -> Path:
-        return self._path
+    def is_online(self) -> bool:
+        return self.failure is None
 
-    def open_log(self, path: Path) -> DirectoryLog:
-        """Load a partition of this directory, made if it is not there.
+    @property
+    def id(self) -> uuid.UUID | None:
+        """As ``meta.properties`` has it; None in a directory without one, or without an id (before 3.7)."""
+        return None if self._properties is None else self._properties.directory_id
 
-        DirectoryError for a name that is not TOPIC-PARTITION; LockedError for a log that is open already.
+    @property
+    def node_id(self) -> int | None:
+        return None if self._properties is None else self._properties.node_id
+
+    def mark_open(self) -> None:
+        """From here on a crash counts as a kill."""
+        self._marker.remove()
+
+    # --- logs ---
+
+    def open_log(
+        self,
+        name: str,
+        opening: LogOpening,
+        *,
+        topic_id: uuid.UUID | None = None,
+        threads: WalkThreads | None = None,
+        on_segment: Callable[[RecoveredSegment], None] | None = None,
+    ) -> PartitionLog:
+        """Load the partition directory ``name``, made if it is not there, and keep its log among ``logs``.
+
+        DirectoryError for a name that is none. What loading has to say goes to the log file.
         """
-        self._guard.check()
-        partition = TopicPartition.from_directory_name(path.name)
-        if partition.topic == METADATA_TOPIC:
-            raise DirectoryError("the cluster metadata belongs to its controllers", path=path)
-        with self._mutex:
-            self._require_open()
-            if partition in self._logs:
-                raise LockedError("the log is open in this process already", path=path)
-            begun_ms = self._clock.monotonic_ms()
-            log = PartitionLog.open(
-                OpenRequest(
-                    fs=self._fs,
-                    directory=self._path / path.name,
-                    clock=self._clock,
-                    config=self._config_of(partition.topic),
-                    # A log closed in order within this run is as one after an orderly stop.
-                    clean_shutdown=self._was_clean or partition in self._settled,
-                    recovery_point=self._recovery_points.get(partition, 0),
-                    log_start_offset=self._log_starts.get(partition, 0),
-                )
+        partition = PartitionDirectoryName.parse(name).topic_partition
+        begun_ms = opening.clock.monotonic_ms()
+        log = PartitionLog.open(
+            OpenRequest(
+                fs=self._fs,
+                directory=self.path / name,
+                clock=opening.clock,
+                config=opening.config_of(partition.topic),
+                clean_shutdown=self.is_clean(partition),
+                recovery_point=self._recovery_points.get(partition, 0),
+                log_start_offset=self._log_starts.get(partition, 0),
+                high_watermark=self._high_watermarks.get(partition, 0),
+                is_sole_replica=opening.is_sole_replica,
+                verifies_transactions=opening.verifies_transactions,
+                topic_id=topic_id,
+                on_failure=opening.on_failure,
+                on_flush=opening.on_flush,
+                scheduler=opening.scheduler,
+                threads=threads,
+                on_segment=on_segment,
             )
-            _tell(log, self._clock.monotonic_ms() - begun_ms)
-            self._logs[partition] = opened = DirectoryLog(log, self._clock, self._after_flush, self._after_close)
-            return opened
+        )
+        for warning in log.loaded.warnings:
+            _log.warning("%s: %s", log.directory, warning)
+        _log.info(
+            "Loaded %s with %d segments, %d of them recovered, log start offset %d and log end offset %d in %d ms",
+            log.directory,
+            len(log.loaded.base_offsets),
+            len(log.loaded.recovered),
+            log.loaded.log_start_offset,
+            log.loaded.end_offset,
+            opening.clock.monotonic_ms() - begun_ms,
+        )
+        self.logs[partition] = log
+        return log
+
+    def is_clean(self, partition: TopicPartition) -> bool:
+        """A log closed in order within this run is as one after an orderly stop."""
+        return self.was_clean or partition in self._settled
+
+    def recovery_point(self, partition: TopicPartition) -> int:
+        """As it was last known; 0 where it never was."""
+        return self._recovery_points.get(partition, 0)
+
+    def closed(self, partition: TopicPartition) -> None:
+        """A log was closed and may be opened again: its offsets are noted."""
+        log = self.logs.pop(partition)
+        if log.is_sound:
+            self._settled.add(partition)
+        else:
+            self.was_clean = False
+        with self._checkpoints:
+            self._note(partition, log)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """A log has left the directory: no checkpoint speaks of it any more."""
+        with self._checkpoints:
+            self.logs.pop(partition, None)
+            for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
+                offsets.pop(partition, None)
 
     def producers(
         self, only: TopicPartition | None = None
@@ -131,68 +181,80 @@ class LogDirectory:
 
         A partition that cannot be read is warned of and left out.
         """
-        with self._mutex:
-            logs = dict(self._logs)
-        for partition in live_partitions(self._fs, self._path):
+        logs = dict(self.logs)
+        for partition in live_partitions(self._fs, self.path):
             if partition.topic == METADATA_TOPIC or only not in (None, partition):
                 continue
             opened = logs.get(partition)
             try:
-                yield partition, opened.log.producers if opened else read_producers(self._view(partition))
+                yield partition, opened.producers if opened else read_producers(self._view(partition))
             except TidelogError as error:
-                _log.warning("%s: its producers are not known: %s", self._path / partition.directory_name, error)
+                _log.warning("%s: its producers are not known: %s", self.path / partition.directory_name, error)
+
+    # --- checkpoints ---
+
+    def checkpoint_recovery_points(self) -> None:
+        with self._checkpoints:
+            self._note_all()
+            self._write(RECOVERY_POINT_CHECKPOINT, self._recovery_points)
+
+    def checkpoint_log_starts(self) -> None:
+        with self._checkpoints:
+            self._note_all()
+            self._write(LOG_START_CHECKPOINT, self._log_starts)
+
+    def checkpoint_high_watermarks(self) -> None:
+        with self._checkpoints:
+            self._note_all()
+            self._write(HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
 
     def checkpoint(self) -> None:
-        """Write what is known of the open logs into the three checkpoints."""
-        self._guard.check()
-        with self._mutex:
-            self._write_checkpoints()
+        """All three."""
+        with self._checkpoints:
+            self._note_all()
+            self._write(RECOVERY_POINT_CHECKPOINT, self._recovery_points)
+            self._write(LOG_START_CHECKPOINT, self._log_starts)
+            self._write(HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
 
-    def close(self) -> None:
-        """An orderly stop; idempotent. If a log cannot be closed, the others are, and the lock is released; then the
-        first failure is raised."""
-        with self._mutex:
-            if self._closed:
-                return
-            self._closed = True
-            logs = list(self._logs.values())
-        if not self._guard.is_owner:
-            for log in logs:
-                log.log.close()
+    # --- the end ---
+
+    def stop(self, *, broker_epoch: int | None = None, in_order: bool = True) -> None:
+        """An orderly end, once the logs are closed; ``in_order``: all of them could be. Idempotent.
+
+        ``broker_epoch`` None: as the marker had it.
+        """
+        if not self.is_online:
             return
-        failures = []
         try:
-            for log in logs:
-                try:
-                    log.close()
-                except StorageError as error:
-                    failures.append(error)
-            with self._mutex:
-                self._write_checkpoints()
-                everything = set(live_partitions(self._fs, self._path))
-                if self._was_clean or everything <= self._settled:
-                    epoch = UNKNOWN_BROKER_EPOCH if self._broker_epoch is None else self._broker_epoch
-                    CleanShutdownFile(self._fs, self._path).write(epoch)
+            self.checkpoint()
+            everything = set(live_partitions(self._fs, self.path))
+            if in_order and (self.was_clean or everything <= self._settled):
+                known = UNKNOWN_BROKER_EPOCH if self.broker_epoch is None else self.broker_epoch
+                self._marker.write(known if broker_epoch is None else broker_epoch)
         finally:
             self._lock.release()
-        if failures:
-            raise failures[0]
+
+    def release(self) -> None:
+        """Let go of the lock, with nothing written."""
+        self._lock.release()
+
+    def give_up(self, failure: StorageError) -> list[TopicPartition]:
+        """The disk failed: let go of the logs, which answer with ``failure`` from now on, and of the lock."""
+        self.failure = failure
+        gone, self.logs = self.logs, {}
+        for log in gone.values():
+            try:
+                log.close_handlers(offline=failure)
+            except StorageError as error:
+                _log.debug("%s", error)
+        self._lock.release()
+        return list(gone)
 
     # --- inside ---
 
-    def _after_flush(self, log: DirectoryLog) -> None:
-        self.checkpoint()
-
-    def _after_close(self, log: DirectoryLog) -> None:
-        partition = TopicPartition.from_directory_name(log.log.directory.name)
-        with self._mutex:
-            if log.log.is_sound:
-                self._settled.add(partition)
-            else:
-                self._was_clean = False
-            self._logs.pop(partition, None)
-            self._note(partition, log.log)
-            self._write_checkpoints()
+    def _note_all(self) -> None:
+        for partition, log in list(self.logs.items()):
+            self._note(partition, log)
 
     def _note(self, partition: TopicPartition, log: PartitionLog) -> None:
         self._recovery_points[partition] = log.recovery_point
@@ -202,121 +264,30 @@ class LogDirectory:
         else:
             self._log_starts.pop(partition, None)
 
-    def _write_checkpoints(self) -> None:
-        for partition, log in self._logs.items():
-            self._note(partition, log.log)
-        for name, offsets in (
-            (RECOVERY_POINT_CHECKPOINT, self._recovery_points),
-            (LOG_START_CHECKPOINT, self._log_starts),
-            (HIGH_WATERMARK_CHECKPOINT, self._high_watermarks),
-        ):
-            OffsetCheckpoint.write(self._fs, self._path / name, offsets)
+    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        OffsetCheckpoint.write(self._fs, self.path / name, offsets)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         """An unreadable checkpoint counts as empty and is warned of, as by a broker."""
         try:
-            return OffsetCheckpoint.read(self._fs, self._path / name)
+            return OffsetCheckpoint.read(self._fs, self.path / name)
         except CheckpointError as error:
             _log.warning("%s; taken as empty", error)
             return {}
 
+    def _read_properties(self) -> MetaProperties | None:
+        try:
+            return MetaProperties.read(self._fs, self.path / META_PROPERTIES_FILE)
+        except CheckpointError as error:
+            _log.warning("%s; the directory has no id", error)
+            return None
+
     def _view(self, partition: TopicPartition) -> LogView:
         """Of a partition that is not open: as it was left, by whoever had it before or in this run."""
-        was_clean = self._was_clean or partition in self._settled
         state = DirectoryState(
-            path=self._path,
-            condition=Condition.CLEAN if was_clean else Condition.KILLED,
+            path=self.path,
+            condition=Condition.CLEAN if self.is_clean(partition) else Condition.KILLED,
             recovery_points=self._recovery_points,
             log_start_offsets=self._log_starts,
         )
-        return LogView(self._fs, self._path / partition.directory_name, directory_state=state)
-
-    def _config_of(self, topic: str) -> LogConfig:
-        if self._config is not None:
-            return self._config
-        return LogConfig.from_properties(self._metadata.settings_of(topic, self._node_id), ignore_unknown=True)
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise ClosedError("the log directory is closed", path=self._path)
-
-
-class DirectoryLog:
-    """A log of a LogDirectory with the calls of a writer of records."""
-
-    def __init__(
-        self,
-        log: PartitionLog,
-        clock: Clock,
-        after_flush: Callable[[DirectoryLog], None],
-        after_close: Callable[[DirectoryLog], None],
-    ) -> None:
-        records = RecordWriter(log, clock)
-        self.log = log
-        self.append = records.append
-        self.append_batch = records.append_batch
-        self._after_flush = after_flush
-        self._after_close = after_close
-        self._closed = False
-
-    def flush(self) -> None:
-        """Return when everything appended so far is on disk, and noted in the checkpoints."""
-        self.log.flush()
-        self._after_flush(self)
-
-    def close(self) -> None:
-        """Idempotent."""
-        if not self._closed:
-            self._closed = True
-            try:
-                self.log.close()
-            finally:
-                if self.log.is_owner:
-                    self._after_close(self)
-
-
-class SingleLog:
-    """The log of ``open_log``: closing it closes the log directory that was opened for it."""
-
-    def __init__(self, fs: FileSystem, directory: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
-        """Open the partition ``directory`` for writing; the log directory is the one around it."""
-        partition = TopicPartition.from_directory_name(directory.name)
-        self._home = home = LogDirectory(fs, directory.parent, clock=clock, config=config)
-        try:
-            opened = self._home.open_log(directory)
-        except BaseException:
-            self._home.close()
-            raise
-        self.log = log = opened.log
-        self.append = opened.append
-        self.append_batch = opened.append_batch
-        self.flush = opened.flush
-        self.producers = ProducerSessions([home], lambda _: log, clock=clock, only=partition)
-
-    def close(self) -> None:
-        """Idempotent."""
-        self._home.close()
-
-
-def _tell(log: PartitionLog, took_ms: int) -> None:
-    """One line for a loaded log, and what loading had to warn of."""
-    loaded = log.loaded
-    for warning in loaded.warnings:
-        _log.warning("%s: %s", log.directory, warning)
-    _log.info(
-        "Loaded %s with %d segments, %d of them recovered, log start offset %d and log end offset %d in %d ms",
-        log.directory,
-        len(loaded.base_offsets),
-        len(loaded.recovered),
-        loaded.log_start_offset,
-        loaded.end_offset,
-        took_ms,
-    )
-
-
-def _node_id(fs: FileSystem, path: Path) -> int | None:
-    try:
-        properties = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
-    except CheckpointError:
-        return None
-    return None if properties is None else properties.node_id
+        return LogView(self._fs, self.path / partition.directory_name, directory_state=state)

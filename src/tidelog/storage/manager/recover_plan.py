@@ -23,12 +23,10 @@ from tidelog.storage.log.load.load_plan import SegmentToRecover
 from tidelog.storage.log.load.loader import LoadRequest, plan_recovery
 from tidelog.storage.log.load.overflow_split import MAX_RELATIVE_OFFSET
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, SegmentFileName
 from tidelog.storage.segment.segment_reader import SegmentReader
-
-REMOTE_INDEX_CACHE = "remote-log-index-cache"
-"""A directory of tiered storage beside the partitions; not a log."""
 
 _ENTRY_BYTES = {FileKind.INDEX: 8, FileKind.TIME_INDEX: 12}
 _NEVER_EXPIRE_MS = 2**31 - 1

@@ -12,7 +12,7 @@ from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.log_directory import LogDirectory, SingleLog
+from tidelog.storage.manager.written_directory import SingleLog, WrittenDirectory
 from tidelog.storage.segment.segment import LogSegment
 
 MARKER = ".kafka_cleanshutdown"
@@ -22,11 +22,11 @@ HIGH_WATERMARK = "replication-offset-checkpoint"
 CONFIG = LogConfig(segment_index_bytes=4096, message_timestamp_after_max_ms=2**62)
 
 
-def open_directory(path: Path) -> LogDirectory:
-    return LogDirectory(LOCAL, path, clock=SYSTEM_CLOCK, config=CONFIG)
+def open_directory(path: Path) -> WrittenDirectory:
+    return WrittenDirectory(LOCAL, path, clock=SYSTEM_CLOCK, config=CONFIG)
 
 
-def append(directory: LogDirectory, name: str, count: int = 3) -> None:
+def append(directory: WrittenDirectory, name: str, count: int = 3) -> None:
     log = directory.open_log(directory.path / name)
     log.append_batch([b"x"] * count, timestamps=[BASE_TIME] * count)
     log.close()
@@ -39,12 +39,12 @@ def append_and_stop(path: Path, *names: str) -> None:
     directory.close()
 
 
-def crash(directory: LogDirectory) -> None:
+def crash(directory: WrittenDirectory) -> None:
     """What a kill leaves: nothing is closed in order, and the lock is gone."""
-    for log in directory._logs.values():
+    for log in directory._open.values():
         for segment in log.log._state.segments:
             segment.close_handlers()
-    directory._lock.release()
+    directory._directory.release()
 
 
 def test_it_is_made_where_it_is_missing(tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""Close the logs of several log directories side by side, each directory with threads of its own.
+
+Called by: ``LogManager``. Source: Kafka's ``LogManager.shutdown``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.storage.manager.log_directory import LogDirectory
+
+_log = logging.getLogger(__name__)
+
+
+def close_logs(directories: Collection[LogDirectory], threads: int) -> set[Path]:
+    """Flush and close every log; the paths of the directories where one could not be closed in order."""
+    failed: set[Path] = set()
+
+    def close(directory: LogDirectory, partition: TopicPartition) -> None:
+        try:
+            directory.logs[partition].close()
+        except TidelogError as error:
+            _log.error("%s was not closed in order: %s", directory.logs[partition].directory, error)
+            failed.add(directory.path)
+        directory.closed(partition)
+
+    with ExitStack() as pools:
+        for directory in directories:
+            pool = pools.enter_context(ThreadPoolExecutor(threads, f"log-closing-{directory.path}"))
+            for partition in list(directory.logs):
+                pool.submit(close, directory, partition)
+    return failed

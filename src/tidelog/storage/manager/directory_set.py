@@ -1,0 +1,110 @@
+"""The log directories of one manager: which are online, which are offline and why, and which have failed just now.
+
+A disk's failure may be met under a log's lock, where nothing else may be taken: it is only noted then, and handled by
+whoever calls ``take_failures`` next, outside of it. Each directory fails once.
+Called by: ``LogManager``, under its lock; ``note_failure`` and ``guarded`` from any thread.
+Source: Kafka's ``LogDirFailureChannel``.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tidelog.model import DirectoryError, StorageError
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.manager.directory_check import check_directories
+from tidelog.storage.manager.log_directory import LogDirectory
+
+_log = logging.getLogger(__name__)
+
+
+class DirectorySet:
+    def __init__(self, fs: FileSystem, paths: Sequence[Path], on_failure: Callable[[], None]) -> None:
+        """``on_failure`` is told that there is something to take; it may not wait for a lock."""
+        self._fs = fs
+        self.paths = tuple(paths)
+        self._on_failure = on_failure
+        self._online: dict[Path, LogDirectory] = {}
+        self._offline: dict[Path, StorageError] = {}
+        self._failures: deque[StorageError] = deque()
+
+    def open(self) -> None:
+        """Check and lock all of them. DirectoryError, LockedError: see ``check_directories`` and ``LogDirectory``."""
+        checked = check_directories(self._fs, self.paths)
+        self._offline.update(checked.offline)
+        for path in checked.usable:
+            try:
+                self._online[path] = LogDirectory(self._fs, path)
+            except StorageError as error:
+                if not error.is_disk_failure:
+                    raise
+                _log.error("Disk error while locking or reading %s: %s", path, error)
+                self._offline[path] = error
+        if not self._online:
+            raise DirectoryError(f"none of the log directories can be used: {self.offline_text}")
+
+    @property
+    def online(self) -> tuple[LogDirectory, ...]:
+        return tuple(self._online.values())
+
+    @property
+    def offline(self) -> Mapping[Path, StorageError]:
+        return self._offline
+
+    @property
+    def offline_text(self) -> str:
+        return ", ".join(map(str, self._offline))
+
+    def at(self, path: Path) -> LogDirectory | None:
+        """The online one at a configured path."""
+        return self._online.get(path)
+
+    def around(self, path: Path) -> LogDirectory | None:
+        """The online one that a file or a partition lies in."""
+        return next((self._online[one] for one in (path, *path.parents) if one in self._online), None)
+
+    def with_id(self, directory_id: uuid.UUID) -> LogDirectory | None:
+        return next((directory for directory in self.online if directory.id == directory_id), None)
+
+    def by_load(self) -> list[Path]:
+        """Those with the fewest logs first."""
+        return [directory.path for directory in sorted(self.online, key=lambda directory: len(directory.logs))]
+
+    # --- failures ---
+
+    def note_failure(self, error: StorageError) -> None:
+        """Only what the operating system refused is a disk's failure; damaged contents are not."""
+        if error.is_disk_failure:
+            self._failures.append(error)
+            self._on_failure()
+
+    def guarded(self, work: Callable[[], None]) -> None:
+        """What a directory's disk refuses takes it offline, and is no error of the caller's."""
+        try:
+            work()
+        except StorageError as error:
+            _log.error("%s", error)
+            self.note_failure(error)
+
+    def take_failures(self) -> Iterator[tuple[LogDirectory, StorageError]]:
+        """The directories that have failed since; each is offline from then on."""
+        while self._failures:
+            error = self._failures.popleft()
+            directory = self.around(Path(error.path or ""))
+            if directory is not None:
+                _log.error("The log directory %s is offline, since its disk failed: %s", directory.path, error)
+                del self._online[directory.path]
+                self._offline[directory.path] = error
+                yield directory, error
+
+    def release(self) -> None:
+        """A start that failed: let go of everything as it is."""
+        for directory in self.online:
+            for log in directory.logs.values():
+                log.close_handlers()
+            directory.release()
+        self._online.clear()

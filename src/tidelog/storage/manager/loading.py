@@ -1,0 +1,240 @@
+"""Load every partition of several log directories at a start, side by side.
+
+Each directory has threads of its own (``num.recovery.threads.per.data.dir``); the segments of one log are read by all
+of them (``walk_ahead``), and kernels release the GIL. The logs with most to recover go first, so that one large
+partition does not run alone at the end. A partition that cannot be loaded is a result like another: the rest go on.
+Nothing is decided here about what was loaded.
+
+Called by: ``LogManager``. Thread rule: one run; its progress may be asked by any thread.
+Source: Kafka's ``LogManager.loadLogs``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelog.model import DirectoryError, StorageError, TidelogError
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.load.listing import list_partition
+from tidelog.storage.log.load.load_plan import first_unflushed_base
+from tidelog.storage.log.load.walk_ahead import WalkThreads
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.log_directory import LogDirectory
+from tidelog.storage.manager.log_opening import LogOpening
+from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, segment_file
+from tidelog.storage.segment.segment_recovery import RecoveredSegment
+
+TELL_EVERY_MS = 10_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadProgress:
+    """After each log and each recovered segment. Bytes are of ``.log`` files that have to be recovered."""
+
+    logs_done: int
+    logs_total: int
+    bytes_done: int
+    bytes_total: int
+    elapsed_ms: int
+
+    @property
+    def left_ms(self) -> int | None:
+        """About how long it will take; None where there is nothing to judge by yet."""
+        done, total = self.logs_done, self.logs_total
+        if self.bytes_total:
+            done, total = self.bytes_done, self.bytes_total
+        return self.elapsed_ms * (total - done) // done if done else None
+
+
+ProgressListener = Callable[[LoadProgress], None]
+
+
+class LoadedPartition(NamedTuple):
+    directory: LogDirectory
+    name: PartitionDirectoryName
+    log: PartitionLog | None
+    error: TidelogError | None
+    """Why there is no log."""
+    loaded_ms: int
+
+    @property
+    def path(self) -> Path:
+        return self.directory.path / str(self.name)
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedDirectories:
+    partitions: list[LoadedPartition]
+    strays: list[Path]
+    """Directories that were set aside in an earlier run; they are not loaded."""
+    unknown: list[Path]
+    """Directories whose names are no partition's."""
+
+
+class _Job(NamedTuple):
+    directory: LogDirectory
+    name: PartitionDirectoryName
+    segments: int
+    """To be recovered, of ``unflushed_bytes`` in all."""
+    unflushed_bytes: int
+
+
+class Loading:
+    """One start."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directories: Sequence[LogDirectory],
+        opening: LogOpening,
+        *,
+        threads: int,
+        on_progress: ProgressListener | None = None,
+    ) -> None:
+        """``threads``: a directory."""
+        self._fs = fs
+        self._directories = directories
+        self._opening = opening
+        self._threads = threads
+        self._on_progress = on_progress
+        self._lock = threading.Lock()
+        self._begun_ms = self._told_ms = opening.clock.monotonic_ms()
+        self._done = self._bytes_done = self._total = self._bytes_total = 0
+        self.remaining_logs: dict[Path, int] = {}
+        """By log directory: Kafka's ``remainingLogsToRecover``."""
+        self.remaining_segments: dict[tuple[Path, int], int] = {}
+        """By log directory and thread: Kafka's ``remainingSegmentsToRecover``."""
+
+    def run(self) -> LoadedDirectories:
+        """A log directory that cannot be listed is a failure of that directory; the rest are loaded."""
+        found = LoadedDirectories(partitions=[], strays=[], unknown=[])
+        work = {directory.path: self._find(directory, found) for directory in self._directories}
+        self._total = sum(len(jobs) for jobs in work.values())
+        self._bytes_total = sum(job.unflushed_bytes for jobs in work.values() for job in jobs)
+        futures: list[Future[LoadedPartition]] = []
+        with ExitStack() as pools:
+            walks = pools.enter_context(WalkThreads()) if self._bytes_total else None
+            for path, jobs in work.items():
+                self.remaining_logs[path] = len(jobs)
+                pool = pools.enter_context(_pool(path, self._threads))
+                futures += [
+                    pool.submit(self._load, job, walks) for job in sorted(jobs, key=lambda job: -job.unflushed_bytes)
+                ]
+            found.partitions += [future.result() for future in futures]
+        took_ms = self._opening.clock.monotonic_ms() - self._begun_ms
+        _log.info("Loaded %d logs in %d ms", self._total, took_ms)
+        return found
+
+    @property
+    def progress(self) -> LoadProgress:
+        return LoadProgress(
+            logs_done=self._done,
+            logs_total=self._total,
+            bytes_done=self._bytes_done,
+            bytes_total=self._bytes_total,
+            elapsed_ms=self._opening.clock.monotonic_ms() - self._begun_ms,
+        )
+
+    # --- inside ---
+
+    def _find(self, directory: LogDirectory, found: LoadedDirectories) -> list[_Job]:
+        """The partitions to load in one log directory."""
+        jobs = []
+        try:
+            for text in self._fs.list_names(directory.path):
+                if text != REMOTE_INDEX_CACHE and self._fs.stat(directory.path / text).is_dir:
+                    jobs += self._sort(directory, text, found)
+        except StorageError as error:
+            self._opening.on_failure(error)
+            return []
+        if directory.was_clean:
+            _log.info("Skipping recovery of %d logs in %s: it was stopped in order", len(jobs), directory.path)
+        else:
+            _log.info("Recovering %d logs in %s: no clean shutdown file was found", len(jobs), directory.path)
+        return jobs
+
+    def _sort(self, directory: LogDirectory, text: str, found: LoadedDirectories) -> list[_Job]:
+        """What there is to do for a directory of that name."""
+        try:
+            name = PartitionDirectoryName.parse(text)
+        except DirectoryError as error:
+            _log.warning("%s in %s; it is left alone", error.message, directory.path)
+            found.unknown.append(directory.path / text)
+            return []
+        if name.purpose is DirectoryPurpose.STRAY:
+            _log.warning("Found stray log: %s", directory.path / text)
+            found.strays.append(directory.path / text)
+            return []
+        return [] if name.topic_partition.topic == METADATA_TOPIC else [self._job(directory, name)]
+
+    def _job(self, directory: LogDirectory, name: PartitionDirectoryName) -> _Job:
+        if directory.was_clean or name.purpose is DirectoryPurpose.DELETE:
+            return _Job(directory, name, 0, 0)
+        path = directory.path / str(name)
+        bases = list_partition(self._fs, path).base_offsets
+        first = first_unflushed_base(bases, directory.recovery_point(name.topic_partition))
+        unflushed = [base for base in bases if first is not None and base >= first]
+        sizes = [self._fs.stat(segment_file(path, base, FileKind.LOG)).size for base in unflushed]
+        return _Job(directory, name, len(unflushed), sum(sizes))
+
+    def _load(self, job: _Job, walks: WalkThreads | None) -> LoadedPartition:
+        """In a thread of the directory."""
+        thread = (job.directory.path, int(threading.current_thread().name.rpartition("_")[2]))
+        self.remaining_segments[thread] = job.segments
+        left = job.unflushed_bytes
+
+        def on_segment(segment: RecoveredSegment) -> None:
+            nonlocal left
+            read = min(left, segment.size + segment.cut_bytes)
+            left -= read
+            self.remaining_segments[thread] = max(0, self.remaining_segments[thread] - 1)
+            self._tell(read, logs=0)
+
+        log, problem = None, None
+        try:
+            log = job.directory.open_log(str(job.name), self._opening, threads=walks, on_segment=on_segment)
+        except TidelogError as error:
+            _log.error("%s cannot be loaded: %s", job.directory.path / str(job.name), error)
+            problem = error
+        with self._lock:
+            self.remaining_logs[job.directory.path] -= 1
+        self.remaining_segments[thread] = 0
+        self._tell(left, logs=1)
+        return LoadedPartition(job.directory, job.name, log, problem, self._opening.clock.now_ms())
+
+    def _tell(self, read_bytes: int, *, logs: int) -> None:
+        with self._lock:
+            self._bytes_done += read_bytes
+            self._done += logs
+            progress = self.progress
+            if self._on_progress is not None:
+                self._on_progress(progress)
+            now_ms = self._opening.clock.monotonic_ms()
+            if now_ms - self._told_ms >= TELL_EVERY_MS:
+                self._told_ms = now_ms
+                _log.info("Loading: %s", sentence(progress))
+
+
+def sentence(progress: LoadProgress) -> str:
+    """Progress in words: ``120 of 2000 logs, 3.5 of 10.0 MB recovered, about 12 s left``."""
+    parts = [f"{progress.logs_done} of {progress.logs_total} logs"]
+    if progress.bytes_total:
+        parts.append(f"{progress.bytes_done / 1e6:.1f} of {progress.bytes_total / 1e6:.1f} MB recovered")
+    if progress.left_ms is not None:
+        parts.append(f"about {progress.left_ms // 1000} s left")
+    return ", ".join(parts)
+
+
+def _pool(path: Path, threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"log-recovery-{path}")

@@ -1,0 +1,476 @@
+"""Many logs: every partition of a broker's log directories, from start-up to an orderly end.
+
+State: *new* -> ``startup`` -> *running* -> ``shutdown`` -> *shut down*. Owns which log serves which partition; a
+directory's own files are ``LogDirectory``'s, the work by time ``Housekeeping``'s.
+
+====================  ==============================================================================================
+startup               directories are checked and locked; all logs are loaded, side by side; only then the markers of
+                      an orderly stop are removed, moves gone on with, and the housekeeping begins
+create                in the directory that was asked for, else in the one with the fewest logs
+delete                the directory is renamed to ``-delete``, and removed after ``file.delete.delay.ms``
+move                  a future log (``-future``) catches up and takes the current one's place; see ``log_move``
+a disk fails          its directory is offline: the logs in it answer with StorageError, the rest go on
+shutdown              logs are flushed and closed side by side; checkpoints; the marker last, the lock after it
+====================  ==============================================================================================
+
+A log that cannot be loaded is told of (``damaged``) and left alone, and so is a directory that is no partition's
+(``unknown``). What a crash leaves: what the loader and ``LogDirectory`` can deal with.
+Called by: the server, tools. Thread rule: any thread. Order of locks: the manager's, then a log's; a log that reports a
+failure may hold its own, so failures are only noted then, and handled by a task or the next change.
+Source: Kafka's ``LogManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
+from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.closing import close_logs
+from tidelog.storage.manager.directory_set import DirectorySet
+from tidelog.storage.manager.housekeeping import Housekeeping
+from tidelog.storage.manager.loading import Loading, ProgressListener
+from tidelog.storage.manager.log_directory import LogDirectory
+from tidelog.storage.manager.log_move import LogMove
+from tidelog.storage.manager.log_opening import LogOpening, TopicSettings
+from tidelog.storage.manager.log_table import LogTable, new_name
+from tidelog.storage.manager.manager_settings import ManagerSettings
+from tidelog.storage.manager.moves import Moves
+from tidelog.storage.segment.file_names import DirectoryPurpose
+
+_log = logging.getLogger(__name__)
+
+
+class LogManager:
+    def __init__(
+        self,
+        fs: FileSystem,
+        paths: Sequence[Path],
+        *,
+        settings: ManagerSettings | None = None,
+        default_config: LogConfig | None = None,
+        topic_settings: TopicSettings = lambda _topic: {},
+        clock: Clock = SYSTEM_CLOCK,
+        scheduler: Scheduler | None = None,
+        is_stray: Callable[[PartitionLog], bool] = lambda _log: False,
+        on_flush: Callable[[int], None] = lambda _took_ms: None,
+        on_all_failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Nothing is looked at before ``startup``. Without a scheduler there is no housekeeping.
+
+        ``is_stray``: a loaded log that does not belong here, to be set aside. ``on_all_failed``: the last log directory
+        has failed; a broker stops then.
+        """
+        self._fs = fs
+        self._settings = settings or ManagerSettings()
+        self._default_config = default_config or LogConfig()
+        self._topic_settings = topic_settings
+        self._clock = clock
+        self._scheduler = scheduler
+        self._on_all_failed = on_all_failed
+        self._mutex = threading.RLock()
+        self._is_started = self._is_shut_down = False
+        self._directories = DirectorySet(fs, paths, self._handle_failures_later)
+        self._table = LogTable(is_stray)
+        self._preferred: dict[TopicPartition, Path] = {}
+        self._moves = Moves(scheduler, self._replace)
+        self._housekeeping: Housekeeping | None = None
+        self.loading: Loading | None = None
+        """While the logs are loaded."""
+        self.unknown: list[Path] = []
+        """Directories that are no partition's."""
+        self._opening = LogOpening(
+            clock=clock,
+            config_of=self.config_of,
+            scheduler=scheduler,
+            is_sole_replica=self._settings.is_sole_replica,
+            verifies_transactions=self._settings.verifies_transactions,
+            on_failure=self._directories.note_failure,
+            on_flush=on_flush,
+        )
+
+    # --- start and end ---
+
+    def startup(self, *, on_progress: ProgressListener | None = None) -> None:
+        """Return when every log is loaded. RuntimeError the second time.
+
+        DirectoryError for a directory or partition that is there twice, and where no directory can be used;
+        LockedError where another process has one. Nothing is held then.
+        """
+        with self._mutex:
+            if self._is_started:
+                raise RuntimeError("the log manager was started before")
+            self._is_started = True
+            try:
+                self._directories.open()
+                self._load(on_progress)
+                for directory in self.online:
+                    self._directories.guarded(directory.mark_open)
+                self.handle_failures()
+            except BaseException:
+                self._directories.release()
+                self._table.deleted.close()
+                raise
+            for partition in list(self._table.future):
+                self._begin_move(partition)
+            if self._scheduler is not None:
+                self._housekeeping = Housekeeping(self, self._settings, self._clock, self._scheduler)
+                self._housekeeping.start()
+
+    def shutdown(self, broker_epoch: int | None = None) -> None:
+        """An orderly end; idempotent. ``broker_epoch``: for the marker; None: as it was.
+
+        What cannot be closed in order is logged; its directory gets no marker, and is recovered at the next start.
+        """
+        with self._mutex:
+            if self._is_shut_down:
+                return
+            self._is_shut_down = True
+            _log.info("Shutting down the log manager")
+            if self._housekeeping is not None:
+                self._housekeeping.stop()
+            self._moves.stop()
+            self.handle_failures()
+            failed = close_logs(self.online, self._settings.recovery_threads)
+            self._table.deleted.close()
+            for directory in self.online:
+                self._directories.guarded(
+                    lambda directory=directory: directory.stop(  # type: ignore[misc]
+                        broker_epoch=broker_epoch, in_order=directory.path not in failed
+                    )
+                )
+            _log.info("The log manager is shut down")
+
+    def previous_broker_epoch(self) -> int | None:
+        """Of the run before, from the markers; None where a directory is offline, or they do not agree."""
+        epochs = {directory.broker_epoch for directory in self.online}
+        return epochs.pop() if len(epochs) == 1 and not self.offline else None
+
+    # --- directories ---
+
+    @property
+    def online(self) -> tuple[LogDirectory, ...]:
+        return self._directories.online
+
+    @property
+    def offline(self) -> Mapping[Path, StorageError]:
+        """The log directories that are not used, each with the reason."""
+        return self._directories.offline
+
+    def directory_of(self, directory_id: uuid.UUID) -> LogDirectory | None:
+        """The online one with that id."""
+        return self._directories.with_id(directory_id)
+
+    def handle_failures(self) -> None:
+        """Take the directories offline whose disks have failed since."""
+        with self._mutex:
+            for directory, error in self._directories.take_failures():
+                self._lose(directory, error)
+
+    # --- logs ---
+
+    def log(self, partition: TopicPartition, *, is_future: bool = False) -> PartitionLog | None:
+        """None where there is none here, or its directory is offline: ``require`` says which."""
+        return self._table.of(is_future=is_future).get(partition)
+
+    def require(self, partition: TopicPartition) -> PartitionLog:
+        """StorageError for a partition whose directory is offline; UnknownTopicOrPartitionError."""
+        return self._table.require(partition)
+
+    def partitions(self) -> list[TopicPartition]:
+        """Sorted."""
+        return sorted(self._table.current)
+
+    def all_logs(self) -> list[PartitionLog]:
+        """Current and future ones."""
+        return self._table.all()
+
+    @property
+    def damaged(self) -> Mapping[Path, TidelogError]:
+        """Partition directories that could not be loaded, each with the reason."""
+        return self._table.damaged
+
+    @property
+    def strays(self) -> Sequence[Path]:
+        """Directories set aside, in this run or before."""
+        return self._table.strays
+
+    @property
+    def deleted_logs(self) -> list[PartitionLog]:
+        """Those that wait for their removal."""
+        return self._table.deleted.logs
+
+    def get_or_create(
+        self,
+        partition: TopicPartition,
+        *,
+        is_new: bool = False,
+        is_future: bool = False,
+        topic_id: uuid.UUID | None = None,
+        directory_id: uuid.UUID | None = None,
+    ) -> PartitionLog:
+        """The log of a partition, made where there is none.
+
+        ``is_new``: it cannot lie in a directory that is offline, since the topic has only just been made; else that is
+        a StorageError. ``directory_id``: where to make it, unless ``prefer`` has said. InconsistentTopicIdError.
+        """
+        with self._mutex:
+            self._require_running()
+            self.handle_failures()
+            log = self.log(partition, is_future=is_future)
+            if log is None:
+                if not is_new and self.offline:
+                    raise StorageError(
+                        f"Can not create log for {partition}: it may lie in one of the log directories that are"
+                        f" offline, {self._directories.offline_text}"
+                    )
+                log = self._create(partition, is_future, topic_id, directory_id)
+            if topic_id is not None:
+                log.assign_topic_id(topic_id)
+            return log
+
+    def prefer(self, partition: TopicPartition, path: Path) -> None:
+        """Where the next log of a partition is to be made, unless one of its logs lies there."""
+        logs = [log for log in (self.log(partition), self.log(partition, is_future=True)) if log is not None]
+        if all(log.directory.parent != path for log in logs):
+            self._preferred[partition] = path
+
+    def delete(
+        self, partition: TopicPartition, *, is_future: bool = False, is_stray: bool = False
+    ) -> PartitionLog | None:
+        """Take a partition out of service; its directory goes after the delay, or is set aside for good (a stray).
+
+        None where there is no such log; StorageError where it may lie in a directory that is offline.
+        """
+        with self._mutex:
+            self._require_running()
+            self.handle_failures()
+            logs = self._table.of(is_future=is_future)
+            log = logs.get(partition)
+            if log is None:
+                if self.offline:
+                    raise StorageError(
+                        f"Failed to delete log for {partition}: it may lie in one of the log directories that are"
+                        f" offline, {self._directories.offline_text}"
+                    )
+                return None
+            directory = self._home_of(log)
+            if is_stray:
+                self._table.set_aside(directory, partition, log)
+            else:
+                self._table.set_for_deletion(directory, partition, log, self._clock.now_ms())
+            del logs[partition]
+            self._moves.forget(partition)
+            self._directories.guarded(directory.checkpoint)
+            return log
+
+    def remove_deleted_logs(self) -> int:
+        """Remove what was deleted long enough ago; in how many ms to ask again."""
+        return self._table.deleted.remove_due(self._clock.now_ms(), self._default_config.file_delete_delay_ms)
+
+    # --- truncation ---
+
+    def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
+        """Cut logs at their offsets; partitions without a log are passed over. Recovery points are written."""
+        affected = []
+        for partition, offset in offsets.items():
+            log = self.log(partition, is_future=is_future)
+            if log is not None and log.truncate_to(offset):
+                affected.append(self._home_of(log))
+        for directory in dict.fromkeys(affected):
+            self._directories.guarded(directory.checkpoint_recovery_points)
+
+    def truncate_fully_and_start_at(
+        self, partition: TopicPartition, offset: int, *, is_future: bool = False, log_start_offset: int | None = None
+    ) -> None:
+        """Empty a log, if there is one; it goes on at ``offset``. Recovery points are written."""
+        log = self.log(partition, is_future=is_future)
+        if log is not None:
+            log.truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
+            self._directories.guarded(self._home_of(log).checkpoint_recovery_points)
+
+    # --- settings ---
+
+    def config_of(self, topic: str) -> LogConfig:
+        """The defaults with the topic's settings over them."""
+        settings = self._topic_settings(topic)
+        return self._default_config.with_properties(settings) if settings else self._default_config
+
+    def update_topic_config(self, topic: str) -> None:
+        """The settings of a topic have changed."""
+        with self._mutex:
+            config = self.config_of(topic)
+            for log in self._table.of_topic(topic):
+                log.update_config(config)
+
+    def update_default_config(self, config: LogConfig) -> None:
+        """The broker's settings have changed; what a topic has of its own stays."""
+        with self._mutex:
+            self._default_config = config
+            for topic in {partition.topic for partition in (*self._table.current, *self._table.future)}:
+                self.update_topic_config(topic)
+
+    # --- checkpoints ---
+
+    def checkpoint_recovery_points(self) -> None:
+        for directory in self.online:
+            self._directories.guarded(directory.checkpoint_recovery_points)
+
+    def checkpoint_log_starts(self) -> None:
+        for directory in self.online:
+            self._directories.guarded(directory.checkpoint_log_starts)
+
+    def checkpoint_high_watermarks(self) -> None:
+        for directory in self.online:
+            self._directories.guarded(directory.checkpoint_high_watermarks)
+
+    # --- moves ---
+
+    @property
+    def moves(self) -> Mapping[TopicPartition, LogMove]:
+        """Those under way."""
+        return self._moves.under_way
+
+    def move(self, partition: TopicPartition, path: Path) -> None:
+        """Begin to move a partition to another log directory; the scheduler's threads do it, else ``run_move``.
+
+        Towards the directory that it lies in, a move under way is called off. DirectoryError for a directory that is
+        not configured, StorageError for one that is offline, UnknownTopicOrPartitionError.
+        """
+        with self._mutex:
+            current = self.require(partition)
+            if path not in self._directories.paths:
+                raise DirectoryError("Log dir is not found in the config", path=path)
+            if self._directories.at(path) is None:
+                raise StorageError("the log directory is offline", path=path)
+            future = self.log(partition, is_future=True)
+            if future is not None and future.directory.parent != path:
+                self.delete(partition, is_future=True)
+            if current.directory.parent != path:
+                self.prefer(partition, path)
+                self.get_or_create(partition, is_new=True, is_future=True, topic_id=current.topic_id)
+                self._begin_move(partition)
+
+    def run_move(self, partition: TopicPartition) -> bool:
+        """Copy until the future log has taken the current one's place; False where the move was called off."""
+        return self._moves.run(partition)
+
+    # --- inside ---
+
+    def _load(self, on_progress: ProgressListener | None) -> None:
+        self.loading = Loading(
+            self._fs, self.online, self._opening, threads=self._settings.recovery_threads, on_progress=on_progress
+        )
+        try:
+            found = self.loading.run()
+        finally:
+            self.loading = None
+        self._table.strays += found.strays
+        self.unknown += found.unknown
+        for part in found.partitions:
+            if isinstance(part.error, StorageError):
+                self._directories.note_failure(part.error)
+        self.handle_failures()
+        for part in found.partitions:
+            if part.directory.is_online:
+                self._table.take_in(part)
+            else:
+                self._table.lost[part.name.topic_partition] = self.offline[part.directory.path]
+
+    def _create(
+        self,
+        partition: TopicPartition,
+        is_future: bool,
+        topic_id: uuid.UUID | None,
+        directory_id: uuid.UUID | None,
+    ) -> PartitionLog:
+        name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else partition.directory_name
+        wanted = self._homes_for(partition, directory_id)
+        if is_future and (partition not in self._preferred or self.require(partition).directory.parent in wanted):
+            raise ValueError(f"a future log of {partition} needs a log directory of its own: prefer one first")
+        for path in wanted:
+            directory = self._directories.at(path)
+            if directory is None:
+                continue
+            try:
+                log = directory.open_log(name, self._opening, topic_id=topic_id)
+            except StorageError as error:
+                if not error.is_disk_failure:
+                    raise
+                self._directories.note_failure(error)
+                self.handle_failures()
+                continue
+            self._table.of(is_future=is_future)[partition] = log
+            self._table.lost.pop(partition, None)
+            self._preferred.pop(partition, None)
+            _log.info("Created log for partition %s in %s", partition, log.directory)
+            return log
+        raise StorageError(f"No log directories available for {partition}. Tried {', '.join(map(str, wanted))}")
+
+    def _homes_for(self, partition: TopicPartition, directory_id: uuid.UUID | None) -> list[Path]:
+        """Where to try to make a log, the best first."""
+        if partition in self._preferred:
+            return [self._preferred[partition]]
+        wanted = None if directory_id is None else self.directory_of(directory_id)
+        if wanted is not None:
+            return [wanted.path]
+        return self._directories.by_load()
+
+    def _begin_move(self, partition: TopicPartition) -> None:
+        current, future = self.log(partition), self._table.future[partition]
+        if current is None:
+            _log.warning("%s waits for a current log that is not here; it is left alone", future.directory)
+        else:
+            self._moves.begin(partition, LogMove(current, future))
+
+    def _replace(self, partition: TopicPartition, move: LogMove) -> bool:
+        """The future log takes the place of the current one; False where the move was called off."""
+        current, future = move.current, move.future
+        with self._mutex:
+            if self.moves.get(partition) is not move:
+                return False
+            source, target = self._home_of(current), self._home_of(future)
+            with current.handing_over():
+                while not move.copy():
+                    pass
+                future.flush()
+                future.rename(target.path / partition.directory_name)
+            self._moves.forget(partition)
+            del self._table.future[partition]
+            self._table.current[partition] = future
+            self._directories.guarded(target.checkpoint)
+            self._table.set_for_deletion(source, partition, current, self._clock.now_ms())
+            self._directories.guarded(source.checkpoint)
+            _log.info("%s has moved from %s to %s", partition, source.path, target.path)
+            return True
+
+    def _lose(self, directory: LogDirectory, error: StorageError) -> None:
+        """A directory is offline: what lay in it is not served any more."""
+        for partition in self._table.lose(directory, error):
+            self._moves.forget(partition)
+        if not self.online:
+            _log.critical("All log directories have failed: %s", self._directories.offline_text)
+            self._on_all_failed()
+
+    def _handle_failures_later(self) -> None:
+        """A log that reports a failure may hold its lock."""
+        if self._scheduler is not None:
+            self._scheduler.schedule("log-dir-failure-handler", self.handle_failures)
+
+    def _home_of(self, log: PartitionLog) -> LogDirectory:
+        """StorageError where it is offline."""
+        directory = self._directories.at(log.directory.parent)
+        if directory is None:
+            raise StorageError("the log directory is offline", path=log.directory.parent)
+        return directory
+
+    def _require_running(self) -> None:
+        if not self._is_started or self._is_shut_down:
+            raise StorageError("the log manager is not running")

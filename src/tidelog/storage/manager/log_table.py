@@ -1,0 +1,145 @@
+"""Which log serves which partition, and what else a start found: a table, and the rules for what goes into it.
+
+==============================  ====================================================================================
+a loaded directory              what becomes of it
+==============================  ====================================================================================
+live                            serves its partition; a stray is set aside (``-stray``)
+``-future``                     on its way to take the place of the current log
+``-delete``                     waits for its removal
+that could not be loaded        ``damaged``, with the reason
+of an offline log directory     ``lost``, with the reason
+of a partition that has a log   set aside where both hold the same records (a move ended between its two renames), else
+in another log directory        an error, since only people can tell which one is right
+==============================  ====================================================================================
+
+Called by: ``LogManager``. Thread rule: changes under the manager's lock; look-ups by any thread.
+Source: Kafka's ``LogManager.loadLog``.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition, UnknownTopicOrPartitionError
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.deletion_queue import DeletionQueue
+from tidelog.storage.manager.loading import LoadedPartition
+from tidelog.storage.manager.log_directory import LogDirectory
+from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
+
+_log = logging.getLogger(__name__)
+
+
+class LogTable:
+    def __init__(self, is_stray: Callable[[PartitionLog], bool]) -> None:
+        self._is_stray = is_stray
+        self.current: dict[TopicPartition, PartitionLog] = {}
+        self.future: dict[TopicPartition, PartitionLog] = {}
+        self.deleted = DeletionQueue()
+        self.lost: dict[TopicPartition, StorageError] = {}
+        """Partitions in directories that are offline."""
+        self.damaged: dict[Path, TidelogError] = {}
+        """Partition directories that could not be loaded."""
+        self.strays: list[Path] = []
+        """Directories set aside, in this run or before."""
+
+    def of(self, *, is_future: bool) -> dict[TopicPartition, PartitionLog]:
+        return self.future if is_future else self.current
+
+    def require(self, partition: TopicPartition) -> PartitionLog:
+        """The current log. StorageError where it is offline; UnknownTopicOrPartitionError."""
+        log = self.current.get(partition)
+        if log is not None:
+            return log
+        if partition in self.lost:
+            raise StorageError(f"{partition} is offline: {self.lost[partition]}")
+        raise UnknownTopicOrPartitionError(f"no partition '{partition}' here")
+
+    def all(self) -> list[PartitionLog]:
+        """Current and future ones."""
+        return [*list(self.current.values()), *list(self.future.values())]
+
+    def of_topic(self, topic: str) -> list[PartitionLog]:
+        logs = (self.current, self.future)
+        return [log for one in logs for partition, log in list(one.items()) if partition.topic == topic]
+
+    def take_in(self, part: LoadedPartition) -> None:
+        """What was loaded from a directory that is online. DirectoryError for a partition that is there twice."""
+        partition, purpose, log = part.name.topic_partition, part.name.purpose, part.log
+        if log is None:
+            assert part.error is not None
+            self.damaged[part.path] = part.error
+        elif purpose is DirectoryPurpose.DELETE:
+            self.deleted.add(log, part.loaded_ms)
+        elif purpose is DirectoryPurpose.FUTURE:
+            self._put(self.future, part.directory, partition, log)
+        elif self._is_stray(log):
+            self.set_aside(part.directory, partition, log)
+        else:
+            self._put(self.current, part.directory, partition, log)
+
+    def set_aside(self, directory: LogDirectory, partition: TopicPartition, log: PartitionLog) -> None:
+        """A stray: renamed, closed, and left alone from then on."""
+        log.rename(directory.path / new_name(partition, DirectoryPurpose.STRAY))
+        directory.forget(partition)
+        log.close()
+        self.strays.append(log.directory)
+        _log.warning("Log for partition %s is marked as stray and renamed to %s", partition, log.directory)
+
+    def set_for_deletion(
+        self, directory: LogDirectory, partition: TopicPartition, log: PartitionLog, now_ms: int
+    ) -> None:
+        """Renamed, and removed later."""
+        log.rename(directory.path / new_name(partition, DirectoryPurpose.DELETE), retires=True)
+        directory.forget(partition)
+        self.deleted.add(log, now_ms)
+        _log.info("Log for partition %s is renamed to %s and is scheduled for deletion", partition, log.directory)
+
+    def lose(self, directory: LogDirectory, error: StorageError) -> list[TopicPartition]:
+        """A directory is offline: what lay in it is not served any more."""
+        gone = directory.give_up(error)
+        for partition in gone:
+            for logs in (self.current, self.future):
+                log = logs.get(partition)
+                if log is not None and log.directory.parent == directory.path:
+                    del logs[partition]
+                    if logs is self.current:
+                        self.lost[partition] = error
+        self.deleted.remove_in(directory.path)
+        return gone
+
+    def _put(
+        self,
+        logs: dict[TopicPartition, PartitionLog],
+        directory: LogDirectory,
+        partition: TopicPartition,
+        log: PartitionLog,
+    ) -> None:
+        other = logs.setdefault(partition, log)
+        if other is log:
+            return
+        if not _hold_the_same(other, log):
+            raise DirectoryError(
+                f"Duplicate log directories for {partition} are found in both {other.directory} (up to offset"
+                f" {other.end_offset}) and {log.directory} (up to offset {log.end_offset}). One may be what a disk had"
+                " when it failed: move away the one that is older, and start again"
+            )
+        _log.warning("%s and %s hold the same records: the second is set aside", other.directory, log.directory)
+        self.set_aside(directory, partition, log)
+
+
+def new_name(partition: TopicPartition, purpose: DirectoryPurpose) -> str:
+    """A directory name that nothing has yet."""
+    return str(PartitionDirectoryName.of(partition, purpose, uuid.uuid4().hex))
+
+
+def _hold_the_same(one: PartitionLog, other: PartitionLog) -> bool:
+    """Up to the same end, from the same start, in the same leader epochs."""
+    return (one.log_start_offset, one.end_offset, one.epochs.entries) == (
+        other.log_start_offset,
+        other.end_offset,
+        other.epochs.entries,
+    )

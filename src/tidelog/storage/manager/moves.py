@@ -1,0 +1,63 @@
+"""The moves of partitions between log directories that are under way, and who works on them.
+
+The scheduler's threads copy; without a scheduler, whoever calls ``run``. What fails is tried again after a second. A
+move is called off by forgetting it: its future log is then the manager's to delete.
+Called by: ``LogManager``. Thread rule: any thread; ``replace`` takes the manager's lock.
+Source: Kafka's ``ReplicaAlterLogDirsManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.runtime import Scheduler
+from tidelog.storage.manager.log_move import LogMove
+
+_BACKOFF_MS = 1000
+
+_log = logging.getLogger(__name__)
+
+
+class Moves:
+    def __init__(self, scheduler: Scheduler | None, replace: Callable[[TopicPartition, LogMove], bool]) -> None:
+        """``replace`` puts a future log that has caught up in its place, unless the move was called off."""
+        self._scheduler = scheduler
+        self._replace = replace
+        self._moves: dict[TopicPartition, LogMove] = {}
+
+    @property
+    def under_way(self) -> Mapping[TopicPartition, LogMove]:
+        return self._moves
+
+    def begin(self, partition: TopicPartition, move: LogMove) -> None:
+        move.begin()
+        self._moves[partition] = move
+        self._later(partition, 0)
+
+    def forget(self, partition: TopicPartition) -> None:
+        self._moves.pop(partition, None)
+
+    def stop(self) -> None:
+        """All of them; the next start goes on with them."""
+        self._moves.clear()
+
+    def run(self, partition: TopicPartition) -> bool:
+        """Copy until the future log has taken the current one's place; False where the move was called off."""
+        while (move := self._moves.get(partition)) is not None:
+            if move.copy():
+                return self._replace(partition, move)
+        return False
+
+    def _later(self, partition: TopicPartition, delay_ms: int) -> None:
+        if self._scheduler is not None:
+            self._scheduler.schedule("move-log", lambda: self._try(partition), delay_ms=delay_ms)
+
+    def _try(self, partition: TopicPartition) -> None:
+        try:
+            self.run(partition)
+        except TidelogError as error:
+            if partition in self._moves:
+                _log.error("Moving %s to another log directory failed, and will be tried again: %s", partition, error)
+                self._later(partition, _BACKOFF_MS)

@@ -1,0 +1,166 @@
+"""A log directory opened for writing by the Python API: partitions are loaded when they are asked for, one by one.
+
+Opening removes the clean-shutdown marker at once, since an append may follow before all else is loaded; an orderly
+close writes it again where it may (``LogDirectory``). A flush is noted in the checkpoints. Nothing runs in the
+background: retention and the rest of the housekeeping are the ``LogManager``'s.
+A forked child that inherits a directory may only let go of it.
+Called by: the API. Thread rule: any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tidelog.model import ClosedError, DirectoryError, LockedError, StorageError, TopicPartition
+from tidelog.runtime import Clock
+from tidelog.storage.fs import FileSystem, ForkGuard
+from tidelog.storage.log.append.record_writer import RecordWriter
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+from tidelog.storage.manager.log_directory import LogDirectory
+from tidelog.storage.manager.log_opening import LogOpening
+from tidelog.storage.manager.producer_sessions import ProducerSessions
+from tidelog.storage.producer import ProducerEntry
+
+
+class WrittenDirectory:
+    """``config`` None: each topic's settings from the cluster metadata in the directory, defaults for the rest."""
+
+    def __init__(self, fs: FileSystem, path: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
+        """Open and lock; the directory is made where it is missing. LockedError where another holds it."""
+        self._directory = directory = LogDirectory(fs, path)
+        try:
+            metadata = ClusterMetadata() if config else read_cluster_metadata(fs, path)
+            directory.mark_open()
+        except BaseException:
+            directory.release()
+            raise
+
+        def config_of(topic: str) -> LogConfig:
+            settings = metadata.settings_of(topic, directory.node_id)
+            return config or LogConfig.from_properties(settings, ignore_unknown=True)
+
+        self._opening = LogOpening(clock=clock, config_of=config_of)
+        self._guard = ForkGuard(path)
+        self._mutex = threading.Lock()
+        self._closed = False
+        self._open: dict[TopicPartition, WrittenLog] = {}
+
+    @property
+    def path(self) -> Path:
+        return self._directory.path
+
+    def open_log(self, path: Path) -> WrittenLog:
+        """Load a partition of this directory, made if it is not there.
+
+        DirectoryError for a name that is not TOPIC-PARTITION; LockedError for a log that is open already.
+        """
+        self._guard.check()
+        partition = TopicPartition.from_directory_name(path.name)
+        if partition.topic == METADATA_TOPIC:
+            raise DirectoryError("the cluster metadata belongs to its controllers", path=path)
+        with self._mutex:
+            if self._closed:
+                raise ClosedError("the log directory is closed", path=self.path)
+            if partition in self._open:
+                raise LockedError("the log is open in this process already", path=path)
+            log = self._directory.open_log(path.name, self._opening)
+            self._open[partition] = opened = WrittenLog(
+                log, self._opening.clock, self.checkpoint, lambda: self._forget(partition)
+            )
+            return opened
+
+    def producers(
+        self, only: TopicPartition | None = None
+    ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
+        """See ``LogDirectory.producers``."""
+        return self._directory.producers(only)
+
+    def checkpoint(self) -> None:
+        """Write what is known of the open logs into the three checkpoints."""
+        self._guard.check()
+        self._directory.checkpoint()
+
+    def close(self) -> None:
+        """An orderly stop; idempotent. If a log cannot be closed, the others are, and the lock is released; then the
+        first failure is raised."""
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed = True
+            logs = list(self._open.values())
+        if not self._guard.is_owner:
+            for log in logs:
+                log.log.close()
+            return
+        failures = []
+        for log in logs:
+            try:
+                log.close()
+            except StorageError as error:
+                failures.append(error)
+        self._directory.stop()
+        if failures:
+            raise failures[0]
+
+    def _forget(self, partition: TopicPartition) -> None:
+        with self._mutex:
+            del self._open[partition]
+            self._directory.closed(partition)
+            self._directory.checkpoint()
+
+
+class WrittenLog:
+    """A log of a WrittenDirectory with the calls of a writer of records."""
+
+    def __init__(
+        self, log: PartitionLog, clock: Clock, after_flush: Callable[[], None], after_close: Callable[[], None]
+    ) -> None:
+        records = RecordWriter(log, clock)
+        self.log = log
+        self.append = records.append
+        self.append_batch = records.append_batch
+        self._after_flush = after_flush
+        self._after_close = after_close
+        self._closed = False
+
+    def flush(self) -> None:
+        """Return when everything appended so far is on disk, and noted in the checkpoints."""
+        self.log.flush()
+        self._after_flush()
+
+    def close(self) -> None:
+        """Idempotent."""
+        if not self._closed:
+            self._closed = True
+            try:
+                self.log.close()
+            finally:
+                if self.log.is_owner:
+                    self._after_close()
+
+
+class SingleLog:
+    """The log of ``open_log``: closing it closes the log directory that was opened for it."""
+
+    def __init__(self, fs: FileSystem, directory: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
+        """Open the partition ``directory`` for writing; the log directory is the one around it."""
+        partition = TopicPartition.from_directory_name(directory.name)
+        self._home = home = WrittenDirectory(fs, directory.parent, clock=clock, config=config)
+        try:
+            opened = self._home.open_log(directory)
+        except BaseException:
+            self._home.close()
+            raise
+        self.log = log = opened.log
+        self.append = opened.append
+        self.append_batch = opened.append_batch
+        self.flush = opened.flush
+        self.producers = ProducerSessions([home], lambda _: log, clock=clock, only=partition)
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._home.close()
