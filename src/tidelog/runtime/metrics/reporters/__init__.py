@@ -1,0 +1,6 @@
+"""Reporters of metrics: CSV files, Prometheus, and those that users bring. Each is imported when it is named."""
+
+from tidelog.runtime.metrics.reporters.loading import load_reporters
+from tidelog.runtime.metrics.reporters.reporter_set import ReporterSet
+
+__all__ = ["ReporterSet", "load_reporters"]

@@ -1,0 +1,159 @@
+"""Metrics as CSV files: one a metric, a row each time it is polled. Kafka's ``KafkaCSVMetricsReporter``.
+
+Settings: ``kafka.csv.metrics.reporter.enabled`` (false), ``kafka.csv.metrics.dir`` (``kafka_metrics``),
+``kafka.metrics.polling.interval.secs`` (10).
+
+A file is called as the metric is, with its tags (``Size,topic=orders,partition=0.csv``; Yammer leaves tags out, and has
+only the first partition's file). Columns are Yammer's, by the metric's kind; ``time`` is in seconds since 1970, since
+files grow over restarts, where Yammer's begin anew and count from the start. **Nothing in the directory is ever deleted
+or overwritten** (Kafka's reporter deletes it with all that is in it when it starts).
+
+Nothing stays open between polls. A row is written whole or not at all. A disk that is full, a directory that is
+gone: one line in the log, one more when it works again; rows in between are missing.
+Called by: a scheduler's thread. Thread rule: ``report`` is never called by two threads at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from tidelog.model.errors import ConfigError
+from tidelog.runtime.clock import SYSTEM_CLOCK, Clock
+from tidelog.runtime.metrics.metric_name import MetricName
+from tidelog.runtime.metrics.registry import MetricRegistry
+from tidelog.runtime.metrics.reporters.settings import flag, whole_number
+from tidelog.runtime.metrics.sample import MetricKind, Sample
+from tidelog.runtime.scheduler import ScheduledTask, Scheduler
+
+_SPREAD = {
+    "min": "Min",
+    "max": "Max",
+    "mean": "Mean",
+    "median": "50thPercentile",
+    "stddev": "StdDev",
+    "95%": "95thPercentile",
+    "99%": "99thPercentile",
+    "99.9%": "999thPercentile",
+}
+COLUMNS: dict[MetricKind, dict[str, str]] = {
+    MetricKind.GAUGE: {"value": "Value"},
+    MetricKind.METER: {
+        "count": "Count",
+        "1 min rate": "OneMinuteRate",
+        "mean rate": "MeanRate",
+        "5 min rate": "FiveMinuteRate",
+        "15 min rate": "FifteenMinuteRate",
+    },
+    MetricKind.HISTOGRAM: _SPREAD,
+    MetricKind.TIMER: _SPREAD,
+}
+"""Column -> which value of the sample; ``time`` stands before them."""
+
+_LONGEST_NAME = 255
+"""Bytes; of every file system a broker runs on."""
+
+_log = logging.getLogger(__name__)
+
+
+class CsvReporter:
+    """A MetricsReporter."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._enabled = False
+        self._directory = Path("kafka_metrics")
+        self._interval_ms = 10_000
+        self._registry: MetricRegistry | None = None
+        self._task: ScheduledTask | None = None
+        self._owners: dict[str, MetricName] = {}
+        self._failures: set[int | None] = set()
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        self._enabled = flag(settings, "kafka.csv.metrics.reporter.enabled", default=False)
+        self._directory = Path(settings.get("kafka.csv.metrics.dir") or "kafka_metrics").absolute()
+        self._interval_ms = whole_number(settings, "kafka.metrics.polling.interval.secs", default=10) * 1000
+
+    def start(self, registry: MetricRegistry, scheduler: Scheduler) -> None:
+        if not self._enabled:
+            _log.info("Metrics do not go to CSV files: kafka.csv.metrics.reporter.enabled is false")
+            return
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"kafka.csv.metrics.dir: {error.strerror}", path=self._directory) from error
+        self._registry = registry
+        self._task = scheduler.schedule(
+            "csv-metrics", self.report, delay_ms=self._interval_ms, period_ms=self._interval_ms
+        )
+        _log.info("Metrics go to CSV files in %s every %d s", self._directory, self._interval_ms // 1000)
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def report(self) -> None:
+        """A row for each metric, now."""
+        if self._registry is None:
+            return
+        failures: dict[int | None, OSError] = {}  # the first of each kind
+        seconds = self._clock.now_ms() // 1000
+        for sample in self._registry.samples():
+            try:
+                _append(self._directory / self._file_name(sample.name), sample, seconds)
+            except OSError as error:
+                failures.setdefault(error.errno, error)
+        for number, failure in failures.items():
+            if number not in self._failures:
+                _log.error("Metrics are missing from CSV files: %s (%s)", failure.strerror, failure.filename)
+        if self._failures and not failures:
+            _log.info("Metrics go to CSV files in %s again", self._directory)
+        self._failures = set(failures)
+
+    def _file_name(self, name: MetricName) -> str:
+        """Short, or with group and type for the second metric of that short name."""
+        short = file_name(name)
+        if self._owners.setdefault(short, name) == name:
+            return short
+        return file_name(name, with_type=True)
+
+
+def file_name(name: MetricName, *, with_type: bool = False) -> str:
+    """Letters, digits, ``_ . - ~ , =`` and the rest as ``%2F``; a name too long ends in a digest."""
+    parts = [f"{name.group}.{name.type}.{name.name}" if with_type else name.name or name.type]
+    parts += [f"{key}={quote(value, safe='')}" for key, value in name.tags]
+    text = quote(",".join(parts), safe=",=%")
+    if len(text) + len(".csv") > _LONGEST_NAME:
+        text = f"{text[:200]}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    return f"{text}.csv"
+
+
+def _append(path: Path, sample: Sample, seconds: int) -> None:
+    columns = COLUMNS[sample.kind]
+    row = ",".join([str(seconds), *(str(sample.values[value]) for value in columns.values())])
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        size = os.fstat(file).st_size
+        header = "" if size else f"# time,{','.join(columns)}\n"
+        _write(file, f"{header}{row}\n".encode(), size)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    finally:
+        os.close(file)
+
+
+def _write(file: int, data: bytes, size: int) -> None:
+    """All of ``data``, or the file stays ``size`` bytes long."""
+    written = os.write(file, data)
+    try:
+        while written < len(data):  # the disk runs full in the middle of the row: the next call says so
+            written += os.write(file, data[written:])
+    except OSError:
+        os.ftruncate(file, size)
+        raise

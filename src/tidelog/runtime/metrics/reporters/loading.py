@@ -1,0 +1,76 @@
+"""The reporters that ``kafka.metrics.reporters`` names, made and configured.
+
+=================================================  ==================================================================
+name                                               reporter
+=================================================  ==================================================================
+``csv``, ``kafka.metrics.KafkaCSVMetricsReporter``  CSV files
+``prometheus``                                     Prometheus, over HTTP
+``org.apache.kafka.common.metrics.JmxReporter``    none, and a line in the log: there is no JMX without a JVM
+``module.Class``, ``module:Class``                 a user's: a class with the methods of MetricsReporter
+=================================================  ==================================================================
+
+Called by: who starts a server or a log manager. Source: Kafka's ``KafkaMetricsReporter.startReporters``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Mapping
+
+from tidelog.model.errors import ConfigError, TidelogError
+from tidelog.runtime.metrics.reporter import MetricsReporter
+from tidelog.runtime.metrics.reporters.reporter_set import ReporterSet
+
+KEY = "kafka.metrics.reporters"
+
+_CSV = "tidelog.runtime.metrics.reporters.csv_files:CsvReporter"
+KNOWN = {
+    "csv": _CSV,
+    "kafka.metrics.KafkaCSVMetricsReporter": _CSV,
+    "prometheus": "tidelog.runtime.metrics.reporters.prometheus:PrometheusReporter",
+}
+WITHOUT_JVM = ("org.apache.kafka.common.metrics.JmxReporter",)
+METHODS = ("configure", "start", "stop")
+
+_log = logging.getLogger(__name__)
+
+
+def load_reporters(settings: Mapping[str, str]) -> ReporterSet:
+    """``settings``: the broker's, by key. ConfigError for a class that cannot be had, or does not take its settings."""
+    names = [name for part in settings.get(KEY, "").split(",") if (name := part.strip())]
+    reporters = []
+    for name in dict.fromkeys(names):
+        if name in WITHOUT_JVM:
+            _log.info("%s: %s is left out, there is no JMX without a JVM; csv and prometheus report too", KEY, name)
+        else:
+            reporters.append(_made(name, settings))
+    return ReporterSet(reporters)
+
+
+def _made(name: str, settings: Mapping[str, str]) -> MetricsReporter:
+    try:
+        reporter: MetricsReporter = _class_of(name)()
+        reporter.configure(settings)
+    except TidelogError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{KEY}: {name} cannot be made: {type(error).__name__}: {error}") from error
+    return reporter
+
+
+def _class_of(name: str) -> type[MetricsReporter]:
+    module_name, _, class_name = KNOWN.get(name, name).replace(":", ".").rpartition(".")
+    if not module_name:
+        raise ConfigError(f"{KEY}: {name!r} is neither {', '.join(KNOWN)} nor module.Class")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # the module's own code runs: whatever it raises, the import failed
+        raise ConfigError(f"{KEY}: cannot import {module_name!r} for {name!r}: {error}") from error
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        raise ConfigError(f"{KEY}: module {module_name!r} has no class {class_name!r}")
+    missing = [method for method in METHODS if not callable(getattr(found, method, None))]
+    if missing:
+        raise ConfigError(f"{KEY}: {name} is no reporter, it lacks {', '.join(missing)}")
+    return found

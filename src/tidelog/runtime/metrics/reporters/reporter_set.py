@@ -1,0 +1,37 @@
+"""The reporters of a process: started together, stopped together, whatever one of them does.
+
+Called by: who loaded them. Thread rule: one thread at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from tidelog.runtime.metrics.registry import MetricRegistry
+from tidelog.runtime.metrics.reporter import MetricsReporter
+from tidelog.runtime.scheduler import Scheduler
+
+_log = logging.getLogger(__name__)
+
+
+class ReporterSet:
+    def __init__(self, reporters: Sequence[MetricsReporter] = ()) -> None:
+        self.reporters = tuple(reporters)
+
+    def start(self, registry: MetricRegistry, scheduler: Scheduler) -> None:
+        """The first error is raised, when those that were started have been stopped."""
+        try:
+            for reporter in self.reporters:
+                reporter.start(registry, scheduler)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Idempotent; a reporter that fails is logged."""
+        for reporter in self.reporters:
+            try:
+                reporter.stop()
+            except Exception:
+                _log.exception("The metrics reporter %s does not stop as it should", type(reporter).__name__)
