@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -78,8 +79,23 @@ class Commands(click.Group):
         sys.exit(code)
 
 
+def _set_up_logging(_context: click.Context, _parameter: click.Parameter, file: str | None) -> None:
+    """Without the option nothing is set up: warnings reach stderr as Python prints them."""
+    if file is not None:
+        from tidelog.runtime.logging_setup import set_up_logging
+
+        set_up_logging(None if file == "stderr" else Path(file))
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="tidelog")
+@click.option(
+    "--logging-config",
+    metavar="FILE",
+    expose_value=False,
+    callback=_set_up_logging,
+    help="Where log lines go: TOML or JSON for Python's logging, or stderr for a line a fact there.",
+)
 def cli() -> None:
     """Apache Kafka's log storage in Python: read, check, repair and extend Kafka data directories.
 
