@@ -31,8 +31,8 @@ Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 def set_up_logging(file: Path | None = None) -> None:
     """``file`` None: ``tidelog``'s lines from INFO up and others' warnings, on stderr. ConfigError for a file that
     cannot be read or used."""
-    settings = _read(file) if file is not None else _ON_STDERR
-    settings = {"version": 1, "disable_existing_loggers": False, "formatters": {}} | settings
+    settings: dict[str, Any] = {"version": 1, "disable_existing_loggers": False, "formatters": {}}
+    settings |= _read(file) if file is not None else _ON_STDERR
     formatters: dict[str, Any] = {"line": {"()": LineFormatter}}
     try:
         logging.config.dictConfig(settings | {"formatters": formatters | settings["formatters"]})
