@@ -20,8 +20,18 @@ VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "tools_ut
 ABSOLUTE = re.compile(
     r"(?<![\w.*})\]~/$-])/(?:home|Users|root|work|opt|srv|mnt|media|tmp|nix|usr|var|etc|workspace)(?:/[\w.*-]+)+/?"
 )
-EXAMPLE_PATHS = ("/var/lib/kafka", "/var/lib/kaf*", "/var/lib/", "/mnt/disk", "/tmp/events", "/usr/bin/env")
-"""Paths that examples use, and the one that scripts begin with."""
+KAFKA_PATHS = ("/tmp/kafka-logs", "/usr/bin/kinit")
+"""Defaults of Kafka's configuration."""
+EXAMPLE_PATHS = (
+    "/var/lib/kafka",
+    "/var/lib/kaf*",
+    "/var/lib/",
+    "/mnt/disk",
+    "/tmp/events",
+    "/usr/bin/env",
+    *KAFKA_PATHS,
+)
+"""Paths that examples use, the one that scripts begin with, and Kafka's."""
 URL = re.compile(r"\bhttps?://([\w.-]+)")
 HOSTS = {"www.apache.org", "maven.apache.org", "kafka.apache.org", "cwiki.apache.org", "issues.apache.org"} | {
     "github.com",

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import pytest
 
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.storage.log.config import LogConfig, property_name
 
@@ -82,6 +83,41 @@ def test_refused(key: str, text: str) -> None:
     with pytest.raises(ConfigError, match=key) as caught:
         LogConfig.from_properties({key: text})
     assert caught.value.code == 40
+
+
+def test_a_topic_over_its_broker() -> None:
+    broker = BrokerConfig.load(
+        None,
+        {
+            "log.retention.hours": "1",
+            "log.segment.bytes": "2000000",
+            "log.cleanup.policy": "compact,delete",
+            "producer.id.expiration.ms": "9",
+        },
+    )
+    config = LogConfig.of(broker, {"retention.bytes": "7", "min.insync.replicas": "2"})
+    assert config == LogConfig(
+        retention_ms=3_600_000,
+        retention_bytes=7,
+        segment_bytes=2_000_000,
+        cleanup_policy=frozenset({"compact", "delete"}),
+        producer_id_expiration_ms=9,
+    )
+    assert LogConfig.of() == LogConfig.of(BrokerConfig()) == LogConfig()
+
+
+def test_what_a_user_sets_goes_by_kafkas_ranges() -> None:
+    assert LogConfig.from_properties({"segment.bytes": "14"}).segment_bytes == 14
+    with pytest.raises(ConfigError, match=r"segment.bytes: Value must be at least 1048576"):
+        LogConfig.of(None, {"segment.bytes": "14"})
+    for texts in ({"internal.segment.bytes": "99", "segment.bytes": "2000000"}, {"internal.segment.bytes": "99"}):
+        assert LogConfig.of(None, texts).segment_bytes == LogConfig.from_properties(texts).segment_bytes == 99
+    assert LogConfig.of(None, {"segment.index.bytes": "4"}).segment_index_bytes == 12
+    assert LogConfig(compression_type="none").compression_type == "none"
+    with pytest.raises(ConfigError, match=r"compression.type: String must be one of"):
+        LogConfig.of(None, {"compression.type": "none"})
+    with pytest.raises(ConfigError, match=r"Unknown topic config name: segment.colour"):
+        LogConfig.of(None, {"segment.colour": "blue"})
 
 
 def test_keys_of_others_can_be_passed_over() -> None:

@@ -21,7 +21,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidelog.model import CheckpointError, ConfigError
+from tidelog.config.topic_settings import topic_texts
+from tidelog.model import CheckpointError
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
@@ -41,9 +42,6 @@ COMMAND_LINE_ORIGIN = "--config"
 _INTERNAL_ORIGIN = "default of this topic"
 _TOPIC_ORIGIN = "topic"
 _METADATA_ORIGIN = "KRaft keeps it by snapshots"
-_SYNONYMS = {"log.cleanup.policy": "cleanup.policy", "log.retention.bytes": "retention.bytes"}
-_TIME_SYNONYMS = {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
-"""The finest first; milliseconds a unit."""
 
 _INTERNAL_TOPICS: Mapping[str, Mapping[str, str]] = {
     "__consumer_offsets": {"cleanup.policy": "compact"},
@@ -102,13 +100,10 @@ class SettingSources:
             (dynamic.get(str(self.node_id), {}), f"broker {self.node_id}"),
         ):
             merged.update({key: (value, origin) for key, value in properties.items()})
-        for key, topic_key in _SYNONYMS.items():
-            if key in merged:
-                yield topic_key, *merged[key]
-        finest = next((key for key in _TIME_SYNONYMS if key in merged), None)
-        if finest is not None:
-            text, origin = merged[finest]
-            yield "retention.ms", _milliseconds(finest, text), origin
+        found = topic_texts({key: text for key, (text, _) in merged.items()})
+        for key in RETENTION_KEYS:
+            if key in found:
+                yield key, found[key].text, merged[found[key].broker_key][1]
 
 
 def read_setting_sources(
@@ -150,12 +145,3 @@ def _meta(fs: FileSystem, path: Path) -> MetaProperties | None:
 
 def _node(meta: MetaProperties | None) -> tuple[str | None, int | None] | None:
     return None if meta is None else (meta.cluster_id, meta.node_id)
-
-
-def _milliseconds(key: str, text: str) -> str:
-    """A negative number means for ever, in every unit."""
-    try:
-        number = int(text)
-    except ValueError:
-        raise ConfigError(f"{key} is '{text}', which is not an integer") from None
-    return str(-1 if number < 0 else number * _TIME_SYNONYMS[key])

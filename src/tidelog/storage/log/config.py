@@ -1,99 +1,106 @@
-"""The settings of one log: Kafka's topic configuration keys as fields, with Kafka 4.1's defaults.
+"""The settings of one log: Kafka's topic configuration keys as fields. An immutable value, read by every room here.
 
-Owns the names, defaults and ranges, nothing else: an immutable value, made once and read by every room of the engine.
-``LogConfig(segment_bytes=...)`` and ``LogConfig.from_properties({"segment.bytes": "..."})`` are the two ways in.
-Source: Kafka's ``LogConfig`` and ``ServerLogConfigs``; ``segment.bytes`` keeps the lower bound of the format (14)
-rather than the broker's (1 MiB), as Kafka's own ``internal.segment.bytes`` does.
+Names, types, defaults and ranges are those of the tables in ``tidelog.config``; a field is its key with underscores.
+Three ways in:
+
+================================  ==================================================================================
+``LogConfig(segment_bytes=…)``    values; sizes of segments below what Kafka lets users set are for tests and embedding
+``LogConfig.from_properties``     texts found in a data directory, by whatever release they were written: lenient
+``LogConfig.of``                  a topic's settings over a broker's: refused where Kafka 4.1 refuses them
+================================  ==================================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.broker_keys import BROKER_KEYS
+from tidelog.config.columns import INT_MAX, LONG_MAX
+from tidelog.config.key import Key
+from tidelog.config.topic_keys import TOPIC_KEYS
+from tidelog.config.topic_settings import TopicSettings
+from tidelog.config.value_text import Value, parse_value
 from tidelog.model import ConfigError
 from tidelog.storage.segment.limits import SegmentLimits
 
-_INT_MAX = 2**31 - 1
-_LONG_MAX = 2**63 - 1
-_DAY_MS = 24 * 60 * 60 * 1000
+_PRODUCER_KEY = "producer.id.expiration.ms"
+_INTERNAL_SEGMENT_KEY = "internal.segment.bytes"
 
-_RANGES: dict[str, tuple[int, int]] = {
-    "segment_bytes": (14, _INT_MAX),
-    "segment_ms": (1, _LONG_MAX),
-    "segment_jitter_ms": (0, _LONG_MAX),
-    "segment_index_bytes": (12, _INT_MAX),
-    "flush_messages": (1, _LONG_MAX),
-    "flush_ms": (0, _LONG_MAX),
-    "retention_bytes": (-(2**63), _LONG_MAX),
-    "retention_ms": (-1, _LONG_MAX),
-    "max_message_bytes": (0, _INT_MAX),
-    "index_interval_bytes": (0, _INT_MAX),
-    "delete_retention_ms": (0, _LONG_MAX),
-    "min_compaction_lag_ms": (0, _LONG_MAX),
-    "max_compaction_lag_ms": (1, _LONG_MAX),
-    "file_delete_delay_ms": (0, _LONG_MAX),
-    "compression_gzip_level": (-1, 9),
-    "compression_lz4_level": (1, 17),
-    "compression_zstd_level": (-131072, 22),
-    "message_timestamp_before_max_ms": (0, _LONG_MAX),
-    "message_timestamp_after_max_ms": (0, _LONG_MAX),
-    "producer_id_expiration_ms": (1, _LONG_MAX),
+_ENGINE_RANGES = {
+    "segment_bytes": (14, INT_MAX),
+    "segment_index_bytes": (12, INT_MAX),
+    "producer_id_expiration_ms": (1, LONG_MAX),
 }
+"""What the engine itself can do: Kafka's ranges of these keys are narrower, or go below what one entry needs."""
+_NO_CODEC = {"none": "uncompressed"}
+"""The codec's own name is as good as the key's word for it."""
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "compression_type": ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd"),
-    "message_timestamp_type": ("CreateTime", "LogAppendTime"),
-}
 
-_POLICIES = ("compact", "delete")
-_INTERNAL_KEYS = {"internal.segment.bytes": "segment_bytes"}
+def _key(field_name: str) -> Key:
+    name = property_name(field_name)
+    return BROKER_KEYS[name] if name == _PRODUCER_KEY else TOPIC_KEYS[name]
+
+
+def _default(field_name: str) -> Any:
+    return _field_value(_key(field_name).default)
+
+
+def _field_value(value: Any) -> Any:
+    """A list of a key is a set in a field: its order says nothing."""
+    return frozenset(value) if isinstance(value, tuple) else value
+
+
+def property_name(field_name: str) -> str:
+    """Kafka's spelling of a field's name."""
+    return field_name.replace("_", ".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """Sizes in bytes, times in milliseconds, counts in messages."""
 
-    segment_bytes: int = 1024 * 1024 * 1024
-    segment_ms: int = 7 * _DAY_MS
-    segment_jitter_ms: int = 0
-    segment_index_bytes: int = 10 * 1024 * 1024
-    flush_messages: int = _LONG_MAX
-    flush_ms: int = _LONG_MAX
-    retention_bytes: int = -1
-    retention_ms: int = 7 * _DAY_MS
-    max_message_bytes: int = 1024 * 1024 + 12
-    index_interval_bytes: int = 4096
-    delete_retention_ms: int = _DAY_MS
-    min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = _LONG_MAX
-    file_delete_delay_ms: int = 60_000
-    min_cleanable_dirty_ratio: float = 0.5
-    cleanup_policy: frozenset[str] = frozenset({"delete"})
-    compression_type: str = "producer"
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_zstd_level: int = 3
-    preallocate: bool = False
-    message_timestamp_type: str = "CreateTime"
-    message_timestamp_before_max_ms: int = _LONG_MAX
-    message_timestamp_after_max_ms: int = 60 * 60 * 1000
-    producer_id_expiration_ms: int = _DAY_MS
+    segment_bytes: int = _default("segment_bytes")
+    segment_ms: int = _default("segment_ms")
+    segment_jitter_ms: int = _default("segment_jitter_ms")
+    segment_index_bytes: int = _default("segment_index_bytes")
+    flush_messages: int = _default("flush_messages")
+    flush_ms: int = _default("flush_ms")
+    retention_bytes: int = _default("retention_bytes")
+    retention_ms: int = _default("retention_ms")
+    max_message_bytes: int = _default("max_message_bytes")
+    index_interval_bytes: int = _default("index_interval_bytes")
+    delete_retention_ms: int = _default("delete_retention_ms")
+    min_compaction_lag_ms: int = _default("min_compaction_lag_ms")
+    max_compaction_lag_ms: int = _default("max_compaction_lag_ms")
+    file_delete_delay_ms: int = _default("file_delete_delay_ms")
+    min_cleanable_dirty_ratio: float = _default("min_cleanable_dirty_ratio")
+    cleanup_policy: frozenset[str] = _default("cleanup_policy")
+    compression_type: str = _default("compression_type")
+    compression_gzip_level: int = _default("compression_gzip_level")
+    compression_lz4_level: int = _default("compression_lz4_level")
+    compression_zstd_level: int = _default("compression_zstd_level")
+    preallocate: bool = _default("preallocate")
+    message_timestamp_type: str = _default("message_timestamp_type")
+    message_timestamp_before_max_ms: int = _default("message_timestamp_before_max_ms")
+    message_timestamp_after_max_ms: int = _default("message_timestamp_after_max_ms")
+    producer_id_expiration_ms: int = _default("producer_id_expiration_ms")
     """A broker setting in Kafka (``producer.id.expiration.ms``); here because the log is what applies it."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _RANGES.items():
-            value = getattr(self, name)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in _ENGINE_RANGES:
+                _key(field.name).check(_key_value(field.name, value))
+                continue
+            low, high = _ENGINE_RANGES[field.name]
             if not low <= value <= high:
-                raise ConfigError(f"{property_name(name)} is {value}, allowed is {low} to {high}")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ConfigError(f"{property_name(name)} is '{getattr(self, name)}', allowed is {', '.join(choices)}")
-        if not 0 <= self.min_cleanable_dirty_ratio <= 1:
-            raise ConfigError(f"min.cleanable.dirty.ratio is {self.min_cleanable_dirty_ratio}, allowed is 0 to 1")
-        if not self.cleanup_policy <= set(_POLICIES):
-            raise ConfigError(f"cleanup.policy is {sorted(self.cleanup_policy)}, allowed is {', '.join(_POLICIES)}")
+                raise ConfigError(
+                    f"Invalid value {value} for configuration {property_name(field.name)}:"
+                    f" Value must be at least {low} and no more than {high}"
+                )
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, ignore_unknown: bool = False) -> Self:
@@ -101,19 +108,39 @@ class LogConfig:
         return cls().with_properties(properties, ignore_unknown=ignore_unknown)
 
     def with_properties(self, properties: Mapping[str, str], *, ignore_unknown: bool = False) -> Self:
-        """Kafka's keys and texts over these settings.
+        """Kafka's keys and texts over these settings. Of topic keys without a field only the type is looked at.
 
-        ConfigError for an unknown key (unless those are ignored) or a text that is not of its type.
+        ConfigError for an unknown key (unless those are ignored), a text that is not of its type, a value out of range.
         """
-        known = {property_name(field.name): field.name for field in fields(self)} | _INTERNAL_KEYS
-        values: dict[str, object] = {}
-        for key, text in properties.items():
-            if key not in known:
+        values: dict[str, Value] = {}
+        for name, text in properties.items():
+            key = TOPIC_KEYS.get(name) or (BROKER_KEYS[name] if name == _PRODUCER_KEY else None)
+            if key is None:
                 if ignore_unknown:
                     continue
-                raise ConfigError(f"'{key}' is not a topic setting that tidelog knows")
-            values[known[key]] = _parsed(key, known[key], text)
-        return replace(self, **values)  # type: ignore[arg-type]
+                raise ConfigError(f"Unknown topic config name: {name}")
+            try:
+                values[name] = parse_value(text, key.type)
+            except ValueError as error:
+                raise ConfigError(f"Invalid value {text} for configuration {name}: {error}") from None
+        return self._with_values(values)
+
+    @classmethod
+    def of(cls, broker: BrokerConfig | None = None, topic_overrides: Mapping[str, str] | None = None) -> Self:
+        """A topic's overrides over the broker's defaults; ConfigError, in Kafka's words, for what Kafka refuses."""
+        values = TopicSettings.of(topic_overrides or {}, broker).values
+        config = cls()._with_values({name: value for name, value in values.items() if value is not None})
+        return config if broker is None else replace(config, producer_id_expiration_ms=broker.number(_PRODUCER_KEY))
+
+    def _with_values(self, values: Mapping[str, Any]) -> Self:
+        """Typed values by key; an internal segment size goes before the other, keys without a field are left out."""
+        named = {name.replace(".", "_"): value for name, value in values.items()}
+        if _INTERNAL_SEGMENT_KEY in values:
+            named["segment_bytes"] = values[_INTERNAL_SEGMENT_KEY]
+        if "segment_index_bytes" in named:  # Kafka takes 4 bytes, too
+            named["segment_index_bytes"] = max(named["segment_index_bytes"], _ENGINE_RANGES["segment_index_bytes"][0])
+        known = {field.name for field in fields(self)}
+        return replace(self, **{name: _field_value(value) for name, value in named.items() if name in known})
 
     @property
     def segment_limits(self) -> SegmentLimits:
@@ -131,25 +158,9 @@ class LogConfig:
         return "compact" in self.cleanup_policy
 
 
-def property_name(field_name: str) -> str:
-    """Kafka's spelling of a field's name."""
-    return field_name.replace("_", ".")
-
-
-def _parsed(key: str, field_name: str, text: str) -> object:
-    default = {field.name: field.default for field in fields(LogConfig)}[field_name]
-    assert default is not MISSING
-    try:
-        match default:
-            case bool():
-                return {"true": True, "false": False}[text.strip().lower()]
-            case int():
-                return int(text)
-            case float():
-                return float(text)
-            case frozenset():
-                return frozenset(part.strip() for part in text.split(",") if part.strip())
-            case _:
-                return text.strip()
-    except (ValueError, KeyError):
-        raise ConfigError(f"{key} is '{text}', which is not a {type(default).__name__}") from None
+def _key_value(field_name: str, value: Any) -> Value:
+    """What ``_field_value`` made a field of."""
+    if isinstance(value, frozenset):
+        return tuple(sorted(value))
+    found: Value = _NO_CODEC.get(value, value) if field_name == "compression_type" else value
+    return found

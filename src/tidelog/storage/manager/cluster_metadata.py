@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tidelog import kernel
+from tidelog.config.topic_settings import topic_texts
 from tidelog.model import CorruptRecordError, TopicPartition
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.record.internal.frames import decode_framed
@@ -33,14 +34,6 @@ METADATA_DIRECTORY = "__cluster_metadata-0"
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
-_BROKER_SYNONYMS = {
-    "log.segment.bytes": "segment.bytes",
-    "log.index.interval.bytes": "index.interval.bytes",
-    "log.index.size.max.bytes": "segment.index.bytes",
-    "log.preallocate": "preallocate",
-}
-"""Broker settings that are defaults of topic settings which matter to the files."""
-
 
 @dataclass(slots=True)
 class ClusterMetadata:
@@ -54,12 +47,9 @@ class ClusterMetadata:
 
     def settings_of(self, topic: str, node_id: int | None = None) -> dict[str, str]:
         """A topic's settings over the broker's over the cluster's, in a topic's keys."""
-        settings: dict[str, str] = {}
-        for resource in ("", str(node_id)):
-            for key, value in self.broker_settings.get(resource, {}).items():
-                if key in _BROKER_SYNONYMS:
-                    settings[_BROKER_SYNONYMS[key]] = value
-        return settings | self.topic_settings.get(topic, {})
+        broker = {**self.broker_settings.get("", {}), **self.broker_settings.get(str(node_id), {})}
+        defaults = {key: found.text for key, found in topic_texts(broker).items()}
+        return defaults | self.topic_settings.get(topic, {})
 
     @property
     def topic_ids(self) -> dict[str, str]:

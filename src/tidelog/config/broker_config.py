@@ -1,0 +1,205 @@
+"""A broker's configuration: Kafka's broker keys with typed values, each of which knows where it comes from.
+
+An immutable value, made of layers, the later over the earlier: Kafka's defaults, a properties file, overrides, changes
+at run time. Every text is checked when it is made, each by itself and then together, and every mistake is named at
+once. Keys no table knows are warned of; known ones that tidelog takes no notice of are said once, at info. Passwords
+are kept and never shown.
+
+What Kafka wants before it starts a broker (``node.id``, ``process.roles``, listeners that fit) is not asked for here: a
+properties file is also read to learn of its log settings. ``missing`` names the first two.
+Called by: the server, tools. Source: Kafka's ``KafkaConfig`` and ``DynamicBrokerConfig``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from tidelog.config.broker_keys import BROKER_KEYS, is_handed_on, listener_key, unknown_key_text
+from tidelog.config.checks import check_broker, number
+from tidelog.config.dynamic_changes import check_change, check_names
+from tidelog.config.key import Key
+from tidelog.config.origin import Origin, OriginKind, Setting
+from tidelog.config.server_properties import read_server_properties
+from tidelog.config.synonyms import TOPIC_SYNONYMS, Synonym, broker_synonyms, deciding, in_topic_units
+from tidelog.config.value_text import Value
+from tidelog.model import ConfigError
+
+_log = logging.getLogger(__name__)
+
+_PREFIX_KEYS = ("remote.log.metadata.manager.impl.prefix", "remote.log.storage.manager.impl.prefix")
+"""Their values are prefixes of the keys that plug-ins read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """``config["log.roll.hours"]`` is a key's own value, set or default, or None; KeyError for what is no key.
+
+    What several keys decide together: ``topic_defaults``, ``log_dirs``, ``node_id``.
+    """
+
+    static: Mapping[str, Setting] = field(default_factory=dict)
+    """What was set at the start, by key."""
+    dynamic: Mapping[str, Setting] = field(default_factory=dict)
+    """What was changed since."""
+    settings: Mapping[str, Setting] = field(init=False, repr=False, compare=False)
+    """Both: the layer that wins."""
+    warnings: tuple[str, ...] = field(init=False, default=())
+    """A sentence for each key that no table knows."""
+    without_effect: tuple[str, ...] = field(init=False, default=())
+    """Keys that were set, are Kafka's, and have no effect in tidelog."""
+    _values: Mapping[str, Value | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", {**self.static, **self.dynamic})
+        values, mistakes = _parsed(self.settings)
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "warnings", tuple(self._warnings()))
+        object.__setattr__(self, "without_effect", tuple(self._without_effect()))
+        if not mistakes:
+            try:
+                check_broker(values, self.topic_defaults(), self.log_dirs)
+            except ConfigError as error:
+                mistakes.append(error.message)
+        if mistakes:
+            raise ConfigError("; ".join(mistakes))
+
+    @classmethod
+    def load(cls, path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Self:
+        """A properties file, if there is one, and overrides over it.
+
+        ConfigError for a file that cannot be read, and for values that are not allowed: each with its line.
+        """
+        settings = {} if path is None else read_server_properties(path)
+        for key, text in (overrides or {}).items():
+            settings[key] = Setting(text=text, origin=Origin(kind=OriginKind.OVERRIDE, key=key))
+        return cls(static=settings)
+
+    def with_changes(self, changes: Mapping[str, str | None], *, of_all: bool = False) -> Self:
+        """The configuration after changes at run time; None takes one back. ConfigError where Kafka refuses them.
+
+        ``of_all``: the changes are for every broker of the cluster, not for this one.
+        """
+        check_names(changes, of_all=of_all)
+        dynamic = {name: setting for name, setting in self.dynamic.items() if name not in changes}
+        for name, text in changes.items():
+            if text is not None:
+                dynamic[name] = Setting(text=text, origin=Origin(kind=OriginKind.DYNAMIC, key=name))
+        after = type(self)(static=self.static, dynamic=dynamic)
+        check_change(self._values, after._values, retention_ms=number(after.topic_defaults(), "retention.ms"))
+        return after
+
+    def __getitem__(self, key: str) -> Value | None:
+        return self._values[key]
+
+    def number(self, key: str) -> int:
+        """The value of a key whose type is SHORT, INT or LONG, and that is set or has a default."""
+        value = self._values[key]
+        assert isinstance(value, int), key
+        return value
+
+    def flag(self, key: str) -> bool:
+        """The value of a BOOLEAN key."""
+        value = self._values[key]
+        assert isinstance(value, bool), key
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The items of a LIST key."""
+        value = self._values[key]
+        assert isinstance(value, tuple), key
+        return value
+
+    def origin(self, key: str) -> Origin:
+        """Where the value of a broker's key comes from."""
+        setting = self.settings.get(key)
+        return Origin(kind=OriginKind.DEFAULT, key=key) if setting is None else setting.origin
+
+    def decided_by(self, key: str) -> str:
+        """The synonym of ``key`` whose value counts: the first that is set, else the first with a default."""
+        names = broker_synonyms(key)
+        is_set = next((name for name in names if name in self.settings), None)
+        return is_set or next((name for name in names if self._values[name] is not None), key)
+
+    def topic_default(self, topic_key: str) -> tuple[Value, Origin] | None:
+        """What a topic has that does not set it, and where that comes from; None for a key without a broker's."""
+        synonyms = TOPIC_SYNONYMS.get(topic_key)
+        if synonyms is None:
+            return None
+        synonym = deciding(synonyms, self.settings) or _with_default(synonyms)
+        value = self._values[synonym.name]
+        assert value is not None, synonym
+        return in_topic_units(topic_key, synonym, value), self.origin(synonym.name)
+
+    def topic_defaults(self) -> dict[str, Value]:
+        """Topic settings as the broker's keys say them; Kafka's ``extractLogConfigMap``."""
+        found = ((topic_key, self.topic_default(topic_key)) for topic_key in TOPIC_SYNONYMS)
+        return {topic_key: default[0] for topic_key, default in found if default is not None}
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """Paths as they were written; empty items do not count."""
+        text = self._values[self.decided_by("log.dirs")]
+        return tuple(part.strip() for part in str(text).split(",") if part.strip())
+
+    @property
+    def node_id(self) -> int | None:
+        value = self._values[self.decided_by("node.id")]
+        return value if isinstance(value, int) and value >= 0 else None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Keys a Kafka broker does not start without."""
+        required = (key.name for key in BROKER_KEYS.values() if key.required)
+        return tuple(name for name in required if (self.node_id if name == "node.id" else self._values[name]) is None)
+
+    def tell(self) -> None:
+        """Say once, in the log, what is odd about the keys that were set."""
+        for warning in self.warnings:
+            _log.warning("%s", warning)
+        if self.without_effect:
+            _log.info("known to Kafka, without effect in tidelog: %s", ", ".join(self.without_effect))
+
+    def _warnings(self) -> Iterator[str]:
+        prefixes = tuple(str(self._values[key]) for key in _PREFIX_KEYS)
+        for name, setting in self.settings.items():
+            if name == "config.providers":
+                yield f"{name} has no effect: values are taken as they stand ({setting.origin})"
+            elif _key_of(name) is None and not is_handed_on(name, prefixes):
+                yield f"{unknown_key_text(name)} ({setting.origin})"
+
+    def _without_effect(self) -> Iterator[str]:
+        for name in self.settings:
+            key = _key_of(name)
+            if key is not None and not key.used:
+                yield name
+
+
+def _key_of(name: str) -> Key | None:
+    return BROKER_KEYS.get(name) or listener_key(name)
+
+
+def _with_default(synonyms: tuple[Synonym, ...]) -> Synonym:
+    """Of synonyms of which none is set: the one whose default counts."""
+    return next(synonym for synonym in synonyms if BROKER_KEYS[synonym.name].default is not None)
+
+
+def _parsed(settings: Mapping[str, Setting]) -> tuple[dict[str, Value | None], list[str]]:
+    """Every broker key's own value, and what is wrong with those that were set."""
+    values: dict[str, Value | None] = {name: key.default for name, key in BROKER_KEYS.items()}
+    mistakes = []
+    for name, setting in settings.items():
+        key = _key_of(name)
+        if key is None:
+            continue
+        try:
+            value = key.parse(setting.text)
+        except ConfigError as error:
+            mistakes.append(f"{error.message} ({setting.origin})")
+            continue
+        if name in values:
+            values[name] = value
+    return values, mistakes

@@ -1,0 +1,92 @@
+"""Every broker key of Kafka 4.1 (``KafkaConfig``), and what is said of keys that are not among them.
+
+Not in the table and yet no mistake: keys that belong to a listener (``listener.name.NAME.KEY``), and those that
+plug-ins read by themselves, which Kafka hands on unread. Keys that Kafka 4 removed are named as such.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from tidelog.config.coordinator_keys import COORDINATOR_KEYS
+from tidelog.config.key import Key
+from tidelog.config.log_keys import LOG_KEYS
+from tidelog.config.node_keys import NODE_KEYS
+from tidelog.config.remote_keys import REMOTE_KEYS
+from tidelog.config.replication_keys import REPLICATION_KEYS
+from tidelog.config.reporter_keys import REPORTER_KEYS
+from tidelog.config.security_keys import SECURITY_KEYS
+from tidelog.config.server_keys import SERVER_KEYS
+from tidelog.config.synonyms import TOPIC_SYNONYMS
+from tidelog.config.topic_keys import TOPIC_KEYS
+
+BROKER_AREAS: Mapping[str, Mapping[str, Key]] = {
+    "Log": LOG_KEYS,
+    "Server": SERVER_KEYS,
+    "Metrics reporters": REPORTER_KEYS,
+    "Node and metadata quorum": NODE_KEYS,
+    "Replication": REPLICATION_KEYS,
+    "Coordinators": COORDINATOR_KEYS,
+    "Tiered storage": REMOTE_KEYS,
+    "Security": SECURITY_KEYS,
+}
+"""The tables, by what they are about."""
+
+BROKER_KEYS: Mapping[str, Key] = {name: key for area in BROKER_AREAS.values() for name, key in area.items()}
+
+_LISTENER_PREFIX = "listener.name."
+_REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
+_REMOVED = frozenset(
+    {
+        "broker.id.generation.enable",
+        "control.plane.listener.name",
+        "controlled.shutdown.max.retries",
+        "controlled.shutdown.retry.backoff.ms",
+        "delegation.token.master.key",
+        "eligible.leader.replicas.enable",
+        "group.coordinator.new.enable",
+        "inter.broker.protocol.version",
+        "leader.imbalance.per.broker.percentage",
+        "log.message.downconversion.enable",
+        "log.message.format.version",
+        "log.message.timestamp.difference.max.ms",
+        "offsets.commit.required.acks",
+        "reserved.broker.max.id",
+    }
+)
+
+_QUOTA_KEYS = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Set at run time only; Kafka's table does not have them."""
+
+
+def listener_key(name: str) -> Key | None:
+    """The key that ``listener.name.NAME.KEY`` (or ``.MECHANISM.KEY``) sets for one listener."""
+    if not name.startswith(_LISTENER_PREFIX):
+        return None
+    _, _, rest = name.removeprefix(_LISTENER_PREFIX).partition(".")
+    while rest and rest not in BROKER_KEYS:
+        _, _, rest = rest.partition(".")
+    return BROKER_KEYS.get(rest)
+
+
+def is_handed_on(name: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether somebody else reads this key: a plug-in with a prefix of its own, or what changes quotas at run time."""
+    return name in _QUOTA_KEYS or name.startswith(prefixes)
+
+
+def unknown_key_text(name: str) -> str:
+    """What a warning says of a key that is in no table."""
+    if name in _REMOVED or name.startswith(_REMOVED_PREFIXES):
+        return f"{name} has no effect: Kafka 4 removed it"
+    if name in TOPIC_KEYS:
+        synonyms = TOPIC_SYNONYMS.get(name, ())
+        return f"{name} is a topic setting" + (f"; the broker's is {synonyms[0].name}" if synonyms else "")
+    near = difflib.get_close_matches(name, BROKER_KEYS, n=1, cutoff=0.8)
+    return f"{name} is not a key of Kafka 4.1" + (f"; is {near[0]} meant?" if near else "")

@@ -1,0 +1,146 @@
+"""Rules that hold between settings, beyond the range of each. Pure: values in, ConfigError out, in Kafka's words.
+
+Topics: ``LogConfig.validateValues`` and, where tiered storage is asked for, ``validateTopicLogConfigValues``. Brokers:
+the part of ``KafkaConfig.validateValues`` that concerns storage; ``DynamicLogConfig`` and ``DynamicThreadPool`` for
+changes while the broker runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tidelog.config.value_text import Value
+from tidelog.model import ConfigError
+
+_MIB = 1024 * 1024
+_AS_RETENTION = -2
+"""Of ``local.retention.*``: whatever retention.* is."""
+
+_DISABLED_WITHOUT_DELETION = (
+    "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and turn"
+    " to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want to disable remote"
+    " storage and delete all remote data, please set"
+    " `remote.storage.enable=false,remote.log.delete.on.disable=true`."
+)
+"""Kafka's message, whole: people look for it."""
+
+THREAD_KEYS = ("background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir")
+
+Values = Mapping[str, Value | None]
+
+
+class RetentionNames(NamedTuple):
+    """The keys of one kind of retention: in all, and on the local disk."""
+
+    retention: str
+    local: str
+
+
+TOPIC_RETENTION = (
+    RetentionNames("retention.bytes", "local.retention.bytes"),
+    RetentionNames("retention.ms", "local.retention.ms"),
+)
+BROKER_RETENTION = (
+    RetentionNames("log.retention.bytes", "log.local.retention.bytes"),
+    RetentionNames("log.retention.ms", "log.local.retention.ms"),
+)
+
+
+def check_topic(values: Values) -> None:
+    """What holds for every topic. ``values``: every topic setting."""
+    low, high = number(values, "min.compaction.lag.ms"), number(values, "max.compaction.lag.ms")
+    if low > high:
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
+
+
+def check_tiered_topic(values: Values, *, was_tiered: bool, system_is_tiered: bool) -> None:
+    """What holds between tiered storage and the rest. ``was_tiered``: before this change."""
+    if not values["remote.storage.enable"]:
+        if was_tiered and not values["remote.log.delete.on.disable"]:
+            raise ConfigError(_DISABLED_WITHOUT_DELETION)
+        return
+    if not system_is_tiered:
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker."
+            " Topic cannot be configured with remote log storage."
+        )
+    if values["cleanup.policy"] != ("delete",):
+        raise ConfigError("Remote log storage only supports topics with cleanup.policy=delete")
+    check_local_retention(values, TOPIC_RETENTION)
+    if values["remote.log.copy.disable"]:
+        for names in TOPIC_RETENTION:
+            if number(values, names.local) not in (_AS_RETENTION, number(values, names.retention)):
+                raise ConfigError(
+                    f"When `remote.log.copy.disable` is set to true, the `{names.local}` and `{names.retention}` must"
+                    " be set to the identical value because there will be no more logs copied to the remote storage."
+                )
+
+
+def check_local_retention(values: Values, names: tuple[RetentionNames, ...]) -> None:
+    """The local disk keeps no more than all of it."""
+    for key, local_key in names:
+        whole, local = number(values, key), number(values, local_key)
+        if whole < 0 or local == _AS_RETENTION:
+            continue
+        if local == -1:
+            raise ConfigError(
+                f"Invalid value -1 for configuration {local_key}: Value must not be -1 as {key} value is set as"
+                f" {whole}."
+            )
+        if local > whole:
+            raise ConfigError(
+                f"Invalid value {local} for configuration {local_key}: Value must not be more than {key} property"
+                f" value: {whole}"
+            )
+
+
+def check_broker(values: Values, topic_defaults: Mapping[str, Value], log_dirs: tuple[str, ...]) -> None:
+    """``values``: every broker key."""
+    if number(topic_defaults, "segment.ms") < 1:
+        raise ConfigError("log.roll.ms must be greater than or equal to 1")
+    if number(topic_defaults, "segment.jitter.ms") < 0:
+        raise ConfigError("log.roll.jitter.ms must be greater than or equal to 0")
+    if number(topic_defaults, "retention.ms") == 0:
+        raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    if not log_dirs:
+        raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.")
+    threads = number(values, "log.cleaner.threads")
+    if threads < 1:
+        raise ConfigError("log.cleaner.threads must be at least 1; log.cleaner.enable=false turns the cleaner off")
+    if number(values, "log.cleaner.dedupe.buffer.size") // threads <= _MIB:
+        raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+    _check_ids(values)
+    _check_topic_defaults(values, topic_defaults)
+
+
+def check_thread_changes(old: Values, new: Values) -> None:
+    """A pool at most doubles or halves at a time."""
+    for key in THREAD_KEYS:
+        before, after = number(old, key), number(new, key)
+        failed = f"Dynamic thread count update validation failed for {key}={after}"
+        if after < before // 2:
+            raise ConfigError(f"{failed}, value should be at least half the current value {before}")
+        if after > before * 2:
+            raise ConfigError(f"{failed}, value should not be greater than double the current value {before}")
+
+
+def number(values: Values, key: str) -> int:
+    value = values[key]
+    assert isinstance(value, int), key
+    return value
+
+
+def _check_ids(values: Values) -> None:
+    node_id, broker_id = values["node.id"], values["broker.id"]
+    if node_id is not None and broker_id not in (-1, node_id):
+        raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
+
+
+def _check_topic_defaults(values: Values, topic_defaults: Mapping[str, Value]) -> None:
+    """A broker looks at these when its log manager starts."""
+    check_topic(topic_defaults)
+    if values["remote.log.storage.system.enable"]:
+        check_local_retention(topic_defaults, TOPIC_RETENTION)

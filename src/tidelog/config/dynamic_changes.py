@@ -1,0 +1,72 @@
+"""Changes of a broker's configuration while it runs: which of them Kafka allows. Pure.
+
+===========================  =======================================================================================
+of one broker                every dynamic key
+of all brokers               dynamic keys but those of listeners and their security
+a key that needs a restart   refused
+SSL keys                     only for a listener (``listener.name.NAME.ssl.…``)
+pools of threads             at most doubled or halved at a time
+None as the value            the change that was made before is taken back
+===========================  =======================================================================================
+
+What follows from a new value (listeners that open, threads that start) is the business of whoever runs them.
+Called by: ``BrokerConfig.with_changes``.
+Source: Kafka's ``DynamicBrokerConfig``, ``DynamicThreadPool``, ``DynamicLogConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidelog.config.broker_keys import BROKER_KEYS, listener_key
+from tidelog.config.checks import BROKER_RETENTION, Values, check_local_retention, check_thread_changes
+from tidelog.config.key import UpdateMode
+from tidelog.model import ConfigError
+
+_ONLY_FOR_A_LISTENER = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+
+
+def check_names(names: Iterable[str], *, of_all: bool) -> None:
+    """ConfigError for keys that may not change like this. ``of_all``: for every broker of the cluster at once."""
+    names = tuple(names)
+    fixed = [name for name in names if name in BROKER_KEYS and not BROKER_KEYS[name].is_dynamic]
+    _refuse(fixed, "Cannot update these configs dynamically")
+    of_a_listener = [name for name in names if name in _ONLY_FOR_A_LISTENER]
+    _refuse(
+        of_a_listener, "These security configs can be dynamically updated only per-listener using the listener prefix"
+    )
+    if of_all:
+        of_one = [name for name in names if _is_per_broker(name)]
+        _refuse(of_one, "Cannot update these configs at default cluster level, broker id must be specified")
+
+
+def check_change(before: Values, after: Values, *, retention_ms: int) -> None:
+    """ConfigError for new values that do not fit the old ones, or each other.
+
+    ``retention_ms``: the default of topics after the change, whichever key says it.
+    """
+    check_thread_changes(before, after)
+    check_local_retention({**after, "log.retention.ms": retention_ms}, BROKER_RETENTION)
+
+
+def _is_per_broker(name: str) -> bool:
+    key = BROKER_KEYS.get(name) or listener_key(name)
+    return key is not None and (key.mode is UpdateMode.PER_BROKER or (name not in BROKER_KEYS and not key.is_dynamic))
+
+
+def _refuse(names: list[str], reason: str) -> None:
+    if names:
+        raise ConfigError(f"{reason}: {', '.join(names)}")

@@ -1,0 +1,116 @@
+"""The settings of one topic: what was set for it, over the broker's defaults, over Kafka's. An immutable value.
+
+Made by ``TopicSettings.of``, which refuses what Kafka refuses when a topic is created or altered. Called by:
+``LogConfig.of``, ``tidelog config``. Source: Kafka's ``LogConfig.validate`` and ``LogConfig.fromProps``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.config.broker_keys import BROKER_KEYS
+from tidelog.config.checks import check_tiered_topic, check_topic, number
+from tidelog.config.synonyms import TOPIC_SYNONYMS, deciding, in_topic_units
+from tidelog.config.topic_keys import TOPIC_KEYS
+from tidelog.config.value_text import Value, format_value
+from tidelog.model import ConfigError
+
+if TYPE_CHECKING:
+    from tidelog.config.broker_config import BrokerConfig
+
+_REDACTED = "(redacted)"
+_AS_RETENTION = -2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """``values``: every topic setting, None where it has neither value nor default. ``overrides``: as they were set."""
+
+    values: Mapping[str, Value | None]
+    overrides: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        overrides: Mapping[str, str],
+        broker: BrokerConfig | None = None,
+        *,
+        before: Mapping[str, str] | None = None,
+    ) -> TopicSettings:
+        """ConfigError for an unknown key, a text of another type or out of range, and settings that contradict.
+
+        With a broker its defaults are below the overrides, and what holds for tiered storage is checked too;
+        ``before`` are then the topic's overrides until now.
+        """
+        values: dict[str, Value | None] = {key.name: key.default for key in TOPIC_KEYS.values()}
+        if broker is not None:
+            values.update(broker.topic_defaults())
+        values.update(parse_topic_settings(overrides))
+        check_topic(values)
+        if broker is not None:
+            was_tiered = (before or {}).get("remote.storage.enable", "").lower() == "true"
+            check_tiered_topic(
+                values, was_tiered=was_tiered, system_is_tiered=bool(broker["remote.log.storage.system.enable"])
+            )
+        return cls(values=values, overrides=dict(overrides))
+
+    def __getitem__(self, key: str) -> Value | None:
+        return self.values[key]
+
+    @property
+    def local_retention_ms(self) -> int:
+        return self._local("local.retention.ms", "retention.ms")
+
+    @property
+    def local_retention_bytes(self) -> int:
+        return self._local("local.retention.bytes", "retention.bytes")
+
+    def overrides_text(self) -> str:
+        """For a log file: what was set, with secrets and keys of unknown meaning redacted."""
+        return "{" + ", ".join(f"{key}={shown_text(key, text)}" for key, text in sorted(self.overrides.items())) + "}"
+
+    def _local(self, key: str, retention_key: str) -> int:
+        local = number(self.values, key)
+        return number(self.values, retention_key) if local == _AS_RETENTION else local
+
+
+def parse_topic_settings(texts: Mapping[str, str], *, ignore_unknown: bool = False) -> dict[str, Value]:
+    """The values of texts, each by itself; ConfigError as in ``TopicSettings.of``."""
+    values = {}
+    for name, text in texts.items():
+        key = TOPIC_KEYS.get(name)
+        if key is not None:
+            values[name] = key.parse(text)
+        elif not ignore_unknown:
+            raise ConfigError(f"Unknown topic config name: {name}")
+    return values
+
+
+class BrokerText(NamedTuple):
+    """A topic setting as a broker's key says it: the text in the topic's units, and which key it was."""
+
+    text: str
+    broker_key: str
+
+
+def topic_texts(broker_texts: Mapping[str, str]) -> dict[str, BrokerText]:
+    """Broker settings as topic settings, by topic key; ConfigError for a text that cannot be put in other units."""
+    found = {}
+    for topic_key, synonyms in TOPIC_SYNONYMS.items():
+        synonym = deciding(synonyms, broker_texts)
+        if synonym is None:
+            continue
+        text = broker_texts[synonym.name]
+        if topic_key.endswith(".ms"):
+            value = BROKER_KEYS[synonym.name].parse(text)
+            text = format_value(in_topic_units(topic_key, synonym, value))
+        found[topic_key] = BrokerText(text, synonym.name)
+    return found
+
+
+def shown_text(name: str, text: str) -> str:
+    """A text that may be shown: of a key that nobody knows the type of, it may be a secret."""
+    key = TOPIC_KEYS.get(name) or BROKER_KEYS.get(name)
+    return _REDACTED if key is None or key.is_secret else text

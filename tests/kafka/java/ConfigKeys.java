@@ -1,0 +1,138 @@
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import kafka.server.DynamicBrokerConfig$;
+import kafka.server.KafkaConfig;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
+import org.apache.kafka.storage.internals.log.LogConfig;
+
+/**
+ * What Kafka's own tables say of its configuration keys, as JSON lines.
+ *
+ * <p>{@code ConfigKeys}: a line a key of the broker and of topics. {@code ConfigKeys file}: each line of the file is an
+ * object with {@code kind}, {@code properties} and what the kind asks for; printed for each is the {@code error} Kafka
+ * refuses it with, or the {@code values} it reads.
+ * <ul>
+ * <li>{@code broker}: a whole properties file; also prints the {@code defaults} of topics
+ * <li>{@code topic}: settings of a topic; with {@code broker} over its defaults, {@code before} being those until now
+ * <li>{@code dynamic}: a change at run time, for all brokers where {@code of_all} is true
+ * </ul>
+ */
+public final class ConfigKeys {
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    private ConfigKeys() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        if (arguments.length == 0) {
+            printKeys();
+        } else {
+            for (String line : Files.readAllLines(Path.of(arguments[0]))) {
+                System.out.println(JSON.writeValueAsString(checked((ObjectNode) JSON.readTree(line))));
+            }
+        }
+    }
+
+    private static void printKeys() throws IOException {
+        Map<String, String> modes = DynamicBrokerConfig$.MODULE$.dynamicConfigUpdateModes();
+        for (ConfigDef.ConfigKey key : new TreeMap<>(KafkaConfig.configDef().configKeys()).values()) {
+            ObjectNode node = described("broker", key);
+            node.put("mode", modes.getOrDefault(key.name, "read-only"));
+            print(node);
+        }
+        for (ConfigDef.ConfigKey key : new TreeMap<>(LogConfig.configKeys()).values()) {
+            ObjectNode node = described("topic", key);
+            var synonyms = ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS.get(key.name);
+            node.put("synonyms", synonyms == null ? "" : synonyms.stream()
+                .map(synonym -> synonym.name()).collect(Collectors.joining(",")));
+            print(node);
+        }
+    }
+
+    private static ObjectNode described(String kind, ConfigDef.ConfigKey key) {
+        ObjectNode node = JSON.createObjectNode();
+        node.put("kind", kind);
+        node.put("name", key.name);
+        node.put("type", key.type.name());
+        node.put("required", key.defaultValue == ConfigDef.NO_DEFAULT_VALUE);
+        node.put("default", key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : null);
+        node.put("valid", key.validator == null ? null : key.validator.toString());
+        node.put("importance", key.importance.name());
+        node.put("internal", key.internalConfig);
+        return node;
+    }
+
+    private static ObjectNode checked(ObjectNode request) {
+        Properties properties = properties(request, "properties");
+        ObjectNode answer = JSON.createObjectNode();
+        try {
+            switch (request.get("kind").asText()) {
+                case "topic" -> checkTopic(request, properties, answer);
+                case "broker" -> checkBroker(properties, answer);
+                default -> DynamicBrokerConfig$.MODULE$.validateConfigs(
+                    properties, !request.get("of_all").asBoolean());
+            }
+        } catch (RuntimeException refusal) {
+            answer.put("error", refusal.getMessage());
+        }
+        return answer;
+    }
+
+    private static void checkTopic(ObjectNode request, Properties properties, ObjectNode answer) {
+        Map<String, Object> defaults = new HashMap<>();
+        if (request.has("broker")) {
+            KafkaConfig config = KafkaConfig.fromProps(properties(request, "broker"), false);
+            defaults.putAll(config.extractLogConfigMap());
+            Map<String, String> before = new HashMap<>();
+            properties(request, "before").forEach((key, value) -> before.put((String) key, (String) value));
+            LogConfig.validate(
+                before, properties, defaults, config.remoteLogManagerConfig().isRemoteStorageSystemEnabled());
+        } else {
+            LogConfig.validate(properties);
+        }
+        LogConfig read = LogConfig.fromProps(defaults, properties);
+        values(answer, LogConfig.configDefCopy(), read.values());
+        answer.put("local.retention.ms", read.localRetentionMs());
+        answer.put("local.retention.bytes", read.localRetentionBytes());
+        answer.put("overrides", read.overriddenConfigsAsLoggableString());
+    }
+
+    private static void checkBroker(Properties properties, ObjectNode answer) {
+        KafkaConfig config = KafkaConfig.fromProps(properties, false);
+        LogConfig.validateBrokerLogConfigValues(
+            config.extractLogConfigMap(), config.remoteLogManagerConfig().isRemoteStorageSystemEnabled());
+        values(answer, KafkaConfig.configDef(), config.values());
+        ObjectNode defaults = answer.putObject("defaults");
+        config.extractLogConfigMap().forEach((name, value) -> defaults.put(
+            name, ConfigDef.convertToString(value, LogConfig.configKeys().get(name).type)));
+    }
+
+    private static Properties properties(ObjectNode request, String name) {
+        Properties properties = new Properties();
+        if (request.has(name)) {
+            request.get(name).properties().forEach(
+                entry -> properties.put(entry.getKey(), entry.getValue().asText()));
+        }
+        return properties;
+    }
+
+    private static void values(ObjectNode answer, ConfigDef definition, Map<String, ?> values) {
+        ObjectNode texts = answer.putObject("values");
+        for (ConfigDef.ConfigKey key : definition.configKeys().values()) {
+            texts.put(key.name, ConfigDef.convertToString(values.get(key.name), key.type));
+        }
+    }
+
+    private static void print(ObjectNode node) throws IOException {
+        System.out.println(JSON.writeValueAsString(node));
+    }
+}
