@@ -15,6 +15,8 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
+from tidelog.storage.manager.kept_directories import KeptDirectories
+from tidelog.storage.manager.loading import ProgressListener
 from tidelog.storage.manager.written_directory import SingleLog, WrittenDirectory
 
 PathLike = str | os.PathLike[str]
@@ -40,13 +42,24 @@ def open_log(
 
 
 def open_directory(
-    path_or_paths: PathLike | Iterable[PathLike], *, read_only: bool = False, clock: Clock = SYSTEM_CLOCK
+    path_or_paths: PathLike | Iterable[PathLike],
+    *,
+    read_only: bool = False,
+    housekeeping: bool = False,
+    on_progress: ProgressListener | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Directory:
     """Open the log directory of a broker, or its several ones together.
 
     ``read_only`` as for ``open_log``. DirectoryError for a partition that lies in two of them. Open for writing, a log
     is recovered when it is first asked for.
+
+    ``housekeeping``: do all that a broker does with its logs while this process has them. Everything is loaded at once
+    (``on_progress`` is told how far that is); from 30 seconds later on retention **deletes** what each topic's settings
+    say is too old or too much, silent producers are forgotten, checkpoints written.
     """
+    if housekeeping and read_only:
+        raise ValueError("housekeeping deletes and writes: it needs a directory that is opened for writing")
     if isinstance(path_or_paths, str | os.PathLike):
         path_or_paths = [path_or_paths]
     paths = [Path(path) for path in path_or_paths]
@@ -57,6 +70,9 @@ def open_directory(
             require_log_directory(LOCAL, path)
         return Directory(LOCAL, paths, clock=clock)
     find_partitions(LOCAL, (path for path in paths if LOCAL.exists(path)))  # nothing is locked if this is wrong
+    if housekeeping:
+        kept = KeptDirectories(LOCAL, paths, clock=clock, on_progress=on_progress)
+        return Directory(LOCAL, paths, kept.directories(), clock=clock)
     writers: dict[Path, DirectoryWriter] = {}
     try:
         for directory in paths:

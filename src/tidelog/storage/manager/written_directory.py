@@ -114,10 +114,16 @@ class WrittenDirectory:
 
 
 class WrittenLog:
-    """A log of a WrittenDirectory with the calls of a writer of records."""
+    """A log of an owner with the calls of a writer of records; ``closes``: closing this closes the log."""
 
     def __init__(
-        self, log: PartitionLog, clock: Clock, after_flush: Callable[[], None], after_close: Callable[[], None]
+        self,
+        log: PartitionLog,
+        clock: Clock,
+        after_flush: Callable[[], None],
+        after_close: Callable[[], None],
+        *,
+        closes: bool = True,
     ) -> None:
         records = RecordWriter(log, clock)
         self.log = log
@@ -125,7 +131,7 @@ class WrittenLog:
         self.append_batch = records.append_batch
         self._after_flush = after_flush
         self._after_close = after_close
-        self._closed = False
+        self._closed = not closes
 
     def flush(self) -> None:
         """Return when everything appended so far is on disk, and noted in the checkpoints."""

@@ -1,0 +1,109 @@
+"""Log directories opened for writing by the Python API, and kept in order as a broker keeps them: a LogManager behind.
+
+All logs are loaded at once; retention, checkpoints, flushes and the removal of what was deleted go on in daemon threads
+until the last of the directories is closed. Closing a log's handle leaves the log open.
+A topic's settings come from the cluster metadata in the directories, as for ``WrittenDirectory``.
+Called by: the API. Thread rule: any thread. A forked child that inherits it may only let go of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tidelog.model import ClosedError, DirectoryError, TopicPartition
+from tidelog.runtime import Clock, Scheduler, ThreadScheduler
+from tidelog.storage.fs import FileSystem, ForkGuard
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+from tidelog.storage.manager.loading import ProgressListener
+from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.manager.manager_settings import ManagerSettings
+from tidelog.storage.manager.written_directory import WrittenLog
+from tidelog.storage.producer import ProducerEntry
+
+
+class KeptDirectories:
+    def __init__(
+        self,
+        fs: FileSystem,
+        paths: Sequence[Path],
+        *,
+        clock: Clock,
+        settings: ManagerSettings | None = None,
+        scheduler: Scheduler | None = None,
+        on_progress: ProgressListener | None = None,
+    ) -> None:
+        """Load everything; see ``LogManager.startup`` for the errors. ``scheduler`` None: one of its own."""
+        metadata = [read_cluster_metadata(fs, path) if fs.exists(path) else ClusterMetadata() for path in paths]
+
+        def topic_settings(topic: str) -> Mapping[str, str]:
+            found: dict[str, str] = {}
+            for one in metadata:
+                found |= one.settings_of(topic)
+            return found
+
+        self._clock = clock
+        self._guard = ForkGuard(paths[0])
+        self._scheduler = scheduler or ThreadScheduler(clock=clock)
+        self._scheduler.startup()
+        self.manager = LogManager(
+            fs, paths, settings=settings, topic_settings=topic_settings, clock=clock, scheduler=self._scheduler
+        )
+        try:
+            self.manager.startup(on_progress=on_progress)
+        except BaseException:
+            self._scheduler.shutdown()
+            raise
+        self._open = {directory.path for directory in self.manager.online}
+
+    def directories(self) -> dict[Path, KeptDirectory]:
+        """Those that can be used."""
+        return {path: KeptDirectory(self, path) for path in sorted(self._open)}
+
+    def open_log(self, path: Path) -> WrittenLog:
+        """The partition at ``path``, made if it is not there. DirectoryError, StorageError."""
+        self._guard.check()
+        partition = TopicPartition.from_directory_name(path.name)
+        if partition.topic == METADATA_TOPIC:
+            raise DirectoryError("the cluster metadata belongs to its controllers", path=path)
+        if path.parent not in self._open:
+            raise ClosedError("the log directory is closed", path=path.parent)
+        self.manager.prefer(partition, path.parent)
+        log = self.manager.get_or_create(partition)
+        return WrittenLog(log, self._clock, self.manager.checkpoint_recovery_points, lambda: None, closes=False)
+
+    def close(self, path: Path) -> None:
+        """Idempotent; with the last one everything ends in order."""
+        if path not in self._open:
+            return
+        self._open.remove(path)
+        if self._open:
+            return
+        if self._guard.is_owner:
+            self.manager.shutdown()
+            self._scheduler.shutdown()
+        else:
+            for log in self.manager.all_logs():
+                log.close()
+
+
+class KeptDirectory:
+    """One of them, as the API asks for it."""
+
+    def __init__(self, home: KeptDirectories, path: Path) -> None:
+        self._home = home
+        self.path = path
+
+    def open_log(self, path: Path) -> WrittenLog:
+        return self._home.open_log(path)
+
+    def producers(
+        self, only: TopicPartition | None = None
+    ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
+        """See ``LogDirectory.producers``; nothing where the directory is offline."""
+        for directory in self._home.manager.online:
+            if directory.path == self.path:
+                yield from directory.producers(only)
+
+    def close(self) -> None:
+        self._home.close(self.path)

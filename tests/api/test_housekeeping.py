@@ -1,0 +1,98 @@
+"""``open_directory(housekeeping=True)``: a directory kept in order while Python code writes to it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import tidelog
+from log_maker import BASE_TIME
+from tidelog.api.directory import Directory
+from tidelog.model import ClosedError, LockedError
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.kept_directories import KeptDirectories
+from tidelog.storage.manager.loading import LoadProgress
+from tidelog.storage.manager.manager_settings import ManagerSettings
+from tidelog.testing import HeldClock, HeldScheduler
+
+DAY_MS = 24 * 3_600_000
+
+
+def test_it_serves_and_stops_in_order(tmp_path: Path) -> None:
+    with tidelog.open_directory(tmp_path, housekeeping=True) as directory:
+        log = directory.log("t", 0)
+        log.append(b"one")
+        log.close()
+        again = directory.log("t", 0)
+        assert again.append(b"two") == 1
+        with directory.transaction() as transaction:
+            transaction.append(again, b"three")
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    seen: list[LoadProgress] = []
+    with tidelog.open_directory([tmp_path], housekeeping=True, on_progress=seen.append) as directory:
+        assert [record.value for record in directory.log("t", 0).records()] == [b"one", b"two", b"three"]
+    assert [(progress.logs_done, progress.logs_total) for progress in seen] == [(1, 1)]
+    with pytest.raises(ClosedError):
+        directory.log("t", 0)
+
+
+def test_it_is_locked_and_lets_go(tmp_path: Path) -> None:
+    directory = tidelog.open_directory(tmp_path, housekeeping=True)
+    with pytest.raises(LockedError):
+        tidelog.open_directory(tmp_path, housekeeping=True)
+    directory.close()
+    tidelog.open_directory(tmp_path).close()
+
+
+def test_several_directories_share_one_manager(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with tidelog.open_directory(paths, housekeeping=True) as directory:
+        for number in range(4):
+            directory.log("t", number).append(b"x")
+        assert [len(list(path.glob("t-*"))) for path in paths] == [2, 2]
+        assert directory.partitions() == [("t", number) for number in range(4)]
+    assert all((path / ".kafka_cleanshutdown").exists() for path in paths)
+
+
+def test_retention_applies(tmp_path: Path) -> None:
+    clock = HeldClock(BASE_TIME)
+    settings = ManagerSettings(
+        recovery_point_checkpoint_interval_ms=DAY_MS,
+        log_start_checkpoint_interval_ms=DAY_MS,
+        high_watermark_checkpoint_interval_ms=DAY_MS,
+    )
+    kept = KeptDirectories(LOCAL, [tmp_path], clock=clock, settings=settings, scheduler=HeldScheduler(clock))
+    directory = Directory(LOCAL, [tmp_path], kept.directories(), clock=clock)
+    log = directory.log("t", 0)
+    log.append(b"old")
+    clock.now += 8 * DAY_MS
+    assert log.offsets().log_start == 1
+    log.append(b"new")
+    assert [record.value for record in log.records()] == [b"new"]
+    directory.close()
+
+
+def test_a_forked_child_can_only_let_go(tmp_path: Path) -> None:
+    directory = tidelog.open_directory(tmp_path, housekeeping=True)
+    log = directory.log("t", 0)
+    log.append(b"x")
+    child = os.fork()
+    if child == 0:
+        try:
+            log.append(b"y")
+        except tidelog.TidelogError:
+            directory.close()
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    log.append(b"z")
+    directory.close()
+    with tidelog.open_directory(tmp_path, read_only=True) as reader:
+        assert [record.value for record in reader.log("t", 0).records()] == [b"x", b"z"]
+
+
+def test_reading_has_no_housekeeping(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="opened for writing"):
+        tidelog.open_directory(tmp_path, read_only=True, housekeeping=True)
