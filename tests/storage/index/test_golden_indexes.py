@@ -88,7 +88,7 @@ def test_transaction_indexes(golden: GoldenFactory, tmp_path: Path, set_name: st
         writer = TransactionIndexWriter(LOCAL, tmp_path / path.name, base_offset(path))
         for transaction in reader:
             writer.append(transaction)
-        writer.flush()
+        writer.sync()
         assert writer.transactions() == list(reader)
         writer.close()
         assert (tmp_path / path.name).read_bytes() == data

@@ -43,12 +43,12 @@ def test_the_file_is_made_with_the_first_entry(index: TransactionIndexWriter) ->
     assert index.collect(0, 100) == ([], False)
     index.truncate_to(0)
     index.reset()
-    index.flush()
+    index.sync()
     index.sanity_check()
     index.close()
     assert not index.path.exists()
     index.append(TRANSACTIONS[0])
-    index.flush()
+    index.sync()
     assert (index.exists, index.size_bytes, index.path.stat().st_size) == (True, 34, 34)
 
 

@@ -171,13 +171,13 @@ class TestOffsets:
         log.flush()
         log.truncate_to(4)
         synced: list[int] = []
-        flush = LogSegment.flush
+        sync = LogSegment.sync
 
         def note(segment: LogSegment) -> None:
             synced.append(segment.base_offset)
-            flush(segment)
+            sync(segment)
 
-        monkeypatch.setattr(LogSegment, "flush", note)
+        monkeypatch.setattr(LogSegment, "sync", note)
         assert log.flush() == 4
         assert synced == [3]
 

@@ -10,7 +10,7 @@ process by SIGBUS when the disk is full, ``pwrite`` raises. The last ones wait i
 before the file shrinks, so a reader in another thread that still holds it gets ValueError (and takes the new one)
 instead of SIGBUS. A crash leaves some of the entries, and zeros; only ``flush`` promises more.
 
-Thread rule: writing calls under the partition's lock; reading calls from any thread.
+Thread rule: writing calls under the partition's lock; reading calls, and ``sync``, from any thread.
 Source: Kafka's ``AbstractIndex``.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tidelog.model import ClosedError, IndexCorruptError
+from tidelog.model import ClosedError, IndexCorruptError, StorageError
 from tidelog.storage.fs import File, FileSystem, MappedBytes
 
 PENDING_ENTRIES = 64
@@ -130,7 +130,7 @@ class MappedIndex:
     def trim_to_valid_size(self) -> None:
         """Cut the zeros off and let go of the file descriptor; the index stays open for reading."""
         self.resize(self.size_bytes)
-        self._write_pending()
+        self.write_pending()
         self._release_file()
 
     def truncate(self) -> None:
@@ -144,18 +144,29 @@ class MappedIndex:
 
     def flush(self) -> None:
         """Write what waits, fsync what was written since the last flush."""
-        self._write_pending()
+        self.write_pending()
+        self.sync()
+
+    def write_pending(self) -> None:
+        """Write the entries that wait."""
+        if self._view.pending:
+            self._write(self._view.pending)
+
+    def sync(self) -> None:
+        """fsync what was written since the last time. The one changing call that needs no lock: through a descriptor
+        of its own, which a trim does not close, and what is written meanwhile is left for the next time."""
         if self._dirty:
-            if self._file is not None:
-                self._file.sync()
-            else:
+            self._dirty = False
+            try:
                 with self._fs.open(self._path, write=True) as file:
                     file.sync()
-            self._dirty = False
+            except StorageError:
+                self._dirty = True
+                raise
 
     def rename_to(self, path: Path) -> None:
         """Rename the file atomically; the entries stay readable."""
-        self._write_pending()
+        self.write_pending()
         self._release_file()
         self._fs.rename(self._path, path)
         self._path = path
@@ -163,7 +174,7 @@ class MappedIndex:
     def moved_to(self, path: Path) -> None:
         """Take over the new path of a file whose directory was renamed."""
         self._path = path
-        self._write_pending()
+        self.write_pending()
         self._release_file()
 
     def delete_if_exists(self) -> None:
@@ -194,10 +205,6 @@ class MappedIndex:
         else:
             self._write(pending + entry)
         self._count += 1
-
-    def _write_pending(self) -> None:
-        if self._view.pending:
-            self._write(self._view.pending)
 
     def _write(self, entries: bytes) -> None:
         """StorageError leaves what waits waiting."""
@@ -254,7 +261,7 @@ class MappedIndex:
 
         The file is cut first, so dropped entries read as zeros and the valid prefix of the file can be told.
         """
-        self._write_pending()
+        self.write_pending()
         self._unmap()
         file = self._writable()
         file.truncate(entries * self.ENTRY_SIZE)

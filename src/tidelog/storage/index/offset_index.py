@@ -153,7 +153,7 @@ class OffsetIndexWriter(MappedIndex):
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""
-        self._write_pending()
+        self.write_pending()
         self._truncate_to_entries(
             self._read(
                 lambda data, written, _: (
@@ -164,7 +164,7 @@ class OffsetIndexWriter(MappedIndex):
 
     def sanity_check(self) -> None:
         """IndexCorruptError if the size is no multiple of the entry size or the last offset lies below the base."""
-        self._write_pending()
+        self.write_pending()
         self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 
     def _reshape(self, entries: int, length: int) -> None:

@@ -172,7 +172,7 @@ class TimeIndexWriter(MappedIndex):
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""
-        self._write_pending()
+        self.write_pending()
         self._truncate_to_entries(
             self._read(
                 lambda data, written, _: (
@@ -183,7 +183,7 @@ class TimeIndexWriter(MappedIndex):
 
     def sanity_check(self) -> None:
         """IndexCorruptError if size, last timestamp (below the first) or last offset (below the base) cannot be."""
-        self._write_pending()
+        self.write_pending()
         self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 
     def _reshape(self, entries: int, length: int) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.model import IndexCorruptError
+from tidelog.model import IndexCorruptError, StorageError
 from tidelog.storage.fs import File, FileSystem, read_whole
 
 if TYPE_CHECKING:
@@ -157,10 +157,16 @@ class TransactionIndexWriter:
             self._cut(0)
         self._last_offset = None
 
-    def flush(self) -> None:
+    def sync(self) -> None:
+        """fsync what was written since the last time; needs no lock, as the other indexes' does."""
         if self._dirty:
-            self._open().sync()
             self._dirty = False
+            try:
+                with self._fs.open(self._path, write=True) as file:
+                    file.sync()
+            except StorageError:
+                self._dirty = True
+                raise
 
     def rename_to(self, path: Path) -> None:
         self._release()

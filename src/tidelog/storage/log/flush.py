@@ -3,10 +3,11 @@
 ==============  ==================  =================================================================================
 step            lock                what it does
 ==============  ==================  =================================================================================
-``plan_flush``  held                which segments have bytes to sync, and up to which offset that reaches
+``plan_flush``  held                which segments have bytes to sync, and up to which offset that reaches; their index
+                                    entries that wait are written, and what is written from here on is dirty again
 ``sync``        flush lock only     fsync: each segment's log before its indexes, oldest segment first, then snapshots,
                                     then the directory
-``note``        held                the recovery point moves; what was written to meanwhile stays dirty
+``note``        held                the recovery point moves
 ==============  ==================  =================================================================================
 
 A crash in between leaves the recovery point where it was. Called by: PartitionLog, whose flush lock keeps segments from
@@ -28,20 +29,23 @@ class FlushPlan(NamedTuple):
 
 
 def plan_flush(state: LogState, up_to: int | None) -> FlushPlan:
-    """``up_to`` None: everything, an empty active segment too; else the segments that begin below it."""
+    """``up_to`` None: everything, an empty active segment too; else the segments that begin below it. StorageError."""
     log_end = state.offsets.log_end.message_offset
     segments = tuple(
         segment
         for segment in state.segments
         if segment.base_offset in state.dirty and (up_to is None or segment.base_offset < up_to)
     )
+    for segment in segments:
+        segment.write_index_entries()
+    state.dirty -= {segment.base_offset for segment in segments}
     return FlushPlan(log_end if up_to is None else min(up_to, log_end), segments)
 
 
 def sync(state: LogState, plan: FlushPlan) -> None:
     """StorageError where the disk fails."""
     for segment in plan.segments:
-        segment.flush()
+        segment.sync()
     state.producers.snapshots.sync()
     state.fs.sync_dir(state.directory)
 
@@ -49,6 +53,4 @@ def sync(state: LogState, plan: FlushPlan) -> None:
 def note(state: LogState, plan: FlushPlan) -> int:
     """The recovery point."""
     state.offsets.recovery_point = max(state.offsets.recovery_point, plan.target)
-    written = {state.active.base_offset} if state.offsets.log_end.message_offset != plan.target else set()
-    state.dirty -= {segment.base_offset for segment in plan.segments} - written
     return state.offsets.recovery_point

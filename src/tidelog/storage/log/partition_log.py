@@ -374,9 +374,9 @@ class PartitionLog:
     def _sync(self, up_to: int | None) -> int:
         with self._gate.files:
             begun_ms = self._clock.monotonic_ms()
-            with self._gate.lock:
-                plan = plan_flush(self._state, up_to)
             try:
+                with self._gate.lock:
+                    plan = plan_flush(self._state, up_to)
                 sync(self._state, plan)
             except StorageError as error:
                 self._gate.fail(error)

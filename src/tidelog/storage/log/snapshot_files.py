@@ -76,10 +76,12 @@ class SnapshotFiles:
             self.remove(offset)
 
     def sync(self) -> None:
-        for offset in sorted(self._unsynced):
+        """While others may be written, which are left for the next time."""
+        unsynced = set(self._unsynced)
+        for offset in sorted(unsynced):
             with self._fs.open(self.path(offset), write=True) as file:
                 file.sync()
-        self._unsynced.clear()
+        self._unsynced -= unsynced
 
 
 def strays(snapshots: Iterable[int], base_offsets: Iterable[int]) -> list[int]:

@@ -324,17 +324,28 @@ class LogSegment:
 
     def flush(self) -> None:
         """fsync the log, then its indexes."""
+        self.write_index_entries()
+        self.sync()
+
+    def write_index_entries(self) -> None:
+        """Those that wait in memory."""
+        for index in (self._offset_index_or_none, self._time_index_or_none):
+            if index is not None:
+                index.write_pending()
+
+    def sync(self) -> None:
+        """fsync the log, then what was written of its indexes; appends may go on meanwhile."""
         self._file.sync()
         for kind, index in (
             (FileKind.INDEX, self._offset_index_or_none),
             (FileKind.TIME_INDEX, self._time_index_or_none),
         ):
             if index is not None:
-                index.flush()
+                index.sync()
             elif self._fs.exists(self.path_of(kind)):
                 with self._fs.open(self.path_of(kind), write=True) as file:
                     file.sync()
-        self._txn_index.flush()
+        self._txn_index.sync()
 
     def close(self) -> None:
         """Write the last time entry, trim the files that are open; idempotent."""
