@@ -7,7 +7,7 @@ plug-ins read by themselves, which Kafka hands on unread. Keys that Kafka 4 remo
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidelog.config.coordinator_keys import COORDINATOR_KEYS
 from tidelog.config.key import Key
@@ -81,12 +81,12 @@ def is_handed_on(name: str, prefixes: tuple[str, ...]) -> bool:
     return name in _QUOTA_KEYS or name.startswith(prefixes)
 
 
-def unknown_key_text(name: str) -> str:
-    """What a warning says of a key that is in no table."""
+def unknown_key_text(name: str, known: Iterable[str] = BROKER_KEYS) -> str:
+    """What a warning says of a key that is not among ``known``."""
     if name in _REMOVED or name.startswith(_REMOVED_PREFIXES):
         return f"{name} has no effect: Kafka 4 removed it"
     if name in TOPIC_KEYS:
         synonyms = TOPIC_SYNONYMS.get(name, ())
         return f"{name} is a topic setting" + (f"; the broker's is {synonyms[0].name}" if synonyms else "")
-    near = difflib.get_close_matches(name, BROKER_KEYS, n=1, cutoff=0.8)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
     return f"{name} is not a key of Kafka 4.1" + (f"; is {near[0]} meant?" if near else "")

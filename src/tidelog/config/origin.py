@@ -1,4 +1,4 @@
-"""Where a value comes from: a change at run time, an override, a line of a file, or the default. Pure."""
+"""Where a value comes from: the topic, a change at run time, an override, a line of a file, or the default. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 class OriginKind(enum.StrEnum):
     """The one above wins."""
 
+    TOPIC = "topic"
     DYNAMIC = "dynamic"
     OVERRIDE = "override"
     FILE = "file"

@@ -26,14 +26,14 @@ TOPIC_KEYS = table(
         "What becomes of old records: `delete` drops whole segments by age or size, `compact` keeps the last "
         "record of each key. Both may be set; an empty list keeps everything.", used=True),
     Key("compression.gzip.level", INT, -1, LevelOrDefault(1, 9, -1), MEDIUM, CLUSTER_WIDE,
-        "Level for gzip where compression.type asks for it; -1 is the codec's own default.", used=True),
+        "Level for gzip where compression.type asks for it; -1 is the codec's own default."),
     Key("compression.lz4.level", INT, 9, Between(1, 17), MEDIUM, CLUSTER_WIDE,
-        "Level for lz4 where compression.type asks for it.", used=True),
+        "Level for lz4 where compression.type asks for it."),
     Key("compression.type", STRING, "producer", COMPRESSION_TYPES, MEDIUM, CLUSTER_WIDE,
         "Codec of the batches in the log; `producer` keeps what the producer chose, `uncompressed` takes "
         "compression off.", used=True),
     Key("compression.zstd.level", INT, 3, Between(-131_072, 22), MEDIUM, CLUSTER_WIDE,
-        "Level for zstd where compression.type asks for it.", used=True),
+        "Level for zstd where compression.type asks for it."),
     Key("delete.retention.ms", LONG, 86_400_000, at_least(0), MEDIUM, CLUSTER_WIDE,
         "How long a compacted topic keeps tombstones and transaction markers, counted from when the cleaner first"
         " saw them."),

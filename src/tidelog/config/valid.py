@@ -1,6 +1,7 @@
 """Which values a key may have, besides being of its type. Pure.
 
-Each rule says in Kafka's words why it refuses a value, and is written (``str``) as Kafka's documentation writes it.
+Each rule says in Kafka's words why it refuses a value, and is written (``str``) as Kafka's documentation writes it;
+``words`` is for people.
 Source: the validators of ``ConfigDef``, ``CompressionType.levelValidator``, ``ThrottledReplicaListValidator``.
 """
 
@@ -18,6 +19,10 @@ _THROTTLED_REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 class Valid(Protocol):
     def refusal(self, name: str, value: Value) -> tuple[str, str] | None:
         """The part of the value that is refused, and why; None for a value that is allowed."""
+
+    @property
+    def words(self) -> str:
+        """What is allowed; empty where everything of the type is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,10 @@ class Between:
 
     def __str__(self) -> str:
         return f"[{self.low},...]" if self.high is None else f"[{self.low},...,{self.high}]"
+
+    @property
+    def words(self) -> str:
+        return f"at least {self.low}" if self.high is None else f"{self.low} to {self.high}"
 
 
 def at_least(low: int) -> Between:
@@ -60,6 +69,10 @@ class OneOf:
 
     def __str__(self) -> str:
         return ("(case insensitive) " if self.any_case else "") + f"[{', '.join(self.choices)}]"
+
+    @property
+    def words(self) -> str:
+        return ", ".join(self.choices) + (" in any case" if self.any_case else "")
 
 
 def one_of(*choices: str) -> OneOf:
@@ -88,6 +101,10 @@ class LevelOrDefault:
     def __str__(self) -> str:
         return f"[{self.low},...,{self.high}] or {self.default}"
 
+    @property
+    def words(self) -> str:
+        return f"{self.low} to {self.high}, or {self.default}"
+
 
 @dataclass(frozen=True, slots=True)
 class ThrottledReplicas:
@@ -105,6 +122,10 @@ class ThrottledReplicas:
     def __str__(self) -> str:
         return _THROTTLED_REPLICAS
 
+    @property
+    def words(self) -> str:
+        return "partition:broker pairs, or *"
+
 
 @dataclass(frozen=True, slots=True)
 class NotEmpty:
@@ -115,6 +136,10 @@ class NotEmpty:
 
     def __str__(self) -> str:
         return "non-empty string"
+
+    @property
+    def words(self) -> str:
+        return "not empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +153,10 @@ class Anything:
 
     def __str__(self) -> str:
         return self.written
+
+    @property
+    def words(self) -> str:
+        return ""
 
 
 ANY = Anything()

@@ -1,0 +1,109 @@
+"""What there is to say of a key: its value, where that comes from, which other keys have a say in it. Pure.
+
+A name may be a broker's key, a topic's setting, or both (``compression.type``): then there are two explanations.
+Called by: ``tidelog config``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.broker_keys import BROKER_KEYS, listener_key
+from tidelog.config.key import Key
+from tidelog.config.origin import Origin, OriginKind
+from tidelog.config.synonyms import TOPIC_SYNONYMS, broker_synonyms
+from tidelog.config.topic_keys import TOPIC_KEYS
+from tidelog.config.topic_settings import TopicSettings
+from tidelog.config.value_text import Value
+
+
+class KeyKind(enum.StrEnum):
+    BROKER = "broker"
+    TOPIC = "topic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """``value`` None: not set. ``origin``: of the value; of one that is not set, of the key that decides instead.
+
+    ``synonyms``: the broker's keys that decide, the one that goes first in front; of a topic's setting its default's.
+    """
+
+    name: str
+    kind: KeyKind
+    key: Key
+    value: Value | None
+    origin: Origin
+    synonyms: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the value is another than Kafka's default."""
+        return self.value != self.key.default
+
+
+def explain(name: str, broker: BrokerConfig, topic: TopicSettings) -> list[Explanation]:
+    """Empty for a name that is no key. ``topic``: made over ``broker``."""
+    found = []
+    key = BROKER_KEYS.get(name)
+    if key is not None:
+        found.append(_of_broker(key, broker))
+    elif (base := listener_key(name)) is not None:
+        found.append(_of_listener(name, base, broker))
+    if name in TOPIC_KEYS:
+        found.append(_of_topic(TOPIC_KEYS[name], broker, topic))
+    return found
+
+
+def explain_all(broker: BrokerConfig, topic: TopicSettings) -> Iterator[Explanation]:
+    """The broker's keys, then the topic's, in the order of their names."""
+    for name in sorted(BROKER_KEYS):
+        yield _of_broker(BROKER_KEYS[name], broker)
+    for name in sorted(TOPIC_KEYS):
+        yield _of_topic(TOPIC_KEYS[name], broker, topic)
+
+
+def _of_broker(key: Key, broker: BrokerConfig) -> Explanation:
+    value = broker[key.name]
+    decided_by = key.name if value is not None else broker.decided_by(key.name)
+    return Explanation(
+        name=key.name,
+        kind=KeyKind.BROKER,
+        key=key,
+        value=value,
+        origin=broker.origin(decided_by),
+        synonyms=broker_synonyms(key.name),
+    )
+
+
+def _of_listener(name: str, key: Key, broker: BrokerConfig) -> Explanation:
+    setting = broker.settings.get(name)
+    return Explanation(
+        name=name,
+        kind=KeyKind.BROKER,
+        key=key,
+        value=broker[key.name] if setting is None else key.parse(setting.text),
+        origin=broker.origin(key.name) if setting is None else setting.origin,
+        synonyms=(name, key.name),
+    )
+
+
+def _of_topic(key: Key, broker: BrokerConfig, topic: TopicSettings) -> Explanation:
+    default = broker.topic_default(key.name)
+    if key.name in topic.overrides:
+        origin = Origin(kind=OriginKind.TOPIC, key=key.name)
+    elif default is not None:
+        origin = default[1]
+    else:
+        origin = Origin(kind=OriginKind.DEFAULT, key=key.name)
+    return Explanation(
+        name=key.name,
+        kind=KeyKind.TOPIC,
+        key=key,
+        value=topic[key.name],
+        origin=origin,
+        synonyms=tuple(synonym.name for synonym in TOPIC_SYNONYMS.get(key.name, ())),
+    )
