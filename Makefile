@@ -70,10 +70,11 @@ format: venv ## put the code in order as lint wants it
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-map: venv ## write the file map of ARCHITECTURE.md, docs/commands.md and docs/configuration.md again
+map: venv ## write the file map of ARCHITECTURE.md and the pages of docs/ that are made from code again
 	@$(BIN)/python scripts/file_map.py
 	@$(BIN)/python scripts/command_page.py
 	@$(BIN)/python scripts/configuration_page.py
+	@$(BIN)/python scripts/metric_page.py
 
 bench: venv spark40 kafka-jars spark-kafka-jars ## measure beside Kafka (ROWS=scan,decode: some rows)
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) $(if $(SCALE),--scale $(SCALE))

@@ -1,13 +1,13 @@
-"""Keys that Kafka's metrics reporters read by themselves: they stand in no table of Kafka's.
+"""Keys that metrics reporters read by themselves: they stand in no table of Kafka's.
 
-The columns are the fields of ``Key``. Source: Kafka's ``KafkaCSVMetricsReporter``.
+The columns are the fields of ``Key``. Source: Kafka's ``KafkaCSVMetricsReporter``; ``tidelog.`` keys are our own.
 """
 
 from __future__ import annotations
 
-from tidelog.config.columns import BOOLEAN, LOW, READ_ONLY, STRING
+from tidelog.config.columns import BOOLEAN, INT, LOW, READ_ONLY, STRING
 from tidelog.config.key import Key, table
-from tidelog.config.valid import ANY
+from tidelog.config.valid import ANY, Between
 
 # fmt: off
 REPORTER_KEYS = table(
@@ -15,5 +15,9 @@ REPORTER_KEYS = table(
         "Directory of the CSV reporter's files; what is in it already is never deleted.", used=True),
     Key("kafka.csv.metrics.reporter.enabled", BOOLEAN, False, ANY, LOW, READ_ONLY,
         "Whether the CSV reporter writes.", used=True),
+    Key("tidelog.prometheus.host", STRING, "127.0.0.1", ANY, LOW, READ_ONLY,
+        "Address at which the reporter for Prometheus serves.", used=True),
+    Key("tidelog.prometheus.port", INT, 9404, Between(0, 65535), LOW, READ_ONLY,
+        "Port at which the reporter for Prometheus serves; 0: any that is free.", used=True),
 )
 # fmt: on

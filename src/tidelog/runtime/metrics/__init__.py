@@ -1,5 +1,6 @@
 """Metrics under Kafka's names: gauges, meters, histograms, timers, and reporters that carry them elsewhere."""
 
+from tidelog.runtime.metrics.description import MetricDescription
 from tidelog.runtime.metrics.histogram import Histogram
 from tidelog.runtime.metrics.meter import Meter
 from tidelog.runtime.metrics.metric_name import MetricName
@@ -11,6 +12,7 @@ from tidelog.runtime.metrics.timer import Timer
 __all__ = [
     "Histogram",
     "Meter",
+    "MetricDescription",
     "MetricKind",
     "MetricName",
     "MetricRegistry",

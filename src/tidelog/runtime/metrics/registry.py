@@ -41,7 +41,10 @@ class MetricRegistry:
         self._errors = RepeatedErrors(_log, "The metrics of %s are missing from reports: %s")
 
     def add_source(self, source: Source) -> Callable[[], None]:
-        """Ask ``source`` at each report, after the metrics kept here; what is returned takes it out again."""
+        """Ask ``source`` at each report, before the metrics kept here, which it may bring up to date.
+
+        What is returned takes it out again.
+        """
         key = object()
         with self._lock:
             self._sources[key] = source
@@ -83,21 +86,25 @@ class MetricRegistry:
 
     def samples(self) -> Iterator[Sample]:
         """What every metric is now."""
-        with self._lock:
-            named, sources = list(self._named.items()), list(self._sources.values())
         seen: set[MetricName] = set()
-        for name, metric in named:
-            if (sample := self._read(name, metric)) is not None:
-                seen.add(name)
+        for sample in self._all():
+            if sample.name not in seen:
+                seen.add(sample.name)
                 yield sample
+
+    def _all(self) -> Iterator[Sample]:
+        with self._lock:
+            sources = list(self._sources.values())
         for source in sources:
             try:
-                for sample in source():
-                    if sample.name not in seen:
-                        seen.add(sample.name)
-                        yield sample
+                yield from source()
             except Exception as error:
                 self._errors.note(getattr(source, "__qualname__", type(source).__name__), error)
+        with self._lock:
+            named = list(self._named.items())
+        for name, metric in named:
+            if (sample := self._read(name, metric)) is not None:
+                yield sample
 
     def _keep(self, name: MetricName, kind: type[Measured], make: Callable[[], Measured]) -> Measured:
         with self._lock:

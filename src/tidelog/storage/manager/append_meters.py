@@ -1,0 +1,131 @@
+"""Meters of what logs count of their appends: refused ones by reason, records that were converted.
+
+A log counts with plain integers under its lock; ``collect`` takes what was added since it was last called into meters,
+so their rates are right where it is called every few seconds. All topics have a meter each, some have one for each
+topic that had something to count; it goes when the topic has no log here any more.
+Called by: ManagerMetrics. Thread rule: any thread. Source: Kafka's ``BrokerTopicMetrics``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from tidelog.model import Refusal
+from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry
+from tidelog.storage.log.log_counters import LogCounters
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.segment.file_names import PartitionDirectoryName
+
+
+def _described(name: str, unit: str, meaning: str, *, of_topics: bool = False) -> MetricDescription:
+    return MetricDescription(
+        group="kafka.server",
+        type="BrokerTopicMetrics",
+        name=name,
+        tags=("topic",) if of_topics else (),
+        kind=MetricKind.METER,
+        unit=unit,
+        meaning=meaning,
+    )
+
+
+class _Counts(NamedTuple):
+    """Of one log; in the order of ``DESCRIPTIONS``."""
+
+    bytes_rejected: int
+    conversions: int
+    invalid_crc: int
+    invalid_magic: int
+    invalid_offset: int
+    no_key: int
+
+    @classmethod
+    def of(cls, counters: LogCounters) -> _Counts:
+        refused = counters.refused
+        return cls(
+            counters.bytes_rejected,
+            counters.converted_records,
+            counters.invalid_crc,
+            refused[Refusal.MAGIC],
+            refused[Refusal.OFFSET] + refused[Refusal.SEQUENCE],
+            refused[Refusal.NO_KEY],
+        )
+
+
+DESCRIPTIONS = (
+    _described(
+        "BytesRejectedPerSec",
+        "bytes",
+        "Of appends that were refused because a batch is larger than `max.message.bytes`.",
+        of_topics=True,
+    ),
+    _described(
+        "ProduceMessageConversionsPerSec",
+        "records",
+        "Written into new batches, since the topic asks for another codec or message format.",
+        of_topics=True,
+    ),
+    _described("InvalidMessageCrcRecordsPerSec", "appends", "Refused, since a batch is damaged."),
+    _described("InvalidMagicNumberRecordsPerSec", "records", "Refused: of another format than their batch."),
+    _described("InvalidOffsetOrSequenceRecordsPerSec", "records", "Refused: offsets or sequences that do not ascend."),
+    _described("NoKeyCompactedTopicRecordsPerSec", "records", "Refused: without a key, for a compacted topic."),
+)
+_NOTHING = _Counts(*[0] * len(DESCRIPTIONS))
+
+
+class _Seen(NamedTuple):
+    topic: str
+    """As it was when the log was first seen: the directory's name is another once the log is deleted."""
+    counts: _Counts
+
+
+class AppendMeters:
+    def __init__(self, registry: MetricRegistry) -> None:
+        """The meters of all topics together are there from the start, as in Kafka."""
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._seen: WeakKeyDictionary[PartitionLog, _Seen] = WeakKeyDictionary()
+        self._of_all = tuple(registry.meter(one.named(*[""] * len(one.tags))) for one in DESCRIPTIONS)
+        self._topics: set[str] = set()
+
+    def collect(self, logs: Iterable[PartitionLog]) -> None:
+        """``logs``: all there are, and those that were deleted of late."""
+        with self._lock:
+            topics = set()
+            for log in logs:
+                counts = _Counts.of(log.counters)
+                seen = self._seen.get(log) or _Seen(_topic_of(log), _NOTHING)
+                topics.add(seen.topic)
+                if counts != seen.counts:
+                    self._mark(seen.topic, [count - before for count, before in zip(counts, seen.counts, strict=True)])
+                self._seen[log] = _Seen(seen.topic, counts)
+            self._forget(self._topics - topics)
+
+    def close(self) -> None:
+        """Take the meters out of the registry."""
+        with self._lock:
+            self._forget(set(self._topics))
+            for one in DESCRIPTIONS:
+                self._registry.remove(one.named(*[""] * len(one.tags)))
+
+    def _mark(self, topic: str, added: list[int]) -> None:
+        for description, of_all, count in zip(DESCRIPTIONS, self._of_all, added, strict=True):
+            if count:
+                of_all.mark(count)
+                if description.tags:
+                    self._registry.meter(description.named(topic)).mark(count)
+                    self._topics.add(topic)
+
+    def _forget(self, topics: set[str]) -> None:
+        for topic in topics:
+            for one in DESCRIPTIONS:
+                if one.tags:
+                    self._registry.remove(one.named(topic))
+        self._topics -= topics
+
+
+def _topic_of(log: PartitionLog) -> str:
+    return PartitionDirectoryName.parse(log.directory.name).topic_partition.topic

@@ -1,0 +1,156 @@
+"""The metrics of a log manager in a registry, under Kafka's names: its log directories, a start that is under way, the
+state of each log, flushes, refused and converted appends.
+
+State: *made* (``on_flush`` goes to the manager that is to be made) -> ``watch`` -> ``close``. Values are read when a
+report is made; only flushes and counters of appends are followed in between. A log that is deleted, set aside or in a
+directory that is offline is in no report.
+Called by: who makes a LogManager. Thread rule: any thread; takes no lock of the manager's or of a log's.
+Source: Kafka's ``LogManager``, ``UnifiedLog``, ``LogSegment``, ``BrokerTopicMetrics``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tidelog.runtime import ScheduledTask, Scheduler
+from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry, Sample
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.append_meters import DESCRIPTIONS, AppendMeters
+from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
+
+COLLECT_EVERY_MS = 5_000
+"""As often as meters carry their rates on."""
+
+
+def _of_logs(name: str, unit: str, meaning: str) -> MetricDescription:
+    return MetricDescription(
+        group="kafka.log",
+        type="Log",
+        name=name,
+        tags=("topic", "partition", "is-future"),
+        kind=MetricKind.GAUGE,
+        unit=unit,
+        meaning=meaning,
+    )
+
+
+def _of_manager(name: str, tags: tuple[str, ...], unit: str, meaning: str) -> MetricDescription:
+    return MetricDescription(
+        group="kafka.log", type="LogManager", name=name, tags=tags, kind=MetricKind.GAUGE, unit=unit, meaning=meaning
+    )
+
+
+NUM_LOG_SEGMENTS = _of_logs("NumLogSegments", "segments", "Of the partition.")
+LOG_START_OFFSET = _of_logs("LogStartOffset", "offset", "The first that can be read.")
+LOG_END_OFFSET = _of_logs("LogEndOffset", "offset", "The one the next record gets.")
+SIZE = _of_logs("Size", "bytes", "Of all `.log` files of the partition.")
+LOG_FLUSH = MetricDescription(
+    group="kafka.log",
+    type="LogFlushStats",
+    name="LogFlushRateAndTimeMs",
+    kind=MetricKind.TIMER,
+    unit="ms",
+    meaning="How often logs are flushed, and how long it takes: one flush of a log, where Kafka measures each segment.",
+)
+OFFLINE_DIRECTORIES = _of_manager(
+    "OfflineLogDirectoryCount", (), "directories", "Log directories that are not used, since their disks failed."
+)
+DIRECTORY_OFFLINE = _of_manager("LogDirectoryOffline", ("logDirectory",), "0 or 1", "1: this log directory is offline.")
+REMAINING_LOGS = _of_manager(
+    "remainingLogsToRecover", ("dir",), "logs", "Still to be loaded in a log directory; only during a start."
+)
+REMAINING_SEGMENTS = _of_manager(
+    "remainingSegmentsToRecover",
+    ("dir", "threadNum"),
+    "segments",
+    "Still to be recovered in the log that a thread is at; only during a start.",
+)
+
+METRICS: tuple[MetricDescription, ...] = (
+    NUM_LOG_SEGMENTS,
+    LOG_START_OFFSET,
+    LOG_END_OFFSET,
+    SIZE,
+    LOG_FLUSH,
+    OFFLINE_DIRECTORIES,
+    DIRECTORY_OFFLINE,
+    REMAINING_LOGS,
+    REMAINING_SEGMENTS,
+    *DESCRIPTIONS,
+)
+"""All there are; docs/metrics.md has a line for each."""
+
+
+class ManagerMetrics:
+    def __init__(self, registry: MetricRegistry) -> None:
+        self._registry = registry
+        self._flushes = registry.timer(LOG_FLUSH.named())
+        self._appends = AppendMeters(registry)
+        self._remove_source: Callable[[], None] | None = None
+        self._task: ScheduledTask | None = None
+        self._manager: LogManager | None = None
+
+    def on_flush(self, took_ms: int) -> None:
+        """For the manager to call."""
+        self._flushes.update(took_ms)
+
+    def watch(self, manager: LogManager, scheduler: Scheduler | None = None) -> None:
+        """Report of ``manager``, also while it starts. Without a scheduler appends are counted at reports only."""
+        self._manager = manager
+        self._remove_source = self._registry.add_source(self._samples)
+        if scheduler is not None:
+            self._task = scheduler.schedule(
+                "log-metrics", self.collect, delay_ms=COLLECT_EVERY_MS, period_ms=COLLECT_EVERY_MS
+            )
+
+    def collect(self) -> None:
+        """Take what logs have counted since into the meters."""
+        if self._manager is not None:
+            self._appends.collect([*self._manager.all_logs(), *self._manager.deleted_logs])
+
+    def close(self) -> None:
+        """Leave nothing in the registry; idempotent."""
+        if self._remove_source is not None:
+            self._remove_source()
+        if self._task is not None:
+            self._task.cancel()
+        self._appends.close()
+        self._registry.remove(LOG_FLUSH.named())
+
+    def _samples(self) -> Iterator[Sample]:
+        if self._manager is None:
+            return
+        self.collect()
+        yield from _of_directories(self._manager)
+        for log in self._manager.all_logs():
+            yield from _of_log(log)
+
+
+def _of_directories(manager: LogManager) -> Iterator[Sample]:
+    offline = list(manager.offline)
+    yield Sample.gauge(OFFLINE_DIRECTORIES.named(), len(offline))
+    for path in offline:
+        yield Sample.gauge(DIRECTORY_OFFLINE.named(str(path)), 1)
+    for directory in manager.online:
+        yield Sample.gauge(DIRECTORY_OFFLINE.named(str(directory.path)), 0)
+    loading = manager.loading
+    if loading is not None:
+        for path, logs in list(loading.remaining_logs.items()):
+            yield Sample.gauge(REMAINING_LOGS.named(str(path)), logs)
+        for (path, thread), segments in list(loading.remaining_segments.items()):
+            yield Sample.gauge(REMAINING_SEGMENTS.named(str(path), str(thread)), segments)
+
+
+def _of_log(log: PartitionLog) -> Iterator[Sample]:
+    name = PartitionDirectoryName.parse(log.directory.name)
+    if name.purpose not in (DirectoryPurpose.LIVE, DirectoryPurpose.FUTURE):
+        return  # deleted or set aside since the report began
+    partition = name.topic_partition
+    is_future = "true" if name.purpose is DirectoryPurpose.FUTURE else ""
+    tags = (partition.topic, str(partition.partition), is_future)
+    now = log.metrics()
+    yield Sample.gauge(NUM_LOG_SEGMENTS.named(*tags), now.segments)
+    yield Sample.gauge(LOG_START_OFFSET.named(*tags), now.log_start_offset)
+    yield Sample.gauge(LOG_END_OFFSET.named(*tags), now.log_end_offset)
+    yield Sample.gauge(SIZE.named(*tags), now.size)

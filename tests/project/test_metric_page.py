@@ -1,0 +1,84 @@
+"""docs/metrics.md is what the tables in the code say, and its examples run."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from project.tree import ROOT
+from tidelog.runtime.metrics import MetricName, MetricRegistry
+from tidelog.runtime.metrics.reporters import load_reporters
+from tidelog.runtime.metrics.reporters.loading import KNOWN, WITHOUT_JVM
+from tidelog.testing import HeldClock, HeldScheduler
+
+
+def metric_page() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("metric_page", ROOT / "scripts" / "metric_page.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def examples() -> list[str]:
+    found: list[str] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "metrics.md").read_text(), re.DOTALL)
+    return found
+
+
+def test_the_page_is_what_the_tables_say() -> None:
+    module = metric_page()
+    assert module.PAGE.read_text() == module.page(), "run `make map`"
+
+
+def test_every_metric_of_every_room_has_a_line() -> None:
+    """Every table of descriptions in the code is one of the page's."""
+    told = {one for _, rows in metric_page().TABLES for one in rows}
+    for path in (ROOT / "src").rglob("*_metrics.py"):
+        module = importlib.import_module(".".join(path.relative_to(ROOT / "src").with_suffix("").parts))
+        assert set(module.METRICS) <= told, path
+
+
+def test_every_reporter_is_named() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    for name in (*KNOWN, *WITHOUT_JVM):
+        assert f"`{name}`" in page
+
+
+def test_the_reporter_of_the_page_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "users_printing.py").write_text(examples()[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    reporters = load_reporters({"kafka.metrics.reporters": "users_printing.Printing", "printing.seconds": "30"})
+    clock = HeldClock(0)
+    registry, scheduler = MetricRegistry(), HeldScheduler(clock)
+    scheduler.startup()
+    registry.gauge(MetricName("g", "T", "N"), lambda: 7)
+    reporters.start(registry, scheduler)
+    clock.now += 31_000
+    reporters.stop()
+    clock.now += 60_000
+    assert capsys.readouterr().out == "g:type=T,name=N gauge {'Value': 7}\n" * 2
+
+
+def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
+    (tmp_path / "kafka").mkdir()
+    program = examples()[1].replace("/var/lib/", f"{tmp_path}/")
+    seen: dict[str, Any] = {"look": lambda: None}
+    exec(program.replace("...\n", "text = scrape(reporters)\n"), seen | {"scrape": _scrape}, seen)
+    assert "kafka_log_logmanager_offlinelogdirectorycount 0.0" in seen["text"]
+
+
+def _scrape(reporters: Any) -> str:
+    import urllib.request
+
+    host, port = reporters.reporters[0].address
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=20) as answer:
+        text: str = answer.read().decode()
+        return text
