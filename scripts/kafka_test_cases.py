@@ -26,6 +26,7 @@ CLASSES = (
     "LeaderEpochCheckpointFileWithFailureHandlerTest",
     "LeaderEpochFileCacheTest",
     "LocalLogTest",
+    "LogConfigTest",
     "LogLoaderTest",
     "LogSegmentTest",
     "LogSegmentsTest",

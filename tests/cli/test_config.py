@@ -94,6 +94,14 @@ def test_what_differs_from_the_defaults(server: Path) -> None:
     assert "A Kafka broker does not start without process.roles." in text
 
 
+def test_a_topics_own(server: Path) -> None:
+    own = ("--topic-config", "retention.ms=9", "--topic-config", "min.insync.replicas=2")
+    text = run("config", "local.retention.ms", *own).stdout
+    assert "value            -2" in text
+    assert "which is         9" in text
+    assert "The topic sets {min.insync.replicas=2, retention.ms=9}." in text
+
+
 def test_all(server: Path) -> None:
     assert len(rows("config", "--all")) == len(BROKER_KEYS) + len(TOPIC_KEYS)
     table = list(csv.DictReader(io.StringIO(run("config", "--all", "--csv").stdout)))

@@ -34,5 +34,5 @@ def test_a_key_has_its_row(key: str) -> None:
 
 
 def test_every_key_is_in_one_area() -> None:
-    assert sum(map(len, BROKER_AREAS.values())) == len(BROKER_KEYS) == 340
+    assert sum(map(len, BROKER_AREAS.values())) == len(BROKER_KEYS)
     assert all(f"| `{name}` |" in PAGE for name in (*BROKER_KEYS, *TOPIC_KEYS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -25,6 +25,11 @@ _UPDATES = {
     UpdateMode.PER_BROKER: "at run time, for each broker",
     UpdateMode.CLUSTER_WIDE: "at run time, for one broker or all",
 }
+_LOCAL_RETENTION: Mapping[str, Callable[[TopicSettings], int]] = {
+    "local.retention.bytes": lambda topic: topic.local_retention_bytes,
+    "local.retention.ms": lambda topic: topic.local_retention_ms,
+}
+"""What these come to: -2 stands for the retention of the whole."""
 _LONGEST_MS = 1 << 53
 """Above this a number of milliseconds stands for never."""
 
@@ -84,8 +89,8 @@ def config(
     found = _chosen(keys, broker, topic, with_defaults=with_defaults)
     return Report(
         rows=[_row(one) for one in found],
-        tables=[_table(one, broker) for one in found] if keys else [_overview(found)],
-        notes=list(_notes(found, broker, keys=keys)),
+        tables=[_table(one, broker, topic) for one in found] if keys else [_overview(found)],
+        notes=list(_notes(found, broker, topic, keys=keys)),
         exit_code=ExitCode(FINDINGS if broker.warnings else 0),
     )
 
@@ -155,18 +160,20 @@ def _overview(found: Sequence[Explanation]) -> Table:
     return Table(rows=rows, columns=COLUMNS)
 
 
-def _table(one: Explanation, broker: BrokerConfig) -> Table:
+def _table(one: Explanation, broker: BrokerConfig, topic: TopicSettings) -> Table:
     title = f"{one.name}: {'a setting of topics' if one.kind is KeyKind.TOPIC else 'a key of brokers'}\n{one.key.doc}"
-    return Table(rows=[{"what": what, "is": text} for what, text in _lines(one, broker)], title=title)
+    return Table(rows=[{"what": what, "is": text} for what, text in _lines(one, broker, topic)], title=title)
 
 
-def _lines(one: Explanation, broker: BrokerConfig) -> Iterator[tuple[str, str]]:
+def _lines(one: Explanation, broker: BrokerConfig, topic: TopicSettings) -> Iterator[tuple[str, str]]:
     key = one.key
     if one.value is None and one.origin.key != one.name:
         decider = one.origin.key
         yield "value", f"not set; {decider} decides: {format_value(broker[decider])}"
     else:
         yield "value", _value_text(one)
+    if one.name in _LOCAL_RETENTION and one.kind is KeyKind.TOPIC:
+        yield "which is", str(_LOCAL_RETENTION[one.name](topic))
     yield "from", _origin_text(one)
     yield "default", key.default_text or ("required" if key.required else "none")
     yield "type", f"{key.type.value.lower()}{' (hidden)' if key.is_secret else ''}"
@@ -196,9 +203,13 @@ def _origin_text(one: Explanation) -> str:
     return one.origin.place if one.origin.key == one.name else f"{one.origin.key}, {one.origin.place}"
 
 
-def _notes(found: Sequence[Explanation], broker: BrokerConfig, *, keys: Sequence[str]) -> Iterator[str]:
+def _notes(
+    found: Sequence[Explanation], broker: BrokerConfig, topic: TopicSettings, *, keys: Sequence[str]
+) -> Iterator[str]:
     for warning in broker.warnings:
         yield f"Warning: {warning}"
+    if topic.overrides:
+        yield f"The topic sets {topic.overrides_text()}."
     if not keys:
         if broker.without_effect:
             yield f"Known to Kafka, without effect in tidelog: {', '.join(broker.without_effect)}."
