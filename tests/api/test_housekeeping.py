@@ -10,11 +10,11 @@ import pytest
 import tidelog
 from log_maker import BASE_TIME
 from tidelog.api.directory import Directory
-from tidelog.model import ClosedError, LockedError
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ClosedError, ConfigError, LockedError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.kept_directories import KeptDirectories
 from tidelog.storage.manager.loading import LoadProgress
-from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.testing import HeldClock, HeldScheduler
 
 DAY_MS = 24 * 3_600_000
@@ -58,12 +58,15 @@ def test_several_directories_share_one_manager(tmp_path: Path) -> None:
 
 def test_retention_applies(tmp_path: Path) -> None:
     clock = HeldClock(BASE_TIME)
-    settings = ManagerSettings(
-        recovery_point_checkpoint_interval_ms=DAY_MS,
-        log_start_checkpoint_interval_ms=DAY_MS,
-        high_watermark_checkpoint_interval_ms=DAY_MS,
+    broker = BrokerConfig.load(
+        overrides={
+            "log.flush.offset.checkpoint.interval.ms": str(DAY_MS // 4),
+            "log.flush.start.offset.checkpoint.interval.ms": str(DAY_MS // 4),
+            "replica.high.watermark.checkpoint.interval.ms": str(DAY_MS // 4),
+            "log.retention.hours": "168",
+        }
     )
-    kept = KeptDirectories(LOCAL, [tmp_path], clock=clock, settings=settings, scheduler=HeldScheduler(clock))
+    kept = KeptDirectories(LOCAL, [tmp_path], clock=clock, broker=broker, scheduler=HeldScheduler(clock))
     directory = Directory(LOCAL, [tmp_path], kept.directories(), clock=clock)
     log = directory.log("t", 0)
     log.append(b"old")
@@ -91,6 +94,20 @@ def test_a_forked_child_can_only_let_go(tmp_path: Path) -> None:
     directory.close()
     with tidelog.open_directory(tmp_path, read_only=True) as reader:
         assert [record.value for record in reader.log("t", 0).records()] == [b"x", b"z"]
+
+
+def test_a_brokers_properties_are_below_the_topics_settings(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.roll.hours=5\nlog.retention.hours=3\nlog.retention.check.interval.ms=1000\n")
+    with tidelog.open_directory(tmp_path / "data", housekeeping=True, server_properties=properties) as directory:
+        log = directory.log("t", 0)
+        config = log._engine().config
+        assert (config.segment_ms, config.retention_ms) == (5 * 3_600_000, 3 * 3_600_000)
+    properties.write_text("log.retention.check.interval.ms=never\n")
+    with pytest.raises(ConfigError, match=r"server\.properties"):
+        tidelog.open_directory(tmp_path / "data", housekeeping=True, server_properties=properties)
+    with pytest.raises(ValueError, match="housekeeping=True"):
+        tidelog.open_directory(tmp_path / "data", server_properties=properties)
 
 
 def test_reading_has_no_housekeeping(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tidelog.api.directory import Directory, find_partitions
 from tidelog.api.log import Log
 from tidelog.api.writing import DirectoryWriter
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import DirectoryError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.fs import LOCAL
@@ -46,6 +47,7 @@ def open_directory(
     *,
     read_only: bool = False,
     housekeeping: bool = False,
+    server_properties: PathLike | None = None,
     on_progress: ProgressListener | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Directory:
@@ -56,10 +58,13 @@ def open_directory(
 
     ``housekeeping``: do all that a broker does with its logs while this process has them. Everything is loaded at once
     (``on_progress`` is told how far that is); from 30 seconds later on retention **deletes** what each topic's settings
-    say is too old or too much, silent producers are forgotten, checkpoints written.
+    say is too old or too much, silent producers are forgotten, checkpoints written. ``server_properties``: a broker's
+    file; what it says is below the topics' settings. ConfigError for one that Kafka would refuse.
     """
     if housekeeping and read_only:
         raise ValueError("housekeeping deletes and writes: it needs a directory that is opened for writing")
+    if server_properties is not None and not housekeeping:
+        raise ValueError("server_properties are for housekeeping=True; without it a log needs a LogConfig: open_log")
     if isinstance(path_or_paths, str | os.PathLike):
         path_or_paths = [path_or_paths]
     paths = [Path(path) for path in path_or_paths]
@@ -71,7 +76,9 @@ def open_directory(
         return Directory(LOCAL, paths, clock=clock)
     find_partitions(LOCAL, (path for path in paths if LOCAL.exists(path)))  # nothing is locked if this is wrong
     if housekeeping:
-        kept = KeptDirectories(LOCAL, paths, clock=clock, on_progress=on_progress)
+        broker = BrokerConfig() if server_properties is None else BrokerConfig.load(Path(server_properties))
+        broker.tell()
+        kept = KeptDirectories(LOCAL, paths, clock=clock, broker=broker, on_progress=on_progress)
         return Directory(LOCAL, paths, kept.directories(), clock=clock)
     writers: dict[Path, DirectoryWriter] = {}
     try:

@@ -2,18 +2,22 @@
 
 All logs are loaded at once; retention, checkpoints, flushes and the removal of what was deleted go on in daemon threads
 until the last of the directories is closed. Closing a log's handle leaves the log open.
-A topic's settings come from the cluster metadata in the directories, as for ``WrittenDirectory``.
+A topic's settings come from the cluster metadata in the directories, as for ``WrittenDirectory``; a broker's
+properties are below them.
 Called by: the API. Thread rule: any thread. A forked child that inherits it may only let go of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, DirectoryError, TopicPartition
 from tidelog.runtime import Clock, Scheduler, ThreadScheduler
 from tidelog.storage.fs import FileSystem, ForkGuard
+from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
 from tidelog.storage.manager.loading import ProgressListener
 from tidelog.storage.manager.log_manager import LogManager
@@ -29,7 +33,7 @@ class KeptDirectories:
         paths: Sequence[Path],
         *,
         clock: Clock,
-        settings: ManagerSettings | None = None,
+        broker: BrokerConfig | None = None,
         scheduler: Scheduler | None = None,
         on_progress: ProgressListener | None = None,
     ) -> None:
@@ -44,10 +48,18 @@ class KeptDirectories:
 
         self._clock = clock
         self._guard = ForkGuard(paths[0])
-        self._scheduler = scheduler or ThreadScheduler(clock=clock)
+        broker = broker or BrokerConfig()
+        self._scheduler = scheduler or ThreadScheduler(broker.number("background.threads"), clock=clock)
         self._scheduler.startup()
         self.manager = LogManager(
-            fs, paths, settings=settings, topic_settings=topic_settings, clock=clock, scheduler=self._scheduler
+            fs,
+            paths,
+            # There is no coordinator here that could say that a transaction is open.
+            settings=replace(ManagerSettings.of(broker), verifies_transactions=False),
+            default_config=LogConfig.of(broker),
+            topic_settings=topic_settings,
+            clock=clock,
+            scheduler=self._scheduler,
         )
         try:
             self.manager.startup(on_progress=on_progress)

@@ -1,35 +1,53 @@
-"""What a log manager goes by besides the logs' own settings: Kafka's broker keys as fields, with 4.1's defaults."""
+"""What a log manager goes by besides the logs' own settings: Kafka's broker keys as fields, with Kafka's defaults."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
-_LONG_MAX = 2**63 - 1
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.broker_keys import BROKER_KEYS
+
+_KEYS = {
+    "recovery_threads": "num.recovery.threads.per.data.dir",
+    "retention_check_interval_ms": "log.retention.check.interval.ms",
+    "flush_scheduler_interval_ms": "log.flush.scheduler.interval.ms",
+    "recovery_point_checkpoint_interval_ms": "log.flush.offset.checkpoint.interval.ms",
+    "log_start_checkpoint_interval_ms": "log.flush.start.offset.checkpoint.interval.ms",
+    "high_watermark_checkpoint_interval_ms": "replica.high.watermark.checkpoint.interval.ms",
+    "producer_expiration_check_interval_ms": "producer.id.expiration.check.interval.ms",
+    "initial_task_delay_ms": "log.initial.task.delay.ms",
+    "cleaner_enable": "log.cleaner.enable",
+    "verifies_transactions": "transaction.partition.verification.enable",
+}
+
+
+def _default(name: str) -> Any:
+    return BROKER_KEYS[_KEYS[name]].default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSettings:
-    """Times in ms; the key of each stands below it."""
+    """Times in ms."""
 
-    recovery_threads: int = 2
-    """``num.recovery.threads.per.data.dir``: to load and, at the end, to flush."""
-    retention_check_interval_ms: int = 5 * 60 * 1000
-    """``log.retention.check.interval.ms``"""
-    flush_scheduler_interval_ms: int = _LONG_MAX
-    """``log.flush.scheduler.interval.ms``"""
-    recovery_point_checkpoint_interval_ms: int = 60 * 1000
-    """``log.flush.offset.checkpoint.interval.ms``"""
-    log_start_checkpoint_interval_ms: int = 60 * 1000
-    """``log.flush.start.offset.checkpoint.interval.ms``"""
-    high_watermark_checkpoint_interval_ms: int = 5 * 1000
-    """``replica.high.watermark.checkpoint.interval.ms``"""
-    producer_expiration_check_interval_ms: int = 10 * 60 * 1000
-    """``producer.id.expiration.check.interval.ms``"""
-    initial_task_delay_ms: int = 30 * 1000
-    """``log.initial.task.delay.ms``: before the first run of each task."""
-    cleaner_enable: bool = True
-    """``log.cleaner.enable``: without the cleaner retention leaves compacted topics alone."""
+    recovery_threads: int = _default("recovery_threads")
+    """Of each directory: to load and, at the end, to flush."""
+    retention_check_interval_ms: int = _default("retention_check_interval_ms")
+    flush_scheduler_interval_ms: int = _default("flush_scheduler_interval_ms")
+    recovery_point_checkpoint_interval_ms: int = _default("recovery_point_checkpoint_interval_ms")
+    log_start_checkpoint_interval_ms: int = _default("log_start_checkpoint_interval_ms")
+    high_watermark_checkpoint_interval_ms: int = _default("high_watermark_checkpoint_interval_ms")
+    producer_expiration_check_interval_ms: int = _default("producer_expiration_check_interval_ms")
+    initial_task_delay_ms: int = _default("initial_task_delay_ms")
+    """Before the first run of each task."""
+    cleaner_enable: bool = _default("cleaner_enable")
+    """Without the cleaner retention leaves compacted topics alone."""
     verifies_transactions: bool = False
-    """``transaction.partition.verification.enable``"""
+    """A client's first batch of a transaction needs a guard; of no use without a transaction coordinator."""
     is_sole_replica: bool = True
     """Not a key of Kafka's: nobody replicates the logs, so the high watermark is the log end."""
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        """As a broker's properties say."""
+        return cls(**{name: config[key] for name, key in _KEYS.items()})  # type: ignore[arg-type]
