@@ -95,7 +95,12 @@ class Housekeeping:
         def delete_old(log: PartitionLog) -> None:
             nonlocal deleted
             if self._settings.cleaner_enable or not log.config.is_compacted:
-                deleted += len(log.delete_old_segments().deletions)
+                deletions = log.delete_old_segments().deletions
+                deleted += len(deletions)
+                for deletion in deletions:
+                    _log.info(
+                        "Deleted segment %d of %s: %s", deletion.segment.base_offset, log.directory, deletion.reason
+                    )
 
         self._for_each(self._kept.all_logs(), "apply retention to", delete_old)
         took_s = (self._clock.now_ms() - begun_ms) // 1000

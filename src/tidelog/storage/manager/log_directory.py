@@ -68,6 +68,7 @@ class LogDirectory:
         """Why the directory is offline."""
         self._settled: set[TopicPartition] = set()
         self._checkpoints = threading.Lock()
+        self._is_released = False
         self._lock = fs.lock(path / LOCK_FILE)
         try:
             self._marker = CleanShutdownFile(fs, path)
@@ -223,7 +224,7 @@ class LogDirectory:
 
         ``broker_epoch`` None: as the marker had it.
         """
-        if not self.is_online:
+        if self._is_released:
             return
         try:
             self.checkpoint()
@@ -232,11 +233,13 @@ class LogDirectory:
                 known = UNKNOWN_BROKER_EPOCH if self.broker_epoch is None else self.broker_epoch
                 self._marker.write(known if broker_epoch is None else broker_epoch)
         finally:
-            self._lock.release()
+            self.release()
 
     def release(self) -> None:
-        """Let go of the lock, with nothing written."""
-        self._lock.release()
+        """Let go of the lock; nothing is written any more, as the directory may be another's from now on."""
+        with self._checkpoints:
+            self._is_released = True
+            self._lock.release()
 
     def give_up(self, failure: StorageError) -> list[TopicPartition]:
         """The disk failed: let go of the logs, which answer with ``failure`` from now on, and of the lock."""
@@ -247,7 +250,7 @@ class LogDirectory:
                 log.close_handlers(offline=failure)
             except StorageError as error:
                 _log.debug("%s", error)
-        self._lock.release()
+        self.release()
         return list(gone)
 
     # --- inside ---
@@ -265,7 +268,8 @@ class LogDirectory:
             self._log_starts.pop(partition, None)
 
     def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        OffsetCheckpoint.write(self._fs, self.path / name, offsets)
+        if not self._is_released:  # a task may come too late
+            OffsetCheckpoint.write(self._fs, self.path / name, offsets)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         """An unreadable checkpoint counts as empty and is warned of, as by a broker."""
