@@ -25,7 +25,13 @@ _DISABLED_WITHOUT_DELETION = (
 )
 """Kafka's message, whole: people look for it."""
 
-THREAD_KEYS = ("background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir")
+THREAD_KEYS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
 
 Values = Mapping[str, Value | None]
 
