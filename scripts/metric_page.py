@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from tidelog.runtime.metrics import MetricDescription, MetricKind
-from tidelog.storage.manager.manager_metrics import METRICS
+from tidelog.runtime.metrics import MetricDescription, MetricKind, runtime_metrics
+from tidelog.storage.manager import manager_metrics
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
-TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (("The log manager and its logs", METRICS),)
+TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (
+    ("The log manager and its logs", manager_metrics.METRICS),
+    ("What runs beside them", runtime_metrics.METRICS),
+)
 
 INTRODUCTION = """\
 # Metrics
@@ -21,8 +24,8 @@ INTRODUCTION = """\
 The tables are written by `make map` from those in the code; a test holds them beside what a running log manager
 reports, and its names beside those of a real Kafka's `LogManager`.
 
-A metric has Kafka's name, the text of its MBean: `kafka.log:type=Log,name=Size,topic=orders,partition=0`. Dashboards
-and alerts made for Kafka find what they look for. Values have the names of the MBeans' attributes:
+What Kafka has too has Kafka's name, the text of its MBean: `kafka.log:type=Log,name=Size,topic=orders,partition=0`.
+Dashboards and alerts made for Kafka find what they look for. Values have the names of the MBeans' attributes:
 
 | kind | values |
 |---|---|
@@ -101,6 +104,7 @@ from pathlib import Path
 from tidelog.runtime import ThreadScheduler
 from tidelog.runtime.metrics import MetricRegistry
 from tidelog.runtime.metrics.reporters import load_reporters
+from tidelog.runtime.metrics.runtime_metrics import watch_runtime
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_metrics import ManagerMetrics
@@ -110,6 +114,7 @@ scheduler.startup()
 metrics = ManagerMetrics(registry)
 manager = LogManager(LOCAL, [Path("/var/lib/kafka")], scheduler=scheduler, on_flush=metrics.on_flush)
 metrics.watch(manager, scheduler)
+watch_runtime(registry, scheduler)
 reporters = load_reporters({"kafka.metrics.reporters": "prometheus", "tidelog.prometheus.port": "0"})
 reporters.start(registry, scheduler)
 manager.startup()

@@ -28,8 +28,10 @@ class MetricName:
     """Keys and values; those without a value are left out."""
 
     def __post_init__(self) -> None:
-        if not all(value for _, value in self.tags):
-            object.__setattr__(self, "tags", tuple(tag for tag in self.tags if tag[1]))
+        for _, value in self.tags:
+            if not value:
+                object.__setattr__(self, "tags", tuple(tag for tag in self.tags if tag[1]))
+                return
 
     def __str__(self) -> str:
         name = f",name={self.name}" if self.name else ""

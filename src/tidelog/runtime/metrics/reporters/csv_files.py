@@ -70,7 +70,7 @@ class CsvReporter:
         self._interval_ms = 10_000
         self._registry: MetricRegistry | None = None
         self._task: ScheduledTask | None = None
-        self._owners: dict[str, MetricName] = {}
+        self._files: dict[MetricName, str] = {}  # of the last report
         self._failures: set[int | None] = set()
 
     def configure(self, settings: Mapping[str, str]) -> None:
@@ -102,12 +102,21 @@ class CsvReporter:
         if self._registry is None:
             return
         failures: dict[int | None, OSError] = {}  # the first of each kind
+        files: dict[MetricName, str] = {}
+        taken = set(self._files.values())
         seconds = self._clock.now_ms() // 1000
         for sample in self._registry.samples():
+            name = sample.name
+            file = files[name] = self._files.get(name) or _new_file(name, taken)
             try:
-                _append(self._directory / self._file_name(sample.name), sample, seconds)
+                _append(os.path.join(self._directory, file), sample, seconds)
             except OSError as error:
                 failures.setdefault(error.errno, error)
+        self._files = files
+        self._tell(failures)
+
+    def _tell(self, failures: dict[int | None, OSError]) -> None:
+        """Of failures that are new, or over."""
         for number, failure in failures.items():
             if number not in self._failures:
                 _log.error("Metrics are missing from CSV files: %s (%s)", failure.strerror, failure.filename)
@@ -115,12 +124,14 @@ class CsvReporter:
             _log.info("Metrics go to CSV files in %s again", self._directory)
         self._failures = set(failures)
 
-    def _file_name(self, name: MetricName) -> str:
-        """Short, or with group and type for the second metric of that short name."""
-        short = file_name(name)
-        if self._owners.setdefault(short, name) == name:
-            return short
-        return file_name(name, with_type=True)
+
+def _new_file(name: MetricName, taken: set[str]) -> str:
+    """Short, or with group and type for the second metric of that short name; it is taken from then on."""
+    file = file_name(name)
+    if file in taken:
+        file = file_name(name, with_type=True)
+    taken.add(file)
+    return file
 
 
 def file_name(name: MetricName, *, with_type: bool = False) -> str:
@@ -133,7 +144,7 @@ def file_name(name: MetricName, *, with_type: bool = False) -> str:
     return f"{text}.csv"
 
 
-def _append(path: Path, sample: Sample, seconds: int) -> None:
+def _append(path: str, sample: Sample, seconds: int) -> None:
     columns = COLUMNS[sample.kind]
     row = ",".join([str(seconds), *(str(sample.values[value]) for value in columns.values())])
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -142,7 +153,7 @@ def _append(path: Path, sample: Sample, seconds: int) -> None:
         header = "" if size else f"# time,{','.join(columns)}\n"
         _write(file, f"{header}{row}\n".encode(), size)
     except OSError as error:
-        error.filename = str(path)
+        error.filename = path
         raise
     finally:
         os.close(file)

@@ -1,0 +1,44 @@
+"""Metrics of what runs beside the engine: errors that are logged once and then only counted. Not Kafka's names.
+
+Called by: who starts a scheduler and reporters. Thread rule: any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tidelog.runtime.metrics.description import MetricDescription
+from tidelog.runtime.metrics.registry import MetricRegistry
+from tidelog.runtime.metrics.sample import MetricKind, Sample
+from tidelog.runtime.scheduler import ThreadScheduler
+
+TASK_ERRORS = MetricDescription(
+    group="tidelog",
+    type="Scheduler",
+    name="TaskErrors",
+    tags=("task",),
+    kind=MetricKind.GAUGE,
+    unit="errors",
+    meaning="Of a task in the background since the start; each text is logged once. There where a task has failed.",
+)
+REPORT_ERRORS = MetricDescription(
+    group="tidelog",
+    type="MetricRegistry",
+    name="ReportErrors",
+    kind=MetricKind.GAUGE,
+    unit="errors",
+    meaning="Of sources and gauges that were missing from reports since the start; each text is logged once.",
+)
+
+METRICS: tuple[MetricDescription, ...] = (TASK_ERRORS, REPORT_ERRORS)
+
+
+def watch_runtime(registry: MetricRegistry, scheduler: ThreadScheduler) -> Callable[[], None]:
+    """Report of both; what is returned ends it."""
+
+    def samples() -> Iterator[Sample]:
+        for task, count in list(scheduler.errors.items()):
+            yield Sample.gauge(TASK_ERRORS.named(task), count)
+        yield Sample.gauge(REPORT_ERRORS.named(), registry.errors)
+
+    return registry.add_source(samples)
