@@ -33,8 +33,19 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
+_threads_before: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _own_threads_begin() -> None:
+    _threads_before.clear()
+    _threads_before.update(threading.enumerate())
+
+
 def own_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("tidelog-scheduler")]
+    """The threads of this test's schedulers."""
+    found = set(threading.enumerate()) - _threads_before
+    return [thread for thread in found if thread.name.startswith("tidelog-scheduler")]
 
 
 def is_waiting(scheduler: ThreadScheduler) -> bool:

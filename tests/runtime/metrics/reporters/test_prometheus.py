@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
+import os
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -145,6 +146,15 @@ def test_it_stops_and_starts_again(registry: MetricRegistry, caplog: pytest.LogC
     reporter.start(registry, scheduler)
     assert "kafka_log" in scrape(reporter)
     reporter.stop()
+
+
+def test_a_forked_child_lets_go_of_the_port(served: PrometheusReporter) -> None:
+    child = os.fork()
+    if child == 0:
+        served.stop()  # would wait for ever for a thread that is not there
+        os._exit(0 if served.address[1] == 0 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert "kafka_log" in scrape(served)
 
 
 def test_an_address_that_is_taken(served: PrometheusReporter, registry: MetricRegistry) -> None:
