@@ -147,6 +147,25 @@ def test_an_epoch_that_falls(tmp_path: Path) -> None:
     assert finding.offset == 1
 
 
+def test_a_kill_while_a_segment_rolls_is_normal(tmp_path: Path) -> None:
+    """The old segment is not trimmed yet, the new one has no indexes, the snapshot at its base is empty."""
+    partition = tmp_path / "t-0"
+    write_segment(partition, 0, [plain(0), plain(10)])
+    write_segment(partition, 20, [])
+    for kind in (".index", ".timeindex"):
+        with (partition / f"{0:020d}{kind}").open("ab") as file:
+            file.write(bytes(120))
+        (partition / f"{20:020d}{kind}").unlink()
+    (partition / f"{20:020d}.snapshot").touch()
+    verified = check(tmp_path)
+    assert verified.condition == "killed"
+    assert verified.is_sound, list(verified.all_findings)
+    assert len(list(verified.all_findings)) == 3  # told, but as what a crash leaves
+
+    mark_clean(tmp_path)
+    assert not check(tmp_path).is_sound
+
+
 def flip(position: int) -> Callable[[bytearray], None]:
     def damage(data: bytearray) -> None:
         data[position] ^= 0x01

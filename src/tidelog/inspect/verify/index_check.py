@@ -27,10 +27,12 @@ _MOST_ENTRIES = 20
 
 
 def check_offset_index(
-    data: bytes, path: Path, base_offset: int, table: BatchTable, *, is_active: bool
+    data: bytes, path: Path, base_offset: int, table: BatchTable, *, is_unflushed: bool
 ) -> list[Finding]:
-    """``is_active``: the file may be preallocated, with zeros behind its entries."""
-    reader, findings = _used_part(OffsetIndexReader(data, base_offset, path=path), data, path, is_active=is_active)
+    """``is_unflushed``: the file may be preallocated, with zeros behind its entries, and not have all of them."""
+    reader, findings = _used_part(
+        OffsetIndexReader(data, base_offset, path=path), data, path, is_unflushed=is_unflushed
+    )
     offsets, positions = reader.entries()
     if not len(offsets):
         return findings
@@ -57,9 +59,11 @@ def check_offset_index(
     return _abridged(findings, path)
 
 
-def check_time_index(data: bytes, path: Path, base_offset: int, table: BatchTable, *, is_active: bool) -> list[Finding]:
-    """``is_active``: the file may be preallocated, with zeros behind its entries."""
-    reader, findings = _used_part(TimeIndexReader(data, base_offset, path=path), data, path, is_active=is_active)
+def check_time_index(
+    data: bytes, path: Path, base_offset: int, table: BatchTable, *, is_unflushed: bool
+) -> list[Finding]:
+    """``is_unflushed``: the file may be preallocated, with zeros behind its entries, and not have all of them."""
+    reader, findings = _used_part(TimeIndexReader(data, base_offset, path=path), data, path, is_unflushed=is_unflushed)
     timestamps, offsets = reader.entries()
     if not len(offsets):
         return findings
@@ -84,11 +88,11 @@ def check_time_index(data: bytes, path: Path, base_offset: int, table: BatchTabl
                 f" {largest[row[number]]}"
             )
         findings.append(_entry_finding(path, number, reader.ENTRY_SIZE, reason, int(offsets[number])))
-    findings += _last_timestamp(path, int(timestamps[-1]), table, is_active=is_active)
+    findings += _last_timestamp(path, int(timestamps[-1]), table, is_unflushed=is_unflushed)
     return _abridged(findings, path)
 
 
-def check_transaction_index(data: bytes, path: Path, shown: AbortsShown) -> list[Finding]:
+def check_transaction_index(data: bytes, path: Path, shown: AbortsShown, *, is_unflushed: bool) -> list[Finding]:
     """``shown``: the abort markers of this segment, and what the log says of the transactions they ended."""
     reader = TransactionIndexReader(data, 0, path=path)
     findings = []
@@ -109,18 +113,18 @@ def check_transaction_index(data: bytes, path: Path, shown: AbortsShown) -> list
     findings += [
         Finding(path=path, message=f"no entry for the transaction that producer {producer_id} aborted", offset=marker)
         for marker, producer_id in shown.must_have
-        if marker not in found
+        if marker not in found and not is_unflushed
     ]
     return _abridged(findings, path)
 
 
-def _used_part(reader: R, data: bytes, path: Path, *, is_active: bool) -> tuple[R, list[Finding]]:
-    """The entries without the zeros an active file ends in; a tail that is neither entries nor zeros is a finding."""
+def _used_part(reader: R, data: bytes, path: Path, *, is_unflushed: bool) -> tuple[R, list[Finding]]:
+    """The entries without the zeros that an unflushed file may end in; a tail that is neither is a finding."""
     findings = []
     if len(data) % reader.ENTRY_SIZE:
         message = f"{len(data)} bytes are not a multiple of the entry size {reader.ENTRY_SIZE}: the broker rebuilds it"
         findings.append(Finding(path=path, message=message))
-    if not is_active:
+    if not is_unflushed:
         return reader, findings
     used = len(data.rstrip(b"\0"))
     entries = -(-used // reader.ENTRY_SIZE)
@@ -135,9 +139,9 @@ def _first_offsets(table: BatchTable) -> np.ndarray[tuple[int, ...], np.dtype[np
     return first
 
 
-def _last_timestamp(path: Path, last: int, table: BatchTable, *, is_active: bool) -> Iterator[Finding]:
+def _last_timestamp(path: Path, last: int, table: BatchTable, *, is_unflushed: bool) -> Iterator[Finding]:
     largest = int(table.max_timestamp.max())
-    if not is_active and last < largest:
+    if not is_unflushed and last < largest:
         yield Finding(
             path=path,
             message=f"ends with timestamp {last}, but the segment's largest is {largest}",

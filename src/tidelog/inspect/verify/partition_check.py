@@ -1,5 +1,8 @@
 """One partition: its segments one after the other, then what stands beside them. Reads only.
 
+Where nobody stopped in order, what loading makes anew is not held against the log: the indexes of the segments that
+were not flushed may be preallocated, short of entries, or not there yet, and a snapshot may be empty.
+
 Memory: the batch table of one segment at a time, and the transactional rows of all.
 Called by ``directory_check``, a partition a thread.
 """
@@ -7,7 +10,7 @@ Called by ``directory_check``, a partition a thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadat
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.log.load.listing import SegmentFiles, list_partition
+from tidelog.storage.log.load.load_plan import first_unflushed_base
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.transaction_scan import TransactionRows
@@ -35,6 +39,8 @@ from tidelog.storage.segment.segment_reader import SegmentReader
 Advance = Callable[[int], None]
 CHECKPOINT_SUFFIX = ".checkpoint"
 QUORUM_STATE = "quorum-state"
+_NEVER = 2**63
+"""Above every offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +78,7 @@ def check_partition(
     directory = view.directory
     listing = list_partition(fs, directory)
     is_clean = view.directory_state.condition is Condition.CLEAN
+    unflushed = _NEVER if is_clean else _first_unflushed(view, listing.base_offsets)
     walk = _Walk(may_have_gaps=known.may_have_gaps, log_start=_checkpointed_start(view))
     epochs = _read_epochs(fs, directory, walk)
     for number, segment in enumerate(listing.segments):
@@ -81,15 +88,17 @@ def check_partition(
                 check = check_log(reader, advance, is_active=is_last and not is_clean, ahead=ahead)
             if check.sound is not None:
                 view.take_as_sound(segment.base_offset, check.sound)
-            _check_beside(fs, directory, segment, check, walk, epochs, is_active=is_last and not is_clean)
+            is_unflushed = segment.base_offset >= unflushed
+            _check_beside(fs, directory, segment, check, walk, epochs, is_unflushed=is_unflushed)
         except FileMissingError as error:
             walk.findings.append(Finding.of(error, directory, Severity.NOTE))  # a broker took it away meanwhile
         except TidelogError as error:
             walk.findings.append(Finding.of(error, directory))
-    walk.findings += _check_transactions(fs, directory, listing.segments, walk)
+    walk.findings += _check_transactions(fs, directory, listing.segments, walk, unflushed)
     walk.findings += _check_epoch_lines(directory, epochs, walk)
     for offset in listing.snapshots:
-        walk.findings += _check_snapshot(fs, segment_file(directory, offset, FileKind.SNAPSHOT), offset)
+        path = segment_file(directory, offset, FileKind.SNAPSHOT)
+        walk.findings += _check_snapshot(fs, path, offset, is_unflushed=offset >= unflushed)
     walk.findings += _check_metadata(fs, directory, known.topic_id)
     for name in listing.others:
         if name.endswith(CHECKPOINT_SUFFIX):
@@ -112,7 +121,7 @@ def _check_beside(
     walk: _Walk,
     epochs: list[EpochEntry] | None,
     *,
-    is_active: bool,
+    is_unflushed: bool,
 ) -> None:
     """What stands beside a segment's ``.log``, whose check this is."""
     table = check.table.take(check.table.crc_ok & check.table.header_ok)
@@ -124,11 +133,11 @@ def _check_beside(
         if kind in segment.kinds:
             data = read_whole(fs, path)
             # All rows: a damaged batch still lies where the indexes say, and is a finding of its own.
-            walk.findings += check_index(data, path, segment.base_offset, check.table, is_active=is_active)
+            walk.findings += check_index(data, path, segment.base_offset, check.table, is_unflushed=is_unflushed)
         else:
-            walk.findings.append(
-                Finding(path=path, message="missing; a broker rebuilds it from the log", severity=Severity.WARNING)
-            )
+            severity = Severity.NOTE if is_unflushed else Severity.WARNING
+            message = "missing; a broker rebuilds it from the log"
+            walk.findings.append(Finding(path=path, message=message, severity=severity))
     if epochs:
         path = directory / LEADER_EPOCH_CHECKPOINT
         walk.findings += check_epochs(epochs, path, table, log_start=walk.log_start)
@@ -183,7 +192,7 @@ def _missing_offsets(path: Path, base_offset: int, table: BatchTable, next_offse
 
 
 def _check_transactions(
-    fs: FileSystem, directory: Path, segments: tuple[SegmentFiles, ...], walk: _Walk
+    fs: FileSystem, directory: Path, segments: tuple[SegmentFiles, ...], walk: _Walk, unflushed: int
 ) -> Iterator[Finding]:
     if len(walk.bounds) != len(segments):
         return  # a segment could not be read, so nothing is known for sure
@@ -193,7 +202,8 @@ def _check_transactions(
         path = segment.path(directory, FileKind.TXN_INDEX)
         if FileKind.TXN_INDEX in segment.kinds or aborts.transactions:
             data = read_whole(fs, path) if FileKind.TXN_INDEX in segment.kinds else b""
-            yield from check_transaction_index(data, path, aborts)
+            is_unflushed = segment.base_offset >= unflushed
+            yield from check_transaction_index(data, path, aborts, is_unflushed=is_unflushed)
 
 
 def _read_epochs(fs: FileSystem, directory: Path, walk: _Walk) -> list[EpochEntry] | None:
@@ -222,9 +232,13 @@ def _check_epoch_lines(directory: Path, epochs: list[EpochEntry] | None, walk: _
         yield Finding(path=path, message=f"no epochs, but the batches have them, up to {walk.last_epoch}")
 
 
-def _check_snapshot(fs: FileSystem, path: Path, offset: int) -> Iterator[Finding]:
+def _check_snapshot(fs: FileSystem, path: Path, offset: int, *, is_unflushed: bool) -> Iterator[Finding]:
     try:
-        entries = parse_snapshot(read_whole(fs, path), path=path)
+        data = read_whole(fs, path)
+        if is_unflushed and not data:
+            yield Finding(path=path, message="empty; a broker removes it", severity=Severity.NOTE)
+            return
+        entries = parse_snapshot(data, path=path)
     except TidelogError as error:
         yield Finding.of(error, path)
         return
@@ -277,6 +291,14 @@ def _check_quorum_state(fs: FileSystem, path: Path) -> Iterator[Finding]:
         return
     if not isinstance(content, dict) or not {"leaderId", "leaderEpoch", "data_version"} <= content.keys():
         yield Finding(path=path, message="no leaderId, leaderEpoch and data_version in it")
+
+
+def _first_unflushed(view: LogView, base_offsets: Sequence[int]) -> int:
+    """Base offset of the segment that holds the recovery point."""
+    partition = view.topic_partition
+    point = 0 if partition is None else view.directory_state.recovery_points.get(partition, 0)
+    first = first_unflushed_base(base_offsets, point)
+    return 0 if first is None else first
 
 
 def _checkpointed_start(view: LogView) -> int:
