@@ -111,6 +111,11 @@ class Broker:
         return CLASS_ARCHIVE.with_suffix(f".{os.getpid()}")
 
     @property
+    def process_id(self) -> int:
+        """Of the running JVM."""
+        return self._running().pid
+
+    @property
     def log_text(self) -> str:
         """The broker's own log of its last run, warnings and above."""
         path = self.work / "broker.log"

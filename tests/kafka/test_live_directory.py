@@ -17,6 +17,11 @@ from confluent_kafka import Producer
 from golden_sets import footprint
 from kafka.broker import Broker, BrokerError
 from kafka.conftest import BrokerFactory
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.manager.recover import recover_directory
+from tidelog.storage.manager.recover_plan import RecoverOptions
 
 pytestmark = pytest.mark.kafka
 
@@ -88,14 +93,22 @@ def test_a_live_directory_is_read_and_not_touched(new_broker: BrokerFactory) -> 
 
 
 def test_neither_writes_where_the_other_does(new_broker: BrokerFactory) -> None:
+    """Each door of tidelog is shut while the broker runs, and names it; and the broker does not start beside any."""
     import tidelog
 
     broker: Broker = new_broker()
     broker.start()
     broker.create_topic("t")
     before = footprint(broker.directory / "t-0")
-    with pytest.raises(tidelog.LockedError, match=r"\.lock"):
+    held_by_the_broker = rf"process {broker.process_id} has locked it.*\.lock"
+    with pytest.raises(tidelog.LockedError, match=held_by_the_broker):
         tidelog.open_log(broker.directory / "t-0")
+    with pytest.raises(tidelog.LockedError, match=held_by_the_broker):
+        tidelog.open_directory(broker.directory)
+    with pytest.raises(tidelog.LockedError, match=held_by_the_broker):
+        LogManager(LOCAL, [broker.directory]).startup()
+    with pytest.raises(tidelog.LockedError, match=held_by_the_broker):
+        recover_directory(LOCAL, broker.directory, RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()))
     assert footprint(broker.directory / "t-0") == before
     broker.stop()
 
@@ -103,5 +116,12 @@ def test_neither_writes_where_the_other_does(new_broker: BrokerFactory) -> None:
         log.append(b"value")
         with pytest.raises(BrokerError, match=r"Failed to acquire lock on file \.lock"):
             broker.start()
+    with tidelog.open_directory(broker.directory), pytest.raises(BrokerError, match="Failed to acquire lock on file"):
+        broker.start()
+    manager = LogManager(LOCAL, [broker.directory])
+    manager.startup()
+    with pytest.raises(BrokerError, match="Failed to acquire lock on file"):
+        broker.start()
+    manager.shutdown()
     broker.start()
     broker.stop()

@@ -1,0 +1,269 @@
+"""What writers said they did, held against what is in the directory after they were killed.
+
+SIGKILL leaves the page cache as it is, so every acknowledged append has to be there, flushed or not. A partition's
+records are settled when they were read once after a kill: no later crash may change them. ``Judge.look`` reads only;
+``Judge.settle`` asks an owner of the directory who has aborted what was left open.
+
+What is asked of each record: it is one that a writer tried to append, byte for byte; it comes once, and the numbers of
+a writer ascend; it is at the offset that was acknowledged. Of a transaction: all or nothing of it in each partition, as
+acknowledged; where the commit was under way, what has a marker is decided, in the order in which markers are written.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka.real_crashes.nursery import Report
+from kafka.real_crashes.payload import author
+from tidelog.api.directory import Directory
+from tidelog.api.log import Log
+from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
+from tidelog.storage.fs import LOCAL
+
+Author = tuple[str, int]
+
+
+class Outcome(enum.Enum):
+    """How a transaction ends as far as its writer said."""
+
+    OPEN = "open"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+class Acknowledged(NamedTuple):
+    writer: str
+    number: int
+    offsets: range
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    outcome: Outcome = Outcome.OPEN
+    partitions: list[str] = field(default_factory=list)
+    """In the order in which they came in, which is that of the markers."""
+    committed_in: set[str] = field(default_factory=set)
+
+    @property
+    def may_be_visible(self) -> bool:
+        return self.outcome in (Outcome.COMMITTING, Outcome.COMMITTED)
+
+
+@dataclass(slots=True)
+class PartitionLedger:
+    records: list[Author | None] = field(default_factory=list)
+    """Settled, by offset; None is a marker."""
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    """Since the last look."""
+    flushed: int = 0
+    last_number: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: -1))
+    stable_end: int = 0
+    """Below, every transaction is decided."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """Of all rounds."""
+
+    records: int = 0
+    acknowledged: int = 0
+    repeated: int = 0
+    committed: int = 0
+    aborted: int = 0
+    left_open: int = 0
+    flushes: int = 0
+
+
+class Ledger:
+    """Fed with the reports of each round."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[str, PartitionLedger] = defaultdict(PartitionLedger)
+        self.next_number: dict[str, int] = defaultdict(int)
+        self.next_transaction: dict[str, int] = defaultdict(int)
+        self.transactions: dict[Author, Transaction] = {}
+        self.transaction_of: dict[Author, Transaction] = {}
+        self.last_try: dict[str, tuple[int, int]] = {}
+        self.made = 0
+        """Partitions of the topic ``fresh`` that were begun."""
+        self.counts = Counts()
+        self.was_closed = False
+        self._open: dict[str, Transaction] = {}
+
+    def take(self, reports: Iterable[Report]) -> None:
+        """AssertionError where a writer failed in a way that it should not."""
+        self._open.clear()
+        self.was_closed = False
+        for kind, *words in reports:
+            match kind:
+                case "try":
+                    self._take_try(*words)
+                case "ack":
+                    writer, partition, number, (first, end) = words
+                    self.partitions[partition].acknowledged.append(Acknowledged(writer, number, range(first, end)))
+                    self.counts.acknowledged += end - first
+                case "begin":
+                    writer, number = words
+                    self.next_transaction[writer] = number + 1
+                    self._open[writer] = self.transactions[writer, number] = Transaction()
+                case "ending" | "ended":
+                    writer, number, is_committed = words
+                    self._take_end(self.transactions[writer, number], kind == "ended", is_committed)
+                case "flushed":
+                    partition, offset = words
+                    self.partitions[partition].flushed = max(self.partitions[partition].flushed, offset)
+                    self.counts.flushes += 1
+                case "closed":
+                    self.was_closed = True
+                case "failed":
+                    raise AssertionError(f"a writer failed: {words[0]}")
+
+    def _take_try(self, writer: str, partition: str, first: int, count: int) -> None:
+        if first < self.next_number[writer]:
+            self.counts.repeated += 1
+        self.next_number[writer] = max(self.next_number[writer], first + count)
+        self.last_try[writer] = (first, count)
+        if partition.startswith("fresh-"):
+            self.made = max(self.made, int(partition.rpartition("-")[2]) + 1)
+        transaction = self._open.get(writer)
+        if transaction is None:
+            return
+        if partition not in transaction.partitions:
+            transaction.partitions.append(partition)
+        for number in range(first, first + count):
+            self.transaction_of[writer, number] = transaction
+
+    def _take_end(self, transaction: Transaction, is_acknowledged: bool, is_committed: bool) -> None:
+        if is_acknowledged:
+            transaction.outcome = Outcome.COMMITTED if is_committed else Outcome.ABORTED
+        else:
+            transaction.outcome = Outcome.COMMITTING if is_committed else Outcome.ABORTING
+
+
+class Judge:
+    """Holds a ledger against a directory."""
+
+    def __init__(self, ledger: Ledger, *, markers_in_order: bool = True) -> None:
+        """``markers_in_order``: none can be missing but the last ones, since writers only end by a kill."""
+        self.ledger = ledger
+        self.markers_in_order = markers_in_order
+
+    def look(self, directory: Directory) -> None:
+        """After a kill: read what is new, and see that nothing is missing, doubled, damaged or visible too early."""
+        names = {partition.directory_name for partition in directory.partitions()}
+        for name, known in self.ledger.partitions.items():
+            assert name in names or not (known.records or known.acknowledged), f"{name} is gone"
+        for log in _logs(directory):
+            self._read_new(log)
+            partition = self.ledger.partitions[log.path.name]
+            stable = log.offsets().last_stable.message_offset
+            assert stable <= len(partition.records)
+            self._judge_visible(log, partition, stable)
+        for path in directory.paths:
+            self._judge_recovery_points(path)
+
+    def settle(self, directory: Directory) -> None:
+        """No transaction is open any more: each is visible, or it is not."""
+        for log in _logs(directory):
+            self._read_new(log)
+            partition = self.ledger.partitions[log.path.name]
+            end = len(partition.records)
+            assert log.offsets().last_stable.message_offset == end, f"{log.path.name}: a transaction is open"
+            self._judge_visible(log, partition, end)
+            partition.stable_end = end
+        self._judge_transactions()
+
+    def read_again(self, directory: Directory) -> None:
+        """Every record from the beginning: what was settled is as it was."""
+        for log in _logs(directory):
+            found: list[Author | None] = [None] * len(self.ledger.partitions[log.path.name].records)
+            for record in log.records():
+                found[record.offset] = author(record.value)
+            assert found == self.ledger.partitions[log.path.name].records, f"{log.path.name} has changed"
+
+    # --- inside ---
+
+    def _read_new(self, log: Log) -> None:
+        name = log.path.name
+        partition = self.ledger.partitions[name]
+        offsets = log.offsets()
+        end = offsets.log_end.message_offset
+        settled = len(partition.records)
+        assert offsets.log_start == 0
+        assert end >= settled, f"{name} ends at {end}, it ended at {settled} before"
+        partition.records += [None] * (end - settled)
+        for record in log.records(start=settled):
+            writer, number = author(record.value)
+            assert number < self.ledger.next_number[writer], f"{name}: nobody appended {number} of {writer}"
+            assert number > partition.last_number[writer], f"{name}: {number} of {writer} is there twice"
+            partition.last_number[writer] = number
+            partition.records[record.offset] = (writer, number)
+            self.ledger.counts.records += 1
+        for writer, number, at in partition.acknowledged:
+            there = partition.records[at.start : at.stop]
+            promised = [(writer, each) for each in range(number, number + len(at))]
+            assert there == promised, f"{name}: acknowledged at {at}: {number}… of {writer}; there is {there}"
+        partition.acknowledged.clear()
+
+    def _judge_visible(self, log: Log, partition: PartitionLedger, stable: int) -> None:
+        """What read_committed readers see from ``stable_end`` on."""
+        name, start = log.path.name, partition.stable_end
+        visible = {record.offset for record in log.records(start=start, isolation="read_committed")}
+        assert max(visible, default=-1) < max(stable, 1)
+        seen: dict[Transaction, set[bool]] = defaultdict(set)
+        for offset, record in enumerate(partition.records[start:], start):
+            if record is None:
+                assert offset not in visible
+                continue
+            transaction = self.ledger.transaction_of.get(record)
+            if offset >= stable:
+                assert offset not in visible
+            elif transaction is None:
+                assert offset in visible, f"{name}: {record} at {offset} is not visible"
+            else:
+                seen[transaction].add(offset in visible)
+        for transaction, is_visible in seen.items():
+            assert len(is_visible) == 1, f"{name}: a part of a transaction is visible: {transaction}"
+            if True in is_visible:
+                assert transaction.may_be_visible, f"{name}: visible: {transaction}"
+                transaction.committed_in.add(name)
+            else:
+                assert transaction.outcome is not Outcome.COMMITTED, f"{name}: not visible: {transaction}"
+                assert name not in transaction.committed_in, f"{name}: not visible any more: {transaction}"
+
+    def _judge_transactions(self) -> None:
+        """They are decided: forget them but for the count."""
+        counts = self.ledger.counts
+        for transaction in self.ledger.transactions.values():
+            there = [name in transaction.committed_in for name in transaction.partitions]
+            assert not self.markers_in_order or there == sorted(there, reverse=True), (
+                f"markers in another order: {transaction}"
+            )
+            counts.committed += transaction.outcome is Outcome.COMMITTED
+            counts.aborted += transaction.outcome is Outcome.ABORTED
+            counts.left_open += transaction.outcome not in (Outcome.COMMITTED, Outcome.ABORTED)
+        self.ledger.transactions.clear()
+        self.ledger.transaction_of.clear()
+
+    def _judge_recovery_points(self, path: Path) -> None:
+        points = OffsetCheckpoint.read(LOCAL, path / RECOVERY_POINT_CHECKPOINT)
+        for partition, point in points.items():
+            ledger = self.ledger.partitions.get(partition.directory_name)
+            if ledger is not None:
+                assert point >= ledger.flushed, f"{partition}: flushed up to {ledger.flushed}, checkpointed is {point}"
+                assert point <= len(ledger.records), f"{partition}: the recovery point {point} is past the log end"
+
+
+def _logs(directory: Directory) -> list[Log]:
+    return [
+        directory.log(partition.topic, partition.partition)
+        for partition in directory.partitions()
+        if not partition.topic.startswith("__")
+    ]

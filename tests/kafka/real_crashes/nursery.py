@@ -1,0 +1,78 @@
+"""Writers that are killed: starts them, hears what they report, and ends them at a given moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+Report = list[Any]
+
+_PATIENCE_S = 60
+_MAX_LINE_BYTES = 4096
+
+
+class Nursery:
+    """One warm process that forks a writer for each round; a context manager. See ``writer``."""
+
+    def __init__(self, program: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+        self._rest = b""
+
+    def __enter__(self) -> Nursery:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=_PATIENCE_S)  # its stdin ends
+
+    def run(self, round_: dict[str, Any], *, after: str, seconds: float) -> list[Report]:
+        """What a writer reported until it was killed, ``seconds`` after the report ``after``; it may end before."""
+        self._send(json.dumps(round_))
+        reports: list[Report] = []
+        self._hear_until(after, reports, time.monotonic() + _PATIENCE_S)
+        self._hear_until("over", reports, time.monotonic() + seconds)
+        self._send("end")
+        self._hear_until("over", reports, time.monotonic() + _PATIENCE_S)
+        assert reports[-1][0] == "over", "the writer does not end"
+        return reports
+
+    def _send(self, line: str) -> None:
+        data = line.encode() + b"\n"
+        assert len(data) <= _MAX_LINE_BYTES, "a line that one read does not get"
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+
+    def _hear_until(self, kind: str, reports: list[Report], deadline: float) -> None:
+        """Gather reports up to one of ``kind``, or the last one, or to the deadline."""
+        if reports and reports[-1][0] == "over":
+            return
+        for heard in self._heard(deadline):
+            reports.append(heard)
+            if heard[0] in (kind, "over"):
+                return
+
+    def _heard(self, deadline: float) -> Iterator[Report]:
+        assert self._process.stdout is not None
+        fd = self._process.stdout.fileno()
+        while True:
+            line, newline, rest = self._rest.partition(b"\n")
+            if newline:
+                self._rest = rest
+                yield json.loads(line)
+            elif select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                data = os.read(fd, 1 << 20)
+                assert data, "the process that starts writers is gone"
+                self._rest += data
+            else:
+                return

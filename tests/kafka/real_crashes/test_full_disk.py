@@ -1,0 +1,171 @@
+"""A real file system that runs full under writers; then there is space again, and a real Kafka serves what was left.
+
+A tmpfs of its own is filled, of bytes or of files, where this process may mount one; in any case files are kept from
+growing (RLIMIT_FSIZE). Each case draws the moment, how much is left then (by the page, by the file), and how it goes
+on; see ``filler``. Some twenty cases here, a thousand in `make soak`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from kafka.broker import Broker
+from kafka.conftest import BrokerFactory
+from kafka.real_crashes import filler
+from kafka.real_crashes.scene import TOPICS, made_by_kafka
+from kafka.real_crashes.served import ISOLATIONS, Records, read_by_kafka, read_by_tidelog
+from kafka.real_crashes.writer import PARTITIONS
+from tidelog.model import TopicPartition
+from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
+from tidelog.storage.fs import LOCAL
+
+pytestmark = pytest.mark.kafka
+
+NAMESPACES = (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"])
+MOST_LEFT = {"bytes": 25, "inodes": 7, "growth": 25}
+"""Pages, files, or pages a file."""
+REASONS = {
+    "bytes": "no space left on the disk",
+    "inodes": "no space left on the disk",
+    "growth": "the file would grow past what the file system allows",
+}
+CHECKPOINTS = {"leader-epoch-checkpoint.tmp", "recovery-point-offset-checkpoint.tmp"}
+SERVED = 6
+"""As many of the directories are put before Kafka at once."""
+
+
+def draw(number: int, fresh_id: str, *, is_mounted: bool) -> filler.Case:
+    source = random.Random(f"case {number}")
+    kind = source.choice(["bytes", "bytes", "bytes", "inodes", "growth"]) if is_mounted else "growth"
+    return {
+        "number": number,
+        "seed": number,
+        "fresh_id": fresh_id,
+        "kind": kind,
+        "left": source.randint(0, MOST_LEFT[kind]),
+        "fill_at": source.choice([-1, 0, *range(1, 80)]),
+        "steps": source.choice([0, 3, 12, 50, 400, 400]),
+        "stops": source.random() < 0.5,
+        "recovers": source.random() < 0.5,
+    }
+
+
+def mounting(root: Path) -> list[str] | None:
+    """The command before one that mounts a tmpfs which nobody else sees; None where that is not allowed."""
+    for namespace in NAMESPACES:
+        try:
+            done = subprocess.run([*namespace, "mount", "-t", "tmpfs", "tmpfs", str(root)], capture_output=True)
+        except FileNotFoundError:
+            continue
+        if done.returncode == 0:
+            return namespace
+    return None
+
+
+def run_cases(numbers: Iterable[int], work: Path, template: Path, fresh_id: str) -> Counter[str]:
+    """Which kinds of files the errors named, and how often; ``work`` gets each directory as it lay on the full disk."""
+    prefix = mounting(work)
+    orders = {
+        "root": str(work / "disk"),
+        "template": str(template),
+        "out": str(work),
+        "is_mounted": prefix is not None,
+        "cases": [draw(number, fresh_id, is_mounted=prefix is not None) for number in numbers],
+    }
+    (work / "disk").mkdir()
+    command = [*(prefix or ()), sys.executable, filler.__file__]
+    done = subprocess.run(command, input=json.dumps(orders), stdout=subprocess.PIPE, text=True, check=True)
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    failures = [result["failure"] for result in results if "failure" in result]
+    assert not failures, "\n".join(failures)
+    assert len(results) == len(orders["cases"])
+    assert sum(result["acknowledged"] for result in results) > 10 * len(results)
+    named: Counter[str] = Counter()
+    for result in results:
+        for _, error, message, path in result["full"]:
+            assert REASONS[result["kind"]] in message, (error, message)
+            assert path.startswith(str(work / "disk")), (message, path)
+            if "takes no writes" not in message:
+                named[file_kind(Path(path))] += 1
+    print(len(results), "cases; what the full disk stopped:", dict(named.most_common()))
+    return named
+
+
+def file_kind(path: Path) -> str:
+    """The suffix of a file in a partition, the name of one beside them; ``directory`` for a partition."""
+    if path.stem.isdigit():
+        return path.suffix
+    return "directory" if path.name[-1].isdigit() else path.name
+
+
+def served_by_kafka(broker: Broker, directories: list[Path]) -> None:
+    """Each directory's partitions become partitions of the broker's topics, checkpointed as they were."""
+    expected: dict[str, Records] = {isolation: {} for isolation in ISOLATIONS}
+    points: dict[TopicPartition, int] = {}
+    for number, directory in enumerate(directories):
+        names = {
+            f"{topic}-{partition}": f"{topic}-{number * PARTITIONS + partition}"
+            for topic in TOPICS
+            for partition in range(PARTITIONS)
+        }
+        for theirs, ours in names.items():
+            shutil.rmtree(broker.directory / ours, ignore_errors=True)
+            shutil.copytree(directory / theirs, broker.directory / ours)
+        for isolation in ISOLATIONS:
+            records = read_by_tidelog(directory, isolation)
+            expected[isolation] |= {ours: records[theirs] for theirs, ours in names.items()}
+        for partition, point in OffsetCheckpoint.read(LOCAL, directory / RECOVERY_POINT_CHECKPOINT).items():
+            if partition.directory_name in names:
+                points[TopicPartition.from_directory_name(names[partition.directory_name])] = point
+    OffsetCheckpoint.write(LOCAL, broker.directory / RECOVERY_POINT_CHECKPOINT, points)
+    (broker.directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    broker.start()
+    for isolation in ISOLATIONS:
+        assert read_by_kafka(broker.bootstrap, expected[isolation], isolation) == expected[isolation]
+    broker.stop()
+
+
+def template_of(broker: Broker, work: Path) -> Path:
+    """The broker's directory with the partitions that are written to, and no others."""
+    template = Path(shutil.copytree(broker.directory, work / "template"))
+    for partition in template.iterdir():
+        if partition.is_dir() and not partition.name.startswith("__") and not partition.name.endswith(("-0", "-1")):
+            shutil.rmtree(partition)
+    return template
+
+
+def run(broker: Broker, work: Path, numbers: range) -> Counter[str]:
+    """The cases, and Kafka on some of what they left."""
+    fresh_id = made_by_kafka(broker, partitions=SERVED * PARTITIONS)
+    named = run_cases(numbers, work, template_of(broker, work), fresh_id)
+    some = numbers[:: -(-len(numbers) // SERVED)]
+    served_by_kafka(broker, [work / f"case-{number}" for number in some])
+    return named
+
+
+def test_a_tmpfs_can_be_filled_here(tmp_path: Path) -> None:
+    if mounting(tmp_path) is None:
+        pytest.skip("no tmpfs: `unshare --mount` and `mount` are not allowed here; files are only kept from growing")
+
+
+def test_nothing_acknowledged_is_lost_on_a_full_disk(new_broker: BrokerFactory, tmp_path: Path) -> None:
+    run(new_broker(), tmp_path, range(20))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("block", range(1, 11))
+def test_nothing_acknowledged_is_lost_on_many_full_disks(new_broker: BrokerFactory, tmp_path: Path, block: int) -> None:
+    """Each block meets every kind of file that can be the one that finds no space."""
+    named = run(new_broker(), tmp_path, range(block * 100, block * 100 + 100))
+    if mounting(tmp_path) is not None:
+        assert named.keys() >= {".log", ".index", ".timeindex", ".txnindex", ".snapshot", *CHECKPOINTS}

@@ -1,0 +1,141 @@
+"""Writers killed with SIGKILL under load, over and over in the same directory; then a real Kafka serves it.
+
+Thirty rounds here, ten times thirty in `make soak`. Each is killed at a random moment: mostly while it appends, at
+times while it loads what the last one left, or while it stops in order. Then the directory is read as it lies there,
+and what comes next is drawn too: tidelog opens it and stops in order, `recover` settles it, or nothing: then the next
+writer loads what the kill left. What is asked of the directory: see ``ledger``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tidelog
+from kafka.broker import Broker
+from kafka.conftest import BrokerFactory
+from kafka.real_crashes.ledger import Judge, Ledger
+from kafka.real_crashes.nursery import Nursery
+from kafka.real_crashes.scene import known_writers, made_by_kafka, settle, verify_sound
+from kafka.real_crashes.served import ISOLATIONS, read_by_kafka, read_by_tidelog
+from tidelog.inspect.verify import Severity
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.storage.checkpoint import CleanShutdownFile
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.recover import recover_directory
+from tidelog.storage.manager.recover_plan import RecoverOptions
+
+pytestmark = pytest.mark.kafka
+
+ROUNDS = 30
+
+
+class Rounds:
+    """One directory and all that happens to it."""
+
+    def __init__(self, directory: Path, nursery: Nursery, seed: int, *, fresh_id: str) -> None:
+        self.directory = directory
+        self.fresh_id = fresh_id
+        self.nursery = nursery
+        self.random = random.Random(seed)
+        self.ledger = Ledger()
+        self.judge = Judge(self.ledger)
+        self.what_happened: Counter[str] = Counter()
+
+    def run(self, number: int) -> None:
+        """A writer, its end, and a look at what it left."""
+        seconds = self.random.uniform(0.05, 0.3)
+        marker = CleanShutdownFile(LOCAL, self.directory)
+        was_clean = marker.exists()
+        what, after, delay = self._moment(seconds)
+        reports = self.nursery.run(
+            {
+                "directory": str(self.directory),
+                "seed": number,
+                "seconds": seconds,
+                "writers": known_writers(self.ledger, fresh_id=self.fresh_id),
+            },
+            after=after,
+            seconds=delay,
+        )
+        self.what_happened[what] += 1
+        self.what_happened["stopped in order before"] += any(report[0] == "closed" for report in reports)
+        self.ledger.take(reports)
+        with tidelog.open_directory(self.directory, read_only=True) as left:
+            self.judge.look(left)
+        if self.ledger.was_closed and was_clean:
+            assert marker.exists()
+
+    def go_on(self) -> None:
+        """What happens to the directory before the next writer comes."""
+        after = self.random.choice(("opened", "opened", "recovered", "left to the next writer"))
+        self.what_happened[after] += 1
+        if after == "opened":
+            settle(self.directory, self.judge)
+        elif after == "recovered":
+            if self.random.random() < 0.5:
+                verify_sound(self.directory, worst=Severity.WARNING)
+            result = recover_directory(LOCAL, self.directory, RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()))
+            assert not result.failures
+            with tidelog.open_directory(self.directory, read_only=True) as recovered:
+                self.judge.look(recovered)
+
+    def _moment(self, seconds: float) -> tuple[str, str, float]:
+        """What the writer probably does when it is killed, after which of its reports, and how long after it.
+
+        It stops by itself ``seconds`` after it has opened.
+        """
+        chance = self.random.random()
+        if chance < 0.2:
+            return "killed while it loads", "begun", self.random.uniform(0, 0.1)
+        if chance < 0.4:
+            return "killed while it stops", "closing", self.random.uniform(0, 0.2)
+        return "killed under load", "opened", self.random.uniform(0, seconds)
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery(Path(__file__).with_name("writer.py")) as warm:
+        yield warm
+
+
+def kill_over_and_over(broker: Broker, nursery: Nursery, *, seed: int, kafka_every: int) -> Rounds:
+    rounds = Rounds(broker.directory, nursery, seed, fresh_id=made_by_kafka(broker))
+    for number in range(1, ROUNDS + 1):
+        rounds.run(seed * 1000 + number)
+        if number % kafka_every == 0:
+            served_by_kafka(broker)
+        if number < ROUNDS:
+            rounds.go_on()
+    settle(broker.directory, rounds.judge)
+    with tidelog.open_directory(broker.directory, read_only=True) as opened:
+        rounds.judge.read_again(opened)
+    print(dict(rounds.what_happened), rounds.ledger.counts)
+    return rounds
+
+
+def served_by_kafka(broker: Broker) -> None:
+    """Kafka recovers what the kill left, and its consumers see what ours do."""
+    expected = {isolation: read_by_tidelog(broker.directory, isolation) for isolation in ISOLATIONS}
+    broker.start()
+    for isolation, records in expected.items():
+        assert read_by_kafka(broker.bootstrap, records, isolation) == records
+    broker.stop()
+
+
+def test_nothing_acknowledged_is_lost(new_broker: BrokerFactory, nursery: Nursery) -> None:
+    broker = new_broker()
+    kill_over_and_over(broker, nursery, seed=0, kafka_every=ROUNDS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_nothing_acknowledged_is_lost_in_many_rounds(new_broker: BrokerFactory, nursery: Nursery, seed: int) -> None:
+    """Now and then Kafka has the directory in between."""
+    broker = new_broker()
+    kill_over_and_over(broker, nursery, seed=seed, kafka_every=10)

@@ -1,0 +1,268 @@
+"""The process that is killed: several threads append to one log directory, and each says on stdout what it did.
+
+Run as a program it is warm: for every line of JSON on stdin (a round) it forks a process that writes until it is ended,
+which another line asks for: SIGKILL then. Reports are JSON lines, each in one write, so whole or not there:
+
+==============================================  =======================================================================
+report                                          meaning
+==============================================  =======================================================================
+begun                                           the round's process runs
+opened                                          the directory is open
+try WRITER PARTITION NUMBER COUNT               an append of values NUMBER to NUMBER + COUNT - 1 begins
+ack WRITER PARTITION NUMBER OFFSETS             it is acknowledged, with these offsets
+begin WRITER TRANSACTION                        what the writer tries from here on belongs to it
+ending, ended WRITER TRANSACTION IS_COMMITTED   a commit or an abort begins; is acknowledged
+flushed PARTITION OFFSET                        everything below is on the disk
+closing, closed                                 an orderly stop begins; is over
+failed TEXT                                     what should not happen
+over STATUS                                     the process is gone
+==============================================  =======================================================================
+
+Each thread is one writer. *plain* ones append single records, batches, and now and then a bulk that spans segments;
+*once* ones are idempotent producers that first repeat what was not acknowledged, or what was last; *both* ones write
+transactions over two partitions; *fresh* ones make partitions and append to them; *keeper* flushes and rolls.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import tidelog
+from kafka.real_crashes.payload import values
+from tidelog.api.directory import Directory
+from tidelog.api.log import Log
+
+TOPICS = ("plain", "once", "both")
+PARTITIONS = 2
+MOST_FRESH = 12
+"""Partitions of the topic that writers make partitions of."""
+BULK_RECORDS = 3000
+PAUSES_PER_S = 1000
+"""A writer's between two steps: so that the others come to it, and the directory does not outgrow a test."""
+_STDOUT = 1
+
+Round = dict[str, Any]
+
+
+def report(*words: object) -> None:
+    """A pipe takes up to 4 KiB at once, so lines of several threads never mix."""
+    os.write(_STDOUT, json.dumps(words).encode() + b"\n")
+
+
+class Writer:
+    """One thread; ``next`` is the number of its next value."""
+
+    longest_pause_s = 0.05
+
+    def __init__(self, directory: Directory, name: str, known: dict[str, Any], seed: int) -> None:
+        self.directory = directory
+        self.name = name
+        self.known = known
+        self.next = known.get("next", 0)
+        self.random = random.Random(f"{seed} {name}")
+        self.topic = name.partition("-")[0]
+
+    def log(self) -> Log:
+        """Of a partition at random."""
+        return self.directory.log(self.topic, self.random.randrange(PARTITIONS))
+
+    def pause(self) -> None:
+        time.sleep(self.random.random() * self.longest_pause_s)
+
+    def append(self, log: Log, count: int, append: Callable[[Sequence[bytes]], Sequence[int]]) -> None:
+        first = self.next
+        partition = log.path.name
+        report("try", self.name, partition, first, count)
+        self.next += count
+        offsets = append(values(self.name, range(first, first + count)))
+        assert len(offsets) == count
+        if isinstance(offsets, range):
+            report("ack", self.name, partition, first, [offsets.start, offsets.stop])
+        else:
+            for at, offset in enumerate(offsets):
+                report("ack", self.name, partition, first + at, [offset, offset + 1])
+
+
+class PlainWriter(Writer):
+    def begin(self) -> None:
+        """There is nothing to take up."""
+
+    def step(self) -> None:
+        log, chance = self.log(), self.random.random()
+        if chance < 0.6:
+            self.append(log, 1, lambda data: range(offset := log.append(data[0]), offset + 1))
+        else:
+            self.append(log, BULK_RECORDS if chance > 0.99 else self.random.randint(1, 60), log.append_batch)
+
+
+class OnceWriter(Writer):
+    """Its name ends with the partition, where values are numbered as the producer's sequences are."""
+
+    def begin(self) -> None:
+        self.producer = self.directory.producer(self.known["producer_id"], epoch=0)
+        self.target = self.directory.log(self.topic, int(self.name[-1]))
+        repeated = self.known.get("repeat")
+        if repeated is not None:
+            first, count = repeated
+            self.next = first
+            self.send(count)
+        assert self.producer.next_sequence(self.target) == self.next, "the log does not know the producer's sequence"
+
+    def step(self) -> None:
+        self.send(self.random.randint(1, 20))
+
+    def send(self, count: int) -> None:
+        sequence = self.next
+        self.append(self.target, count, lambda data: self.producer.append_batch(self.target, data, sequence=sequence))
+
+
+class BothWriter(Writer):
+    def begin(self) -> None:
+        self.producer = self.directory.producer(self.known["producer_id"])
+        self.transactions = self.known.get("transactions", 0)
+
+    def step(self) -> None:
+        number, is_committed = self.transactions, self.random.random() < 0.7
+        self.transactions += 1
+        report("begin", self.name, number)
+        with self.producer.transaction() as transaction:
+            for _ in range(self.random.randint(1, 6)):
+                log = self.log()
+                self.append(log, self.random.randint(1, 12), lambda data, to=log: transaction.append_batch(to, data))
+            if self.random.random() < 0.1:
+                self.pause()
+            report("ending", self.name, number, is_committed)
+            if is_committed:
+                transaction.commit()
+            else:
+                transaction.abort()
+            report("ended", self.name, number, is_committed)
+
+
+class FreshWriter(Writer):
+    """Makes one partition, then appends to all that there are."""
+
+    def begin(self) -> None:
+        self.made = self.known.get("made", 0)
+        self.waits = self.random.randrange(40)
+
+    def step(self) -> None:
+        if self.waits == 0 and self.made < MOST_FRESH:
+            self.made += 1
+        self.waits -= 1
+        if self.made:
+            log = self.directory.log(self.topic, self.random.randrange(self.made))
+            log._engine().assign_topic_id(uuid.UUID(self.known["topic_id"]))
+            self.append(log, self.random.randint(1, 3), log.append_batch)
+
+
+class Keeper(Writer):
+    def begin(self) -> None:
+        """It has no partitions of its own."""
+
+    def step(self) -> None:
+        self.pause()
+        self.topic = self.random.choice(TOPICS)
+        log = self.log()
+        if self.random.random() < 0.7:
+            log.flush()
+            report("flushed", log.path.name, log._engine().recovery_point)
+        else:
+            log._engine().roll()
+
+
+AnyWriter = PlainWriter | OnceWriter | BothWriter | FreshWriter | Keeper
+KINDS: dict[str, type[AnyWriter]] = {
+    "plain": PlainWriter,
+    "once": OnceWriter,
+    "both": BothWriter,
+    "fresh": FreshWriter,
+    "keeper": Keeper,
+}
+
+
+def work(writer: AnyWriter, closing: threading.Event) -> None:
+    try:
+        writer.begin()
+        while not closing.is_set():
+            writer.step()
+            time.sleep(writer.random.expovariate(PAUSES_PER_S))
+    except BaseException as error:
+        # An orderly stop does not wait for those who append.
+        if not (closing.is_set() and isinstance(error, tidelog.TidelogError)):
+            report("failed", f"{writer.name}: {traceback.format_exc()[-3000:]}")
+
+
+def open_all(path: str) -> Directory:
+    directory = tidelog.open_directory(path)
+    for topic in TOPICS:
+        for number in range(PARTITIONS):
+            directory.log(topic, number)
+    return directory
+
+
+def make_writers(directory: Directory, round_: Round) -> list[AnyWriter]:
+    return [
+        KINDS[name.partition("-")[0]](directory, name, known, round_["seed"])
+        for name, known in round_["writers"].items()
+    ]
+
+
+def run(round_: Round) -> None:
+    directory = open_all(round_["directory"])
+    report("opened")
+    closing = threading.Event()
+    for writer in make_writers(directory, round_):
+        threading.Thread(target=work, args=(writer, closing), daemon=True).start()
+    time.sleep(round_["seconds"])
+    closing.set()
+    report("closing")
+    directory.close()
+    report("closed")
+
+
+def fork(round_: Round) -> int:
+    process = os.fork()
+    if process:
+        return process
+    try:
+        run(round_)
+    except BaseException:
+        report("failed", traceback.format_exc()[-3000:])
+    os._exit(0)
+
+
+def main() -> None:
+    """A round, then a line that asks for its end, until stdin ends; a process never outlives that."""
+    while line := os.read(0, 4096):
+        process = fork(json.loads(line))
+        report("begun")
+        is_over = is_asked = False
+        while not is_over:
+            is_asked = bool(select.select([0], [], [], 0.01)[0])
+            if is_asked:
+                os.read(0, 4096)
+                os.kill(process, signal.SIGKILL)  # it has not been waited for, so the id is still its own
+            over, status = os.waitpid(process, 0 if is_asked else os.WNOHANG)
+            is_over = over == process
+        if not is_asked:
+            os.read(0, 4096)
+        report("over", status)
+
+
+if __name__ == "__main__":
+    main()
