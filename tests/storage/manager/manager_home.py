@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
 from log_maker import BASE_TIME, plain
-from tidelog.model import TopicPartition
+from tidelog.kernel import ColumnDecoder, scan_batches
+from tidelog.model import Isolation, TopicPartition
+from tidelog.record.decode import decode_chunk, iter_records
 from tidelog.storage.checkpoint import OffsetCheckpoint
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
-from tidelog.testing import HeldClock, HeldScheduler
+from tidelog.testing import Chooser, DiskFault, HeldClock, HeldScheduler, SimulatedDisk
+from tidelog.testing.disk.disk_calls import CHANGING_CALLS
 
 NOW = BASE_TIME + 1_000_000
 CONFIG = LogConfig(segment_index_bytes=4096, segment_bytes=1024)
@@ -25,7 +29,8 @@ HIGH_WATERMARK = "replication-offset-checkpoint"
 
 
 class ManagerHome:
-    def __init__(self, root: Path, directories: int = 2) -> None:
+    def __init__(self, root: Path, directories: int = 2, *, fs: FileSystem = LOCAL) -> None:
+        self.fs = fs
         self.paths = [root / f"disk{number}" for number in range(1, directories + 1)]
         self.clock = HeldClock(NOW)
         self.scheduler = HeldScheduler(self.clock)
@@ -33,18 +38,18 @@ class ManagerHome:
         self.topic_settings: dict[str, dict[str, str]] = {}
         self.managers: list[LogManager] = []
 
-    def make(self, *, fs: FileSystem = LOCAL, paths: list[Path] | None = None, **options: Any) -> LogManager:
+    def make(self, *, paths: list[Path] | None = None, **options: Any) -> LogManager:
         """Not started; ``options``: settings of the manager, or its parameters."""
         names = ManagerSettings.__slots__
         settings = {name: options.pop(name) for name in names if name in options}
         settings.setdefault("high_watermark_checkpoint_interval_ms", 60_000)  # the disk has better to do
         manager = LogManager(
-            fs,
+            self.fs,
             paths or self.paths,
             settings=ManagerSettings(**settings),
             topic_settings=lambda topic: self.topic_settings.get(topic, {}),
             clock=self.clock,
-            scheduler=self.scheduler,
+            scheduler=options.pop("scheduler", self.scheduler),
             **{"default_config": CONFIG} | options,
         )
         self.managers.append(manager)
@@ -57,23 +62,67 @@ class ManagerHome:
 
     def kill(self, manager: LogManager) -> None:
         """Locks and files are let go of, nothing is written."""
-        self.managers.remove(manager)
-        for task in self.scheduler.tasks:
-            task.cancel()
+        self.forget(manager)
         for log in [*manager.all_logs(), *manager.deleted_logs]:
             log.close_handlers()
         for directory in manager.online:
             directory.release()
+
+    def forget(self, manager: LogManager) -> None:
+        """It does nothing any more, as a process that has ended."""
+        self.managers.remove(manager)
+        for task in self.scheduler.tasks:
+            task.cancel()
 
     def stop(self) -> None:
         for manager in self.managers:
             manager.shutdown()
 
     def checkpoint(self, path: Path, name: str) -> Mapping[TopicPartition, int]:
-        return OffsetCheckpoint.read(LOCAL, path / name)
+        return OffsetCheckpoint.read(self.fs, path / name)
+
+
+class DiskHome(ManagerHome):
+    """In memory: a disk whose power may fail, and that may fail itself, below ``/disk1``, ``/disk2`` and so on."""
+
+    def __init__(self, directories: int = 2) -> None:
+        super().__init__(Path("/"), directories)
+        self.disk = SimulatedDisk(clock=self.clock)
+        self.fs = self.disk
+
+    def crash(self, manager: LogManager, choice: Chooser | int = 0) -> None:
+        """The power fails; ``choice`` decides what the disk is found to hold."""
+        self.forget(manager)
+        self.disk.crash()
+        self.fs = self.disk = self.disk.after_crash(choice)
+
+    def break_disk(self, path: Path, number: int = errno.EIO, calls: Set[str] = CHANGING_CALLS) -> DiskFault:
+        """From now on those calls fail below ``path``; the fault, for ``disk.heal``."""
+        return self.disk.fail(DiskFault(errno=number, calls=calls, below=path))
 
 
 def fill(log: PartitionLog, batches: int = 30, *, timestamp: int = NOW) -> None:
     """Batches of ten records; three of them fill a segment."""
     for _ in range(batches):
         log.append_as_leader(bytearray(plain(0, 10, timestamp=timestamp)), leader_epoch=0)
+
+
+def content(log: PartitionLog) -> bytes:
+    """The batches from the log start to the log end, once it is checked that they follow each other."""
+    found, offset = bytearray(), log.log_start_offset
+    while offset < log.end_offset:
+        part = log.read(ReadLimits(start_offset=offset, max_bytes=1 << 20, isolation=Isolation.LOG_END)).data()
+        table = scan_batches(part)
+        assert all(table.crc_ok)
+        assert table.base_offset[0] >= offset or not found
+        assert all(table.base_offset[1:] > table.last_offset[:-1])
+        offset = int(table.last_offset[-1]) + 1
+        found += part
+    return bytes(found)
+
+
+def values(log: PartitionLog) -> list[tuple[int, bytes]]:
+    """Offset and value of every record from the log start on."""
+    batches, decoder = content(log), ColumnDecoder(start_offset=log.log_start_offset)
+    decode_chunk(batches, scan_batches(batches), decoder)
+    return [(record.offset, record.value or b"") for record in iter_records(decoder.finish())]

@@ -1,10 +1,13 @@
-"""What replicas ask a log about its leader epochs. No lock: it reads immutable entries and one offset.
+"""What replicas ask a log about its leader epochs, and where it was cut.
 
+No lock, but for the cuts: it reads immutable entries and one offset.
 Called by: whoever owns a PartitionLog, as ``log.epochs``. Any thread. Source: Kafka's ``UnifiedLog.endOffsetForEpoch``,
 ``Partition.lastOffsetForLeaderEpoch`` (KIP-101, KIP-279, KIP-595).
 """
 
 from __future__ import annotations
+
+from threading import RLock
 
 from tidelog.storage.epoch import (
     EpochEndOffset,
@@ -17,8 +20,10 @@ from tidelog.storage.log.log_state import LogState
 
 
 class LogEpochs:
-    def __init__(self, state: LogState) -> None:
+    def __init__(self, state: LogState, lock: RLock) -> None:
+        """``lock``: the log's."""
         self._state = state
+        self._lock = lock
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -49,6 +54,11 @@ class LogEpochs:
     def truncation_for(self, leader: EpochEndOffset) -> FollowerTruncation:
         """As a follower: where to cut on the leader's answer."""
         return follower_truncation(self._state.epochs, self._log_end, leader)
+
+    def take_cut(self) -> int | None:
+        """The lowest offset that the log was truncated at since this was last asked; None where it was not."""
+        with self._lock:
+            return self._state.offsets.take_cut()
 
     @property
     def _log_end(self) -> int:

@@ -40,7 +40,7 @@ class LogGate:
         """ClosedError; StorageError where the log's disk was taken offline."""
         if self.is_closed:
             if self.offline is not None:
-                raise StorageError(f"the log is offline: {self.offline}", path=self.directory)
+                raise StorageError(f"the log is offline: {self.offline}", path=self.directory) from _root(self.offline)
             raise ClosedError("the log is closed", path=self.directory)
 
     @contextmanager
@@ -88,9 +88,15 @@ class _Changing:
             gate.require_open()
             if gate.failure is None:
                 raise ClosedError("another log has taken the place of this one, or it was deleted", path=gate.directory)
-            raise StorageError(f"the log takes no writes since one failed: {gate.failure}", path=gate.directory)
+            message = f"the log takes no writes since one failed: {gate.failure}"
+            raise StorageError(message, path=gate.directory) from _root(gate.failure)
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, StorageError):
             self._gate.fail(error)
         self._gate.lock.release()
+
+
+def _root(failure: StorageError) -> BaseException | None:
+    """So that what comes of a disk's failure is told from other errors as well (``is_disk_failure``)."""
+    return failure.__cause__

@@ -25,7 +25,7 @@ from tidelog.model import LogOffsetMetadata
 class LogOffsets:
     """The high watermark begins at the log start, as nothing is known of other replicas."""
 
-    __slots__ = ("_high_watermark", "_log_end", "_log_start", "on_high_watermark", "recovery_point")
+    __slots__ = ("_cut_at", "_high_watermark", "_log_end", "_log_start", "on_high_watermark", "recovery_point")
 
     def __init__(self, *, log_start: int, log_end: LogOffsetMetadata, recovery_point: int) -> None:
         self._log_start = log_start
@@ -33,6 +33,7 @@ class LogOffsets:
         self._high_watermark = LogOffsetMetadata(log_start)
         self.recovery_point = max(recovery_point, log_start)
         """Everything below is on the disk."""
+        self._cut_at: int | None = None
         self.on_high_watermark: Callable[[int], None] | None = None
         """Told each new one."""
 
@@ -71,6 +72,15 @@ class LogOffsets:
     def lower_log_start(self, offset: int) -> None:
         """After a truncation: to ``offset`` if it was above; nothing follows."""
         self._log_start = min(self._log_start, offset)
+
+    def note_cut(self, offset: int) -> None:
+        """Records from ``offset`` on were removed: whoever copies the log has to know."""
+        self._cut_at = offset if self._cut_at is None else min(self._cut_at, offset)
+
+    def take_cut(self) -> int | None:
+        """The lowest that was noted since the last call."""
+        cut_at, self._cut_at = self._cut_at, None
+        return cut_at
 
     def update_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata:
         """Take over a leader's word, within the bounds of this log; what it is then."""

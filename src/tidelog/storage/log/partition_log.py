@@ -84,7 +84,7 @@ class PartitionLog:
         self._clock = request.clock
         self._on_flush = request.on_flush
         self._state = LogState.of(request, loaded, LogTasks(request.scheduler, self.flush, self.remove_deleted))
-        self.epochs = LogEpochs(self._state)
+        self.epochs = LogEpochs(self._state, self._gate.lock)
         """What replicas ask about leader epochs."""
 
     @classmethod
@@ -445,9 +445,10 @@ class PartitionLog:
     @contextmanager
     def handing_over(self) -> Iterator[None]:
         """Another log takes the place of this one: appends wait for the block, and are refused unless it fails."""
-        with self._gate.files, self._gate.changing:
-            self._state.resolve_high_watermark()
-            yield
+        with self._gate.files, self._gate.lock:
+            with self._gate.changing:
+                self._state.resolve_high_watermark()
+            yield  # what fails in it is the other log's, or was reported by a read
             self._gate.is_retired = True
 
     def delete(self) -> None:

@@ -39,6 +39,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     if state.epochs.truncate_from_end(offset):
         state.write_epochs()
     state.offsets.lower_log_start(offset)
+    state.offsets.note_cut(offset)
     _rebuild_producers(state, offset)
     return True
 
@@ -50,6 +51,7 @@ def truncate_fully(state: LogState, offset: int, log_start: int | None) -> None:
     if state.epochs.clear():
         state.write_epochs()
     state.producers.state.start_at(offset)
+    state.offsets.note_cut(offset)
     state.offsets.restart(log_start=offset if log_start is None else log_start, at=LogOffsetMetadata(offset, offset, 0))
     _rebuild_producers(state, offset)
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.storage.manager.directory_set import level_of
 from tidelog.storage.manager.log_directory import LogDirectory
 
 _log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ def close_logs(directories: Collection[LogDirectory], threads: int) -> set[Path]
         try:
             directory.logs[partition].close()
         except TidelogError as error:
-            _log.error("%s was not closed in order: %s", directory.logs[partition].directory, error)
+            _log.log(level_of(error), "%s was not closed in order: %s", directory.logs[partition].directory, error)
             failed.add(directory.path)
         directory.closed(partition)
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from tidelog.model import StorageError
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.directory_set import level_of
 
 _log = logging.getLogger(__name__)
 
@@ -37,12 +39,15 @@ class DeletionQueue:
         with self._lock:
             self._waiting.append((now_ms, log))
 
-    def remove_in(self, directory: Path) -> None:
-        """Forget the logs of a log directory that is offline."""
+    def lose(self, directory: Path, error: StorageError) -> None:
+        """Let go of the logs of a log directory that is offline."""
         with self._lock:
+            gone = [log for _, log in self._waiting if log.directory.parent == directory]
             self._waiting = deque(entry for entry in self._waiting if entry[1].directory.parent != directory)
+        for log in gone:
+            log.close_handlers(offline=error)
 
-    def remove_due(self, now_ms: int, delay_ms: int) -> int:
+    def remove_due(self, now_ms: int, delay_ms: int, on_failure: Callable[[StorageError], None]) -> int:
         """Remove what was deleted ``delay_ms`` ago; in how many ms to ask again."""
         while True:
             with self._lock:
@@ -56,7 +61,9 @@ class DeletionQueue:
                 log.delete()
                 _log.info("Deleted %s", log.directory)
             except StorageError as error:
-                _log.error("%s could not be deleted, and will be at the next start: %s", log.directory, error)
+                text = "%s could not be deleted, and will be at the next start: %s"
+                _log.log(level_of(error), text, log.directory, error)
+                on_failure(error)
 
     def close(self) -> None:
         """Let go of the files; the next start finds the directories by their names."""

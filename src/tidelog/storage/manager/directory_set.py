@@ -14,12 +14,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tidelog.model import DirectoryError, StorageError
+from tidelog.model import DirectoryError, StorageError, TidelogError
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.manager.directory_check import check_directories
 from tidelog.storage.manager.log_directory import LogDirectory
 
 _log = logging.getLogger(__name__)
+
+
+def level_of(error: TidelogError) -> int:
+    """Of the line that tells of it: a disk's failure is told once, when its directory goes offline."""
+    return logging.DEBUG if isinstance(error, StorageError) and error.is_disk_failure else logging.ERROR
 
 
 class DirectorySet:
@@ -44,6 +49,10 @@ class DirectorySet:
                     raise
                 _log.error("Disk error while locking or reading %s: %s", path, error)
                 self._offline[path] = error
+        self.require_one()
+
+    def require_one(self) -> None:
+        """DirectoryError where none is online."""
         if not self._online:
             raise DirectoryError(f"none of the log directories can be used: {self.offline_text}")
 
@@ -87,7 +96,7 @@ class DirectorySet:
         try:
             work()
         except StorageError as error:
-            _log.error("%s", error)
+            _log.log(level_of(error), "%s", error)
             self.note_failure(error)
 
     def take_failures(self) -> Iterator[tuple[LogDirectory, StorageError]]:

@@ -28,6 +28,7 @@ from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.directory_set import level_of
 from tidelog.storage.manager.log_directory import LogDirectory
 from tidelog.storage.manager.log_opening import LogOpening
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, segment_file
@@ -205,7 +206,7 @@ class Loading:
         try:
             log = job.directory.open_log(str(job.name), self._opening, threads=walks, on_segment=on_segment)
         except TidelogError as error:
-            _log.error("%s cannot be loaded: %s", job.directory.path / str(job.name), error)
+            _log.log(level_of(error), "%s cannot be loaded: %s", job.directory.path / str(job.name), error)
             problem = error
         with self._lock:
             self.remaining_logs[job.directory.path] -= 1

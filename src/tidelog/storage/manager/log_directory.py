@@ -46,7 +46,7 @@ from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.manager.log_opening import LogOpening
 from tidelog.storage.producer import ProducerEntry
-from tidelog.storage.segment.file_names import PartitionDirectoryName
+from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
 UNKNOWN_BROKER_EPOCH = -1
@@ -112,9 +112,10 @@ class LogDirectory:
     ) -> PartitionLog:
         """Load the partition directory ``name``, made if it is not there, and keep its log among ``logs``.
 
-        DirectoryError for a name that is none. What loading has to say goes to the log file.
+        One that is to be deleted is not kept: it is the caller's. DirectoryError for a name that is none. What loading
+        has to say goes to the log file.
         """
-        partition = PartitionDirectoryName.parse(name).topic_partition
+        partition, purpose, _ = PartitionDirectoryName.parse(name)
         begun_ms = opening.clock.monotonic_ms()
         log = PartitionLog.open(
             OpenRequest(
@@ -147,7 +148,8 @@ class LogDirectory:
             log.loaded.end_offset,
             opening.clock.monotonic_ms() - begun_ms,
         )
-        self.logs[partition] = log
+        if purpose is not DirectoryPurpose.DELETE:  # beside it there may be a log of the same partition
+            self.logs[partition] = log
         return log
 
     def is_clean(self, partition: TopicPartition) -> bool:

@@ -26,9 +26,10 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
+from tidelog.model import ClosedError, DirectoryError, StorageError, TidelogError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
@@ -114,12 +115,14 @@ class LogManager:
                 for directory in self.online:
                     self._directories.guarded(directory.mark_open)
                 self.handle_failures()
+                for partition in list(self._table.future):
+                    self._directories.guarded(lambda partition=partition: self._begin_move(partition))  # type: ignore[misc]
+                self.handle_failures()
+                self._directories.require_one()
             except BaseException:
                 self._directories.release()
                 self._table.deleted.close()
                 raise
-            for partition in list(self._table.future):
-                self._begin_move(partition)
             if self._scheduler is not None:
                 self._housekeeping = Housekeeping(self, self._settings, self._clock, self._scheduler)
                 self._housekeeping.start()
@@ -140,12 +143,14 @@ class LogManager:
             self.handle_failures()
             failed = close_logs(self.online, self._settings.recovery_threads)
             self._table.deleted.close()
+            self.handle_failures()
             for directory in self.online:
                 self._directories.guarded(
                     lambda directory=directory: directory.stop(  # type: ignore[misc]
                         broker_epoch=broker_epoch, in_order=directory.path not in failed
                     )
                 )
+            self.handle_failures()
             _log.info("The log manager is shut down")
 
     def previous_broker_epoch(self) -> int | None:
@@ -247,11 +252,14 @@ class LogManager:
     ) -> PartitionLog | None:
         """Take a partition out of service; its directory goes after the delay, or is set aside for good (a stray).
 
-        None where there is no such log; StorageError where it may lie in a directory that is offline.
+        A future log goes with the current one. None where there is no such log; StorageError where it may lie in a
+        directory that is offline.
         """
         with self._mutex:
             self._require_running()
             self.handle_failures()
+            if not is_future and partition in self._table.future:
+                self.delete(partition, is_future=True)
             logs = self._table.of(is_future=is_future)
             log = logs.get(partition)
             if log is None:
@@ -262,18 +270,19 @@ class LogManager:
                     )
                 return None
             directory = self._home_of(log)
+            self._moves.forget(partition)
             if is_stray:
                 self._table.set_aside(directory, partition, log)
             else:
                 self._table.set_for_deletion(directory, partition, log, self._clock.now_ms())
             del logs[partition]
-            self._moves.forget(partition)
             self._directories.guarded(directory.checkpoint)
             return log
 
     def remove_deleted_logs(self) -> int:
         """Remove what was deleted long enough ago; in how many ms to ask again."""
-        return self._table.deleted.remove_due(self._clock.now_ms(), self._default_config.file_delete_delay_ms)
+        delay_ms = self._default_config.file_delete_delay_ms
+        return self._table.deleted.remove_due(self._clock.now_ms(), delay_ms, self._directories.note_failure)
 
     # --- truncation ---
 
@@ -308,7 +317,8 @@ class LogManager:
         with self._mutex:
             config = self.config_of(topic)
             for log in self._table.of_topic(topic):
-                log.update_config(config)
+                with suppress(ClosedError, StorageError):  # its disk has failed
+                    log.update_config(config)
 
     def update_default_config(self, config: LogConfig) -> None:
         """The broker's settings have changed; what a topic has of its own stays."""
@@ -341,7 +351,8 @@ class LogManager:
     def move(self, partition: TopicPartition, path: Path) -> None:
         """Begin to move a partition to another log directory; the scheduler's threads do it, else ``run_move``.
 
-        Towards the directory that it lies in, a move under way is called off. DirectoryError for a directory that is
+        Towards the directory that it lies in, a move under way is called off; one that goes to ``path`` goes on.
+        DirectoryError for a directory that is
         not configured, StorageError for one that is offline, UnknownTopicOrPartitionError.
         """
         with self._mutex:
@@ -353,7 +364,7 @@ class LogManager:
             future = self.log(partition, is_future=True)
             if future is not None and future.directory.parent != path:
                 self.delete(partition, is_future=True)
-            if current.directory.parent != path:
+            if current.directory.parent != path and partition not in self._moves.under_way:
                 self.prefer(partition, path)
                 self.get_or_create(partition, is_new=True, is_future=True, topic_id=current.topic_id)
                 self._begin_move(partition)
@@ -379,10 +390,15 @@ class LogManager:
                 self._directories.note_failure(part.error)
         self.handle_failures()
         for part in found.partitions:
-            if part.directory.is_online:
+            if not part.directory.is_online:
+                self._table.pass_over(part, self.offline[part.directory.path])
+                continue
+            try:
                 self._table.take_in(part)
-            else:
-                self._table.lost[part.name.topic_partition] = self.offline[part.directory.path]
+            except StorageError as error:
+                if not error.is_disk_failure:
+                    raise
+                self._directories.note_failure(error)
 
     def _create(
         self,
@@ -393,7 +409,7 @@ class LogManager:
     ) -> PartitionLog:
         name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else partition.directory_name
         wanted = self._homes_for(partition, directory_id)
-        if is_future and (partition not in self._preferred or self.require(partition).directory.parent in wanted):
+        if is_future and (partition not in self._preferred or not wanted):
             raise ValueError(f"a future log of {partition} needs a log directory of its own: prefer one first")
         for path in wanted:
             directory = self._directories.at(path)
@@ -415,13 +431,13 @@ class LogManager:
         raise StorageError(f"No log directories available for {partition}. Tried {', '.join(map(str, wanted))}")
 
     def _homes_for(self, partition: TopicPartition, directory_id: uuid.UUID | None) -> list[Path]:
-        """Where to try to make a log, the best first."""
-        if partition in self._preferred:
-            return [self._preferred[partition]]
+        """Where to try to make a log, the best first; a log directory has one log of a partition."""
         wanted = None if directory_id is None else self.directory_of(directory_id)
-        if wanted is not None:
-            return [wanted.path]
-        return self._directories.by_load()
+        paths = self._directories.by_load() if wanted is None else [wanted.path]
+        paths = [self._preferred[partition]] if partition in self._preferred else paths
+        others = (self.log(partition), self.log(partition, is_future=True))
+        taken = {log.directory.parent for log in others if log is not None}
+        return [path for path in paths if path not in taken]
 
     def _begin_move(self, partition: TopicPartition) -> None:
         current, future = self.log(partition), self._table.future[partition]
@@ -438,24 +454,24 @@ class LogManager:
                 return False
             source, target = self._home_of(current), self._home_of(future)
             with current.handing_over():
-                while not move.copy():
-                    pass
-                future.flush()
+                move.finish()
                 future.rename(target.path / partition.directory_name)
             self._moves.forget(partition)
             del self._table.future[partition]
             self._table.current[partition] = future
             self._directories.guarded(target.checkpoint)
-            self._table.set_for_deletion(source, partition, current, self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            self._directories.guarded(lambda: self._table.set_for_deletion(source, partition, current, now_ms))
             self._directories.guarded(source.checkpoint)
             _log.info("%s has moved from %s to %s", partition, source.path, target.path)
             return True
 
     def _lose(self, directory: LogDirectory, error: StorageError) -> None:
         """A directory is offline: what lay in it is not served any more."""
-        for partition in self._table.lose(directory, error):
+        for partition in list(directory.logs):
             self._moves.forget(partition)
-        if not self.online:
+        self._table.lose(directory, error)
+        if not self.online and not self._is_shut_down:
             _log.critical("All log directories have failed: %s", self._directories.offline_text)
             self._on_all_failed()
 

@@ -5,20 +5,31 @@ step                  what it does
 ====================  ==============================================================================================
 ``begin``             the future log (``-future``) is cut to what the current log still has; an empty one begins where
                       the current log does
-``copy``              batches are appended to it as a follower does, some at a time, while the current log goes on
-``finish``            appends wait; the last batches are copied, the future log is flushed and gets the live name; the
-                      current log's directory is renamed to ``-delete``, and whoever holds that log asks again
+``copy``              batches are appended to it as a follower does, some at a time, while the current log goes on;
+                      that it is behind by what comes in meanwhile will do
+``finish``            appends wait; the last batches are copied, epochs and topic id too, the future log is flushed and
+                      gets the live name; the current log's directory is renamed to ``-delete``, and whoever holds
+                      that log asks again
 ====================  ==============================================================================================
 
+Where the current log is truncated meanwhile, the future one is cut too before more is copied.
 What a crash leaves: before the first rename, the current log as it is and a future one that the next start goes on
 with; between the two renames, two live directories with the same records, of which the next start keeps one
 (``LogManager``); after that, the new log and a ``-delete`` directory.
-Called by: ``LogManager``. Thread rule: one caller. Source: Kafka's ``ReplicaAlterLogDirsThread``.
+Called by: ``Moves``, ``LogManager``. Thread rule: whoever works on it holds ``lock``.
+Source: Kafka's ``ReplicaAlterLogDirsThread``.
 """
 
 from __future__ import annotations
 
-from tidelog.model import Isolation, UnexpectedAppendOffsetError
+import threading
+
+from tidelog.model import (
+    Isolation,
+    OffsetOutOfRangeError,
+    RecordBatchTooLargeError,
+    UnexpectedAppendOffsetError,
+)
 from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
 
 _CHUNK_BYTES = 1024 * 1024
@@ -31,6 +42,7 @@ class LogMove:
     def __init__(self, current: PartitionLog, future: PartitionLog) -> None:
         self.current = current
         self.future = future
+        self.lock = threading.Lock()
 
     @property
     def lag(self) -> int:
@@ -38,7 +50,8 @@ class LogMove:
         return max(0, self.current.end_offset - self.future.end_offset)
 
     def begin(self) -> None:
-        """Cut what the current log does not have."""
+        """Cut what the current log does not have, as far as leader epochs tell."""
+        self.current.epochs.take_cut()
         future = self.future
         while future.end_offset > future.log_start_offset and future.epochs.latest is not None:
             answer = self.current.epochs.end_offset_for(future.epochs.latest)
@@ -52,27 +65,60 @@ class LogMove:
         future.truncate_to(min(future.end_offset, self.current.end_offset))
 
     def copy(self) -> bool:
-        """Copy some batches; whether the future log has caught up, as far as one can see."""
+        """Copy some batches; whether the future log has what was in the current one when this began."""
+        self._cut()
+        end = self.current.end_offset
         start = self.current.log_start_offset
-        if self.future.end_offset < start:
-            self.future.truncate_fully_and_start_at(start)
+        first = max(start, self.current.base_offsets[0])
+        if self.future.end_offset < first:
+            self.future.truncate_fully_and_start_at(first, log_start_offset=start)
         if self.lag:
-            limits = ReadLimits(
-                start_offset=self.future.end_offset,
-                max_bytes=min(_CHUNK_BYTES, self.future.config.segment_bytes),
-                isolation=Isolation.LOG_END,
-            )
-            self._append(bytearray(self.current.read(limits).data()), start)
+            try:
+                self._copy_some()
+            except OffsetOutOfRangeError:
+                if not self._cut() and self.current.log_start_offset == start:
+                    raise
+                return False  # the current log lost records at one of its ends just now
         self.future.update_high_watermark(min(self.current.high_watermark, self.future.end_offset))
         self.future.maybe_increment_log_start_offset(min(start, self.future.high_watermark))
-        return not self.lag
+        return self.future.end_offset >= end
 
-    def _append(self, batches: bytearray, log_start: int) -> None:
+    def finish(self) -> None:
+        """Make the future log the equal of the current one, to which nothing is appended meanwhile."""
+        while not self.copy() or self.lag:
+            pass
+        for epoch, start_offset in self.current.epochs.entries:
+            latest = self.future.epochs.latest
+            if latest is None or epoch > latest:  # it has no records yet
+                self.future.assign_epoch(epoch, start_offset)
+        if self.current.topic_id is not None:
+            self.future.assign_topic_id(self.current.topic_id)
+        self.future.flush()
+
+    # --- inside ---
+
+    def _cut(self) -> bool:
+        """Cut what was cut from the current log since this was last asked."""
+        cut_at = self.current.epochs.take_cut()
+        return cut_at is not None and self.future.truncate_to(cut_at)
+
+    def _copy_some(self) -> None:
+        try:
+            self._append(self._read(min(_CHUNK_BYTES, self.future.config.segment_bytes)))
+        except RecordBatchTooLargeError:
+            self._append(self._read(1))  # one by one: some lie too far apart for one segment
+
+    def _read(self, max_bytes: int) -> bytearray:
+        """The first batch whole."""
+        limits = ReadLimits(start_offset=self.future.end_offset, max_bytes=max_bytes, isolation=Isolation.LOG_END)
+        return bytearray(self.current.read(limits).data())
+
+    def _append(self, batches: bytearray) -> None:
         try:
             self.future.append_as_follower(batches, _ANY_EPOCH)
         except UnexpectedAppendOffsetError as error:
             # The log start lies inside a batch, and what is copied is whole batches.
             if self.future.size or error.offset is None:
                 raise
-            self.future.truncate_fully_and_start_at(error.offset, log_start_offset=log_start)
+            self.future.truncate_fully_and_start_at(error.offset)
             self.future.append_as_follower(batches, _ANY_EPOCH)

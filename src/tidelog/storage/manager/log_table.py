@@ -8,8 +8,9 @@ live                            serves its partition; a stray is set aside (``-s
 ``-delete``                     waits for its removal
 that could not be loaded        ``damaged``, with the reason
 of an offline log directory     ``lost``, with the reason
-of a partition that has a log   set aside where both hold the same records (a move ended between its two renames), else
-in another log directory        an error, since only people can tell which one is right
+of a partition that has a log   set aside where both hold the same records (a move ended between its two renames) or it
+in another log directory        never had any (its disk failed when it was made), else an error, since only people can
+                                tell which one is right
 ==============================  ====================================================================================
 
 Called by: ``LogManager``. Thread rule: changes under the manager's lock; look-ups by any thread.
@@ -36,6 +37,7 @@ _log = logging.getLogger(__name__)
 class LogTable:
     def __init__(self, is_stray: Callable[[PartitionLog], bool]) -> None:
         self._is_stray = is_stray
+        self._homes: dict[Path, LogDirectory] = {}
         self.current: dict[TopicPartition, PartitionLog] = {}
         self.future: dict[TopicPartition, PartitionLog] = {}
         self.deleted = DeletionQueue()
@@ -69,17 +71,25 @@ class LogTable:
     def take_in(self, part: LoadedPartition) -> None:
         """What was loaded from a directory that is online. DirectoryError for a partition that is there twice."""
         partition, purpose, log = part.name.topic_partition, part.name.purpose, part.log
+        self._homes[part.directory.path] = part.directory
         if log is None:
             assert part.error is not None
             self.damaged[part.path] = part.error
         elif purpose is DirectoryPurpose.DELETE:
             self.deleted.add(log, part.loaded_ms)
         elif purpose is DirectoryPurpose.FUTURE:
-            self._put(self.future, part.directory, partition, log)
+            self._put(self.future, partition, log)
         elif self._is_stray(log):
             self.set_aside(part.directory, partition, log)
         else:
-            self._put(self.current, part.directory, partition, log)
+            self._put(self.current, partition, log)
+
+    def pass_over(self, part: LoadedPartition, error: StorageError) -> None:
+        """What was loaded, or not, from a directory that went offline meanwhile."""
+        if part.name.purpose is DirectoryPurpose.LIVE:
+            self.lost[part.name.topic_partition] = error
+        if part.log is not None:
+            part.log.close_handlers(offline=error)
 
     def set_aside(self, directory: LogDirectory, partition: TopicPartition, log: PartitionLog) -> None:
         """A stray: renamed, closed, and left alone from then on."""
@@ -98,42 +108,41 @@ class LogTable:
         self.deleted.add(log, now_ms)
         _log.info("Log for partition %s is renamed to %s and is scheduled for deletion", partition, log.directory)
 
-    def lose(self, directory: LogDirectory, error: StorageError) -> list[TopicPartition]:
+    def lose(self, directory: LogDirectory, error: StorageError) -> None:
         """A directory is offline: what lay in it is not served any more."""
-        gone = directory.give_up(error)
-        for partition in gone:
+        for partition in directory.give_up(error):
             for logs in (self.current, self.future):
                 log = logs.get(partition)
                 if log is not None and log.directory.parent == directory.path:
                     del logs[partition]
                     if logs is self.current:
                         self.lost[partition] = error
-        self.deleted.remove_in(directory.path)
-        return gone
+        self.deleted.lose(directory.path, error)
 
-    def _put(
-        self,
-        logs: dict[TopicPartition, PartitionLog],
-        directory: LogDirectory,
-        partition: TopicPartition,
-        log: PartitionLog,
-    ) -> None:
+    def _put(self, logs: dict[TopicPartition, PartitionLog], partition: TopicPartition, log: PartitionLog) -> None:
         other = logs.setdefault(partition, log)
         if other is log:
             return
-        if not _hold_the_same(other, log):
+        if _never_had_any(other, log):
+            logs[partition], log = log, other
+        elif not (_hold_the_same(other, log) or _never_had_any(log, other)):
             raise DirectoryError(
                 f"Duplicate log directories for {partition} are found in both {other.directory} (up to offset"
                 f" {other.end_offset}) and {log.directory} (up to offset {log.end_offset}). One may be what a disk had"
                 " when it failed: move away the one that is older, and start again"
             )
-        _log.warning("%s and %s hold the same records: the second is set aside", other.directory, log.directory)
-        self.set_aside(directory, partition, log)
+        _log.warning("%s holds all that %s does, which is set aside", logs[partition].directory, log.directory)
+        self.set_aside(self._homes[log.directory.parent], partition, log)
 
 
 def new_name(partition: TopicPartition, purpose: DirectoryPurpose) -> str:
     """A directory name that nothing has yet."""
     return str(PartitionDirectoryName.of(partition, purpose, uuid.uuid4().hex))
+
+
+def _never_had_any(log: PartitionLog, other: PartitionLog) -> bool:
+    """Records; and ``other`` is no other topic's log."""
+    return log.end_offset == 0 and (log.topic_id in (None, other.topic_id) or other.topic_id is None)
 
 
 def _hold_the_same(one: PartitionLog, other: PartitionLog) -> bool:

@@ -1,7 +1,8 @@
 """The moves of partitions between log directories that are under way, and who works on them.
 
 The scheduler's threads copy; without a scheduler, whoever calls ``run``. What fails is tried again after a second. A
-move is called off by forgetting it: its future log is then the manager's to delete.
+move is called off by forgetting it: its future log is then the manager's to delete. One thread works on a move at a
+time, and on no other move of the partition that followed it.
 Called by: ``LogManager``. Thread rule: any thread; ``replace`` takes the manager's lock.
 Source: Kafka's ``ReplicaAlterLogDirsManager``.
 """
@@ -11,8 +12,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from tidelog.model import TidelogError, TopicPartition
+from tidelog.model import ClosedError, TidelogError, TopicPartition
 from tidelog.runtime import Scheduler
+from tidelog.storage.manager.directory_set import level_of
 from tidelog.storage.manager.log_move import LogMove
 
 _BACKOFF_MS = 1000
@@ -34,7 +36,7 @@ class Moves:
     def begin(self, partition: TopicPartition, move: LogMove) -> None:
         move.begin()
         self._moves[partition] = move
-        self._later(partition, 0)
+        self._later(partition, move, 0)
 
     def forget(self, partition: TopicPartition) -> None:
         self._moves.pop(partition, None)
@@ -45,19 +47,34 @@ class Moves:
 
     def run(self, partition: TopicPartition) -> bool:
         """Copy until the future log has taken the current one's place; False where the move was called off."""
-        while (move := self._moves.get(partition)) is not None:
-            if move.copy():
-                return self._replace(partition, move)
-        return False
+        move = self._moves.get(partition)
+        return move is not None and self._run(partition, move)
 
-    def _later(self, partition: TopicPartition, delay_ms: int) -> None:
+    # --- inside ---
+
+    def _run(self, partition: TopicPartition, move: LogMove) -> bool:
+        with move.lock:
+            try:
+                while self._is_under_way(partition, move):
+                    if move.copy():
+                        return self._replace(partition, move)
+            except ClosedError:
+                if self._is_under_way(partition, move):
+                    raise
+            return False
+
+    def _is_under_way(self, partition: TopicPartition, move: LogMove) -> bool:
+        return self._moves.get(partition) is move
+
+    def _later(self, partition: TopicPartition, move: LogMove, delay_ms: int) -> None:
         if self._scheduler is not None:
-            self._scheduler.schedule("move-log", lambda: self._try(partition), delay_ms=delay_ms)
+            self._scheduler.schedule("move-log", lambda: self._try(partition, move), delay_ms=delay_ms)
 
-    def _try(self, partition: TopicPartition) -> None:
+    def _try(self, partition: TopicPartition, move: LogMove) -> None:
         try:
-            self.run(partition)
+            self._run(partition, move)
         except TidelogError as error:
-            if partition in self._moves:
-                _log.error("Moving %s to another log directory failed, and will be tried again: %s", partition, error)
-                self._later(partition, _BACKOFF_MS)
+            if self._is_under_way(partition, move):
+                text = "Moving %s to another log directory failed, and will be tried again: %s"
+                _log.log(level_of(error), text, partition, error)
+                self._later(partition, move, _BACKOFF_MS)
