@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from log_maker import BASE_TIME
 from tidelog.api.directory import Directory
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, ConfigError, LockedError
+from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.kept_directories import KeptDirectories
 from tidelog.storage.manager.loading import LoadProgress
@@ -108,6 +110,27 @@ def test_a_brokers_properties_are_below_the_topics_settings(tmp_path: Path) -> N
         tidelog.open_directory(tmp_path / "data", housekeeping=True, server_properties=properties)
     with pytest.raises(ValueError, match="housekeeping=True"):
         tidelog.open_directory(tmp_path / "data", server_properties=properties)
+
+
+def test_metrics_are_reported_as_the_properties_say(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        "kafka.metrics.reporters=csv\nkafka.csv.metrics.reporter.enabled=true\n"
+        f"kafka.csv.metrics.dir={tmp_path / 'metrics'}\nkafka.metrics.polling.interval.secs=1\n"
+    )
+    with tidelog.open_directory(tmp_path / "data", housekeeping=True, server_properties=properties) as directory:
+        directory.log("t", 0).append(b"x")
+        directory.log("t", 0).flush()
+        wait_for(lambda: any((tmp_path / "metrics").glob("*LogEndOffset*")))
+        wait_for(lambda: any((tmp_path / "metrics").glob("*LogFlushRateAndTimeMs*")))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        SYSTEM_CLOCK.sleep_ms(50)
+    raise AssertionError("it did not happen within 30 s")
 
 
 def test_reading_has_no_housekeeping(tmp_path: Path) -> None:

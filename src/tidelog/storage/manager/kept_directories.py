@@ -3,7 +3,7 @@
 All logs are loaded at once; retention, checkpoints, flushes and the removal of what was deleted go on in daemon threads
 until the last of the directories is closed. Closing a log's handle leaves the log open.
 A topic's settings come from the cluster metadata in the directories, as for ``WrittenDirectory``; a broker's
-properties are below them.
+properties are below them, and name the reporters of metrics.
 Called by: the API. Thread rule: any thread. A forked child that inherits it may only let go of it.
 """
 
@@ -16,11 +16,14 @@ from pathlib import Path
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, DirectoryError, TopicPartition
 from tidelog.runtime import Clock, Scheduler, ThreadScheduler
+from tidelog.runtime.metrics import MetricRegistry
+from tidelog.runtime.metrics.reporters.loading import load_reporters
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
 from tidelog.storage.manager.loading import ProgressListener
 from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.manager.manager_metrics import ManagerMetrics
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.storage.manager.written_directory import WrittenLog
 from tidelog.storage.producer import ProducerEntry
@@ -51,6 +54,9 @@ class KeptDirectories:
         broker = broker or BrokerConfig()
         self._scheduler = scheduler or ThreadScheduler(broker.number("background.threads"), clock=clock)
         self._scheduler.startup()
+        registry = MetricRegistry(clock=clock)
+        self._metrics = ManagerMetrics(registry)
+        self._reporters = load_reporters({key: setting.text for key, setting in broker.settings.items()})
         self.manager = LogManager(
             fs,
             paths,
@@ -60,11 +66,14 @@ class KeptDirectories:
             topic_settings=topic_settings,
             clock=clock,
             scheduler=self._scheduler,
+            on_flush=self._metrics.on_flush,
         )
         try:
+            self._metrics.watch(self.manager, self._scheduler)
+            self._reporters.start(registry, self._scheduler)
             self.manager.startup(on_progress=on_progress)
         except BaseException:
-            self._scheduler.shutdown()
+            self._end()
             raise
         self._open = {directory.path for directory in self.manager.online}
 
@@ -93,10 +102,16 @@ class KeptDirectories:
             return
         if self._guard.is_owner:
             self.manager.shutdown()
-            self._scheduler.shutdown()
+            self._end()
         else:
             for log in self.manager.all_logs():
                 log.close()
+
+    def _end(self) -> None:
+        """What goes on in the background, the last reports first."""
+        self._reporters.stop()
+        self._metrics.close()
+        self._scheduler.shutdown()
 
 
 class KeptDirectory:
