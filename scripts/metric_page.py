@@ -98,6 +98,18 @@ class Printing:
 ```
 
 ## From Python
+A directory that is kept in order as a broker keeps it has the metrics, and the reporters that its properties file names
+report until it is closed:
+
+```python
+import tidelog
+
+with tidelog.open_directory("/var/lib/kafka", housekeeping=True, server_properties="server.properties") as directory:
+    directory.log("orders", 0).append(b"value")
+```
+
+By hand, around a log manager:
+
 ```python
 from pathlib import Path
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,9 +68,26 @@ def test_the_reporter_of_the_page_reports(
     assert capsys.readouterr().out == "g:type=T,name=N gauge {'Value': 7}\n" * 2
 
 
+def test_a_directory_of_the_page_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = ("reporters=csv", "polling.interval.secs=1")
+    lines = [*(f"kafka.metrics.{setting}" for setting in settings), "kafka.csv.metrics.reporter.enabled=true"]
+    Path("server.properties").write_text("\n".join(lines))
+    program = examples()[1].replace("/var/lib/", f"{tmp_path}/")
+    file = tmp_path / "kafka_metrics" / "LogEndOffset,topic=orders,partition=0.csv"
+
+    def wait() -> None:
+        end = time.monotonic() + 20
+        while not file.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+
+    exec(program + "    wait()\n", {"wait": wait})
+    assert file.read_text().splitlines()[1].endswith(",1")
+
+
 def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
     (tmp_path / "kafka").mkdir()
-    program = examples()[1].replace("/var/lib/", f"{tmp_path}/")
+    program = examples()[2].replace("/var/lib/", f"{tmp_path}/")
     seen: dict[str, Any] = {"look": lambda: None}
     exec(program.replace("...\n", "text = scrape(reporters)\n"), seen | {"scrape": _scrape}, seen)
     assert "kafka_log_logmanager_offlinelogdirectorycount 0.0" in seen["text"]

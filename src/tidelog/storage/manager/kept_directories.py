@@ -16,15 +16,13 @@ from pathlib import Path
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, DirectoryError, TopicPartition
 from tidelog.runtime import Clock, Scheduler, ThreadScheduler
-from tidelog.runtime.metrics import MetricRegistry
-from tidelog.runtime.metrics.reporters.loading import load_reporters
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
 from tidelog.storage.manager.loading import ProgressListener
 from tidelog.storage.manager.log_manager import LogManager
-from tidelog.storage.manager.manager_metrics import ManagerMetrics
 from tidelog.storage.manager.manager_settings import ManagerSettings
+from tidelog.storage.manager.metrics_reporting import MetricsReporting
 from tidelog.storage.manager.written_directory import WrittenLog
 from tidelog.storage.producer import ProducerEntry
 
@@ -40,7 +38,10 @@ class KeptDirectories:
         scheduler: Scheduler | None = None,
         on_progress: ProgressListener | None = None,
     ) -> None:
-        """Load everything; see ``LogManager.startup`` for the errors. ``scheduler`` None: one of its own."""
+        """Load everything; see ``LogManager.startup`` for the errors. ``scheduler`` None: one of its own.
+
+        ConfigError for metrics reporters that cannot be had.
+        """
         metadata = [read_cluster_metadata(fs, path) if fs.exists(path) else ClusterMetadata() for path in paths]
 
         def topic_settings(topic: str) -> Mapping[str, str]:
@@ -52,11 +53,9 @@ class KeptDirectories:
         self._clock = clock
         self._guard = ForkGuard(paths[0])
         broker = broker or BrokerConfig()
+        self.metrics = MetricsReporting(broker, clock)
         self._scheduler = scheduler or ThreadScheduler(broker.number("background.threads"), clock=clock)
         self._scheduler.startup()
-        registry = MetricRegistry(clock=clock)
-        self._metrics = ManagerMetrics(registry)
-        self._reporters = load_reporters({key: setting.text for key, setting in broker.settings.items()})
         self.manager = LogManager(
             fs,
             paths,
@@ -66,11 +65,10 @@ class KeptDirectories:
             topic_settings=topic_settings,
             clock=clock,
             scheduler=self._scheduler,
-            on_flush=self._metrics.on_flush,
+            on_flush=self.metrics.on_flush,
         )
         try:
-            self._metrics.watch(self.manager, self._scheduler)
-            self._reporters.start(registry, self._scheduler)
+            self.metrics.start(self.manager, self._scheduler)
             self.manager.startup(on_progress=on_progress)
         except BaseException:
             self._end()
@@ -104,13 +102,13 @@ class KeptDirectories:
             self.manager.shutdown()
             self._end()
         else:
+            self.metrics.stop()
             for log in self.manager.all_logs():
                 log.close()
 
     def _end(self) -> None:
         """What goes on in the background, the last reports first."""
-        self._reporters.stop()
-        self._metrics.close()
+        self.metrics.stop()
         self._scheduler.shutdown()
 
 
