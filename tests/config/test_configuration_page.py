@@ -9,6 +9,7 @@ import pytest
 
 from project.tree import ROOT
 from tidelog.config.broker_keys import BROKER_AREAS, BROKER_KEYS
+from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
 
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
@@ -36,3 +37,20 @@ def test_a_key_has_its_row(key: str) -> None:
 def test_every_key_is_in_one_area() -> None:
     assert sum(map(len, BROKER_AREAS.values())) == len(BROKER_KEYS)
     assert all(f"| `{name}` |" in PAGE for name in (*BROKER_KEYS, *TOPIC_KEYS))
+
+
+def test_what_is_said_to_be_used_is_read_somewhere() -> None:
+    """And what is said not to be used is not."""
+    sources = [path for path in (ROOT / "src").rglob("*.py") if path.parent.name != "config"]
+    texts = {path.relative_to(ROOT / "src").as_posix(): path.read_text() for path in sources}
+    settings = texts.pop("tidelog/storage/log/config.py")
+    del texts["tidelog/cli/config.py"]  # it shows them all
+    code = "\n".join(texts.values())
+    for name, key in TOPIC_KEYS.items():
+        assert key.used == (f".{name.replace('.', '_')}" in code or name == "internal.segment.bytes"), name
+    defaults = {synonym.name: topic for topic, synonyms in TOPIC_SYNONYMS.items() for synonym in synonyms}
+    for name, key in BROKER_KEYS.items():
+        if name in defaults and name != "log.flush.scheduler.interval.ms":
+            assert key.used == TOPIC_KEYS[defaults[name]].used, name
+        elif key.used:
+            assert f'"{name}"' in code + settings, name

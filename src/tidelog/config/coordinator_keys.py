@@ -162,7 +162,7 @@ COORDINATOR_KEYS = table(
     Key("transaction.max.timeout.ms", INT, 900_000, at_least(1), HIGH, READ_ONLY,
         "The largest transaction time-out a producer may ask for."),
     Key("transaction.partition.verification.enable", BOOLEAN, True, ANY, LOW, CLUSTER_WIDE,
-        "Before a transaction's first append to a partition, ask its coordinator whether it is under way.", used=True),
+        "Before a transaction's first append to a partition, ask its coordinator whether it is under way."),
     Key("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, at_least(1), LOW, READ_ONLY,
         "How often transactional ids are looked through for expired ones."),
     Key("transaction.state.log.load.buffer.size", INT, 5_242_880, at_least(1), HIGH, READ_ONLY,
