@@ -94,6 +94,10 @@ def test_what_is_deleted_is_in_no_report(home: Watched) -> None:
     manager.delete(ORDERS)
     assert len(home.gauges("type=Log,")) == 4
     assert not home.gauges("topic=orders")
+    manager.get_or_create(ORDERS)
+    assert len(home.gauges("topic=orders")) == 4
+    home.clock.sleep_ms(120_000)
+    assert len(home.gauges("topic=orders")) == 4
 
 
 def test_flushes_are_timed(home: Watched) -> None:

@@ -1,0 +1,275 @@
+"""What a start finds: logs side by side with their progress, leftovers of crashes, what is there twice."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.manager.manager_home import MARKER, DiskHome, ManagerHome, content, fill, values
+from tidelog.model import DirectoryError, TopicPartition
+from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.manager import log_directory
+from tidelog.storage.manager.loading import TELL_EVERY_MS, LoadProgress, sentence
+from tidelog.testing import DiskFault
+from tidelog.testing.disk.simulated_lock import SimulatedLock
+
+PARTITIONS = [TopicPartition("t", number) for number in range(8)]
+T0 = PARTITIONS[0]
+
+
+@pytest.fixture
+def home() -> Iterator[DiskHome]:
+    made = DiskHome()
+    yield made
+    made.stop()
+
+
+def killed(home: ManagerHome) -> dict[TopicPartition, bytes]:
+    """Eight partitions over the directories, unevenly filled, then a kill."""
+    manager = home.start()
+    for number, partition in enumerate(PARTITIONS):
+        fill(manager.get_or_create(partition), 2 + 3 * number)
+    found = {partition: content(manager.require(partition)) for partition in PARTITIONS}
+    home.kill(manager)
+    return found
+
+
+def log_bytes(home: DiskHome) -> int:
+    return sum(len(data) for path, data in home.disk.files().items() if path.suffix == ".log")
+
+
+class TestProgress:
+    def test_it_counts_logs_and_bytes_to_their_ends(self, home: DiskHome) -> None:
+        killed(home)
+        told: list[LoadProgress] = []
+        manager = home.make()
+        manager.startup(on_progress=told.append)
+        assert [one.logs_done for one in told] == sorted(one.logs_done for one in told)
+        assert [one.bytes_done for one in told] == sorted(one.bytes_done for one in told)
+        assert {(one.logs_total, one.bytes_total) for one in told} == {(8, log_bytes(home))}
+        assert (told[-1].logs_done, told[-1].bytes_done) == (8, log_bytes(home))
+        assert manager.loading is None
+
+    def test_after_an_orderly_stop_there_are_no_bytes(self, home: DiskHome) -> None:
+        killed(home)
+        home.start().shutdown()
+        told: list[LoadProgress] = []
+        home.make().startup(on_progress=told.append)
+        assert [(one.logs_done, one.bytes_total) for one in told] == [(number, 0) for number in range(1, 9)]
+
+    def test_what_remains_goes_down_to_nothing_for_each_directory_and_thread(
+        self, home: DiskHome, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        killed(home)
+        logs: dict[Path, list[int]] = {path: [] for path in home.paths}
+        threads = set()
+        segments: list[int] = []
+        manager = home.make(recovery_threads=2)
+
+        def look(_: LoadProgress) -> None:
+            assert manager.loading is not None
+            for path, left in manager.loading.remaining_logs.items():
+                logs[path].append(left)
+            threads.update(manager.loading.remaining_segments)
+            segments.append(sum(manager.loading.remaining_segments.values()))
+
+        manager.startup(on_progress=look)
+        for left in logs.values():
+            assert left == sorted(left, reverse=True)
+            assert left[-1] == 0
+        assert {path for path, _ in threads} <= set(home.paths)
+        assert {number for _, number in threads} <= {0, 1}
+        assert max(segments) > 0
+        assert segments[-1] == 0
+
+    def test_a_long_start_tells_of_itself_now_and_then(self, home: DiskHome, caplog: pytest.LogCaptureFixture) -> None:
+        killed(home)
+        caplog.set_level(logging.INFO)
+        home.make(recovery_threads=1).startup(on_progress=lambda _: home.clock.sleep_ms(TELL_EVERY_MS // 4))
+        lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Loading: ")]
+        assert len(lines) > 3
+        assert " of 8 logs, " in lines[0]
+        assert "s left" in lines[-1]
+        assert "Loaded 8 logs in " in caplog.text
+        assert caplog.text.count("Recovering 4 logs in /disk") == 2
+
+    def test_sentences(self) -> None:
+        counts = {"logs_done": 120, "logs_total": 2000, "bytes_done": 0, "bytes_total": 0, "elapsed_ms": 6000}
+        assert sentence(LoadProgress(**counts)) == "120 of 2000 logs, about 94 s left"
+        counts |= {"bytes_done": 2_500_000, "bytes_total": 10_000_000}
+        words = "120 of 2000 logs, 2.5 of 10.0 MB recovered, about 18 s left"
+        assert sentence(LoadProgress(**counts)) == words
+        counts |= {"bytes_done": 0, "logs_done": 0}
+        assert sentence(LoadProgress(**counts)) == "0 of 2000 logs, 0.0 of 10.0 MB recovered"
+
+    def test_orderly_starts_say_so(self, home: DiskHome, caplog: pytest.LogCaptureFixture) -> None:
+        killed(home)
+        home.start().shutdown()
+        caplog.clear()
+        caplog.set_level(logging.INFO)
+        home.start()
+        assert caplog.text.count("Skipping recovery of 4 logs in /disk") == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("directories", [1, 2, 3])
+def test_everything_is_recovered_with_any_number_of_threads(directories: int, threads: int) -> None:
+    home = DiskHome(directories)
+    before = killed(home)
+    manager = home.start(recovery_threads=threads)
+    assert {partition: content(manager.require(partition)) for partition in PARTITIONS} == before
+    assert all(log.loaded.recovered for log in manager.all_logs())
+    home.stop()
+
+
+def test_directories_are_loaded_side_by_side(home: DiskHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads in each of two directories: four logs wait for each other."""
+    before = killed(home)
+    together = threading.Barrier(4)
+    load = PartitionLog.open
+
+    def wait_and_load(request: OpenRequest) -> PartitionLog:
+        together.wait(10)
+        return load(request)
+
+    monkeypatch.setattr(log_directory.PartitionLog, "open", wait_and_load)
+    manager = home.start(recovery_threads=2)
+    assert set(manager.partitions()) == set(before)
+
+
+def test_a_shutdown_waits_for_the_start(home: DiskHome) -> None:
+    """Its marker speaks for logs that were all recovered."""
+    before = killed(home)
+    manager = home.make(recovery_threads=1)
+    ends: list[threading.Thread] = []
+
+    def end(_: LoadProgress) -> None:
+        if not ends:
+            ends.append(threading.Thread(target=manager.shutdown))
+            ends[0].start()
+        assert not any(home.disk.exists(path / MARKER) for path in home.paths)
+
+    manager.startup(on_progress=end)
+    ends[0].join()
+    assert all(home.disk.exists(path / MARKER) for path in home.paths)
+    again = home.start()
+    assert {partition: content(again.require(partition)) for partition in PARTITIONS} == before
+
+
+def test_a_start_that_was_interrupted_is_made_again(home: DiskHome) -> None:
+    """Kafka takes the marker away before it loads, and recovers everything then. Here the indexes that had grown."""
+    manager = home.start()
+    fill(manager.get_or_create(T0))
+    before = content(manager.require(T0))
+    manager.shutdown()
+    failing = home.make()
+    with pytest.raises(KeyboardInterrupt):
+        failing.startup(on_progress=_interrupt)
+    home.managers.remove(failing)
+    again = home.start()
+    assert content(again.require(T0)) == before
+    assert len(again.require(T0).loaded.recovered) <= 1
+
+
+def _interrupt(_: LoadProgress) -> None:
+    raise KeyboardInterrupt
+
+
+class TestLeftovers:
+    def test_a_deleted_log_hides_no_live_one(self, home: DiskHome) -> None:
+        manager = home.start(paths=home.paths[:1])
+        for count in (3, 4):
+            fill(manager.get_or_create(T0), count)
+            manager.delete(T0)
+        live = manager.get_or_create(T0)
+        fill(live, 5)
+        live.flush()
+        before = content(live)
+        home.kill(manager)
+        for _ in range(2):
+            again = home.start(paths=home.paths[:1])
+            assert content(again.require(T0)) == before
+            assert len(again.deleted_logs) == 2
+            assert [directory.logs for directory in again.online] == [{T0: again.require(T0)}]
+            again.shutdown()
+        last = home.start(paths=home.paths[:1])
+        home.clock.sleep_ms(120_000)
+        assert last.deleted_logs == []
+        assert content(last.require(T0)) == before
+
+    def test_a_deleted_log_in_a_directory_that_fails_is_not_offline(self, home: DiskHome) -> None:
+        manager = home.start()
+        home_of_deleted = manager.get_or_create(T0).directory.parent
+        manager.delete(T0)
+        home.kill(manager)
+        home.disk.fail(DiskFault(errno=errno.EIO, calls={"remove", "create"}, below=home_of_deleted))
+        again = home.start()
+        home.clock.sleep_ms(0)
+        if again.offline:
+            assert again.deleted_logs == []
+
+    def test_it_is_there_twice_and_one_has_nothing(self, home: DiskHome, caplog: pytest.LogCaptureFixture) -> None:
+        for first, second in ((0, 5), (5, 0)):
+            for path, count in zip(home.paths, (first, second), strict=True):
+                manager = home.start(paths=[path])
+                fill(manager.get_or_create(T0), count)
+                manager.shutdown()
+            manager = home.start()
+            assert len(values(manager.require(T0))) == 50
+            assert len(manager.strays) >= 1
+            assert "which is set aside" in caplog.text
+            manager.delete(T0)
+            home.clock.sleep_ms(120_000)
+            manager.shutdown()
+
+    def test_it_is_there_twice_and_nobody_can_tell_which_is_right(self, home: DiskHome) -> None:
+        for path, count in zip(home.paths, (3, 4), strict=True):
+            manager = home.start(paths=[path])
+            fill(manager.get_or_create(T0), count)
+            manager.shutdown()
+        failing = home.make()
+        with pytest.raises(DirectoryError, match=r"/disk1/t-0 \(up to offset 30\) and /disk2/t-0 \(up to offset 40\)"):
+            failing.startup()
+        home.managers.remove(failing)
+        assert all(home.disk.exists(path / MARKER) for path in home.paths)
+        home.start(paths=home.paths[:1])  # nobody holds the locks
+
+    @pytest.mark.parametrize("spelling", ["./disk1/", "disk1/../disk1", "disk1"])
+    def test_a_relative_path_and_one_with_a_slash_at_its_end(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "disk1").mkdir()
+        home = ManagerHome(tmp_path)
+        manager = home.start(paths=[Path(spelling)])
+        fill(manager.get_or_create(T0), 3)
+        manager.require(T0).flush()
+        manager.checkpoint_recovery_points()
+        assert home.checkpoint(tmp_path / "disk1", "recovery-point-offset-checkpoint") == {T0: 30}
+        home.kill(manager)
+        assert home.start(paths=[Path(spelling)]).require(T0).recovery_point == 30
+        home.stop()
+
+
+def test_a_directory_that_cannot_be_listed(home: DiskHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was listed when it was looked at, and is not any more."""
+    before = killed(home)
+    lost = {partition for partition in PARTITIONS if home.disk.exists(home.paths[0] / str(partition))}
+    manager = home.make()
+    lock = home.disk.lock
+
+    def lock_and_break(path: Path) -> SimulatedLock:
+        home.disk.heal()
+        home.disk.fail(DiskFault(errno=errno.EIO, calls={"list_names"}, pattern="/disk1"))
+        return lock(path)
+
+    monkeypatch.setattr(home.disk, "lock", lock_and_break)
+    manager.startup()
+    assert list(manager.offline) == [home.paths[0]]
+    assert set(manager.partitions()) == set(before) - lost
+    assert lost
