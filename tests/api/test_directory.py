@@ -1,4 +1,4 @@
-"""A directory's checkpoints: read when they are first asked for, once for all its partitions."""
+"""A directory's checkpoints: read when they are first asked for, once for all its partitions. Ids of new partitions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+import tidelog
+from conftest import GoldenFactory
+from golden_sets import FLIGHTS
 from log_maker import mark_clean, plain, write_checkpoint, write_segment
 from tidelog.api.directory import Directory
 from tidelog.model import TopicPartition
-from tidelog.storage.checkpoint import LOG_START_CHECKPOINT
-from tidelog.storage.fs import File, LocalFileSystem
+from tidelog.storage.checkpoint import LOG_START_CHECKPOINT, PARTITION_METADATA_FILE, PartitionMetadata
+from tidelog.storage.fs import LOCAL, File, LocalFileSystem
 
 
 class Watching(LocalFileSystem):
@@ -43,3 +46,17 @@ def test_checkpoints_are_read_once_and_late(home: Path) -> None:
 def test_a_path_that_is_not_one_of_them(home: Path) -> None:
     with pytest.raises(ValueError, match="elsewhere is not one of"):
         Directory(LocalFileSystem(), [home]).state(home / "elsewhere")
+
+
+@pytest.mark.parametrize("housekeeping", [False, True])
+def test_a_new_partition_has_the_id_that_the_cluster_knows(golden_copy: GoldenFactory, housekeeping: bool) -> None:
+    """A broker takes one without for a stray, and sets it aside."""
+    path = golden_copy(FLIGHTS)
+    theirs = PartitionMetadata.read(LOCAL, path / "flights-0" / PARTITION_METADATA_FILE)
+    with tidelog.open_directory(path, housekeeping=housekeeping) as directory:
+        directory.log("flights", 99).append(b"new")
+        ours = PartitionMetadata.read(LOCAL, path / "flights-99" / PARTITION_METADATA_FILE)
+        directory.log("unknown", 0).append(b"new")
+        assert PartitionMetadata.read(LOCAL, path / "unknown-0" / PARTITION_METADATA_FILE) is None
+    assert ours is not None
+    assert ours == theirs

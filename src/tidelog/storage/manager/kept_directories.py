@@ -16,6 +16,7 @@ from pathlib import Path
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, DirectoryError, TopicPartition
 from tidelog.runtime import Clock, Scheduler, ThreadScheduler
+from tidelog.storage.checkpoint import uuid_from_text
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
@@ -50,6 +51,7 @@ class KeptDirectories:
                 found |= one.settings_of(topic)
             return found
 
+        self._topic_ids = {topic: text for one in metadata for topic, text in one.topic_ids.items()}
         self._clock = clock
         self._guard = ForkGuard(paths[0])
         broker = broker or BrokerConfig()
@@ -80,7 +82,7 @@ class KeptDirectories:
         return {path: KeptDirectory(self, path) for path in sorted(self._open)}
 
     def open_log(self, path: Path) -> WrittenLog:
-        """The partition at ``path``, made if it is not there. DirectoryError, StorageError."""
+        """The partition at ``path``, or a new one. DirectoryError, InconsistentTopicIdError, StorageError."""
         self._guard.check()
         partition = TopicPartition.from_directory_name(path.name)
         if partition.topic == METADATA_TOPIC:
@@ -88,7 +90,8 @@ class KeptDirectories:
         if path.parent not in self._open:
             raise ClosedError("the log directory is closed", path=path.parent)
         self.manager.prefer(partition, path.parent)
-        log = self.manager.get_or_create(partition)
+        known = self._topic_ids.get(partition.topic)
+        log = self.manager.get_or_create(partition, topic_id=None if known is None else uuid_from_text(known))
         return WrittenLog(log, self._clock, self.manager.checkpoint_recovery_points, lambda: None, closes=False)
 
     def close(self, path: Path) -> None:

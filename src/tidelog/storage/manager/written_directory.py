@@ -15,11 +15,12 @@ from pathlib import Path
 
 from tidelog.model import ClosedError, DirectoryError, LockedError, StorageError, TopicPartition
 from tidelog.runtime import Clock
+from tidelog.storage.checkpoint import uuid_from_text
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.log.append.record_writer import RecordWriter
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, read_cluster_metadata
 from tidelog.storage.manager.log_directory import LogDirectory
 from tidelog.storage.manager.log_opening import LogOpening
 from tidelog.storage.manager.producer_sessions import ProducerSessions
@@ -27,13 +28,16 @@ from tidelog.storage.producer import ProducerEntry
 
 
 class WrittenDirectory:
-    """``config`` None: each topic's settings from the cluster metadata in the directory, defaults for the rest."""
+    """``config`` None: each topic's settings from the cluster metadata in the directory, defaults for the rest.
+
+    Topic ids come from there too: a broker takes a partition without one for a stray.
+    """
 
     def __init__(self, fs: FileSystem, path: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
         """Open and lock; the directory is made where it is missing. LockedError where another holds it."""
         self._directory = directory = LogDirectory(fs, path)
         try:
-            metadata = ClusterMetadata() if config else read_cluster_metadata(fs, path)
+            metadata = read_cluster_metadata(fs, path)
             directory.mark_open()
         except BaseException:
             directory.release()
@@ -44,6 +48,7 @@ class WrittenDirectory:
             return config or LogConfig.from_properties(settings, ignore_unknown=True)
 
         self._opening = LogOpening(clock=clock, config_of=config_of)
+        self._topic_ids = metadata.topic_ids
         self._guard = ForkGuard(path)
         self._mutex = threading.Lock()
         self._closed = False
@@ -56,7 +61,8 @@ class WrittenDirectory:
     def open_log(self, path: Path) -> WrittenLog:
         """Load a partition of this directory, made if it is not there.
 
-        DirectoryError for a name that is not TOPIC-PARTITION; LockedError for a log that is open already.
+        DirectoryError for a name that is not TOPIC-PARTITION; LockedError for a log that is open already;
+        InconsistentTopicIdError for one of another topic of the name.
         """
         self._guard.check()
         partition = TopicPartition.from_directory_name(path.name)
@@ -67,7 +73,9 @@ class WrittenDirectory:
                 raise ClosedError("the log directory is closed", path=self.path)
             if partition in self._open:
                 raise LockedError("the log is open in this process already", path=path)
-            log = self._directory.open_log(path.name, self._opening)
+            known = self._topic_ids.get(partition.topic)
+            topic_id = None if known is None else uuid_from_text(known)
+            log = self._directory.open_log(path.name, self._opening, topic_id=topic_id)
             self._open[partition] = opened = WrittenLog(
                 log, self._opening.clock, self.checkpoint, lambda: self._forget(partition)
             )
