@@ -98,7 +98,7 @@ def write_until_full(disk: Disk, case: Case, directory: Path) -> None:
     if case["fill_at"] < 0:
         disk.fill(case["kind"], case["left"])
     try:
-        opened = open_all(str(directory))
+        opened = open_all(str(directory), case["properties"])
         writers = make_writers(opened, {"seed": case["seed"], "writers": case["writers"]})
         for writer in writers:
             writer.begin()
@@ -153,10 +153,10 @@ def run(disk: Disk, case: Case, template: Path, out: Path) -> dict[str, Any]:
     """One case; its results. AssertionError where the directory is not as it should be."""
     directory = disk.root / f"case-{case['number']}"
     shutil.copytree(template, directory)
-    case["writers"] = known_writers(ledger := Ledger(), fresh_id=case["fresh_id"])
+    case["writers"] = known_writers(ledger := Ledger())
     reports = in_process(lambda: write_until_full(disk, case, directory))
     ledger.take(reports)
-    judge = Judge(ledger, markers_in_order=False)
+    judge = Judge(ledger, only_kills=False)
     try:
         with tidelog.open_directory(directory, read_only=True) as left:
             judge.look(left)

@@ -25,6 +25,9 @@ from tidelog.api.log import Log
 from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.fs import LOCAL
 
+SHORT_BYTES = 100_000
+"""Retention keeps at least as much of the logs of the topic ``short``; those of others it leaves alone."""
+
 Author = tuple[str, int]
 
 
@@ -60,6 +63,8 @@ class Transaction:
 class PartitionLedger:
     records: list[Author | None] = field(default_factory=list)
     """Settled, by offset; None is a marker."""
+    start: int = 0
+    """Of what retention has left."""
     acknowledged: list[Acknowledged] = field(default_factory=list)
     """Since the last look."""
     flushed: int = 0
@@ -79,6 +84,7 @@ class Counts:
     aborted: int = 0
     left_open: int = 0
     flushes: int = 0
+    deleted: int = 0
 
 
 class Ledger:
@@ -150,10 +156,10 @@ class Ledger:
 class Judge:
     """Holds a ledger against a directory."""
 
-    def __init__(self, ledger: Ledger, *, markers_in_order: bool = True) -> None:
-        """``markers_in_order``: none can be missing but the last ones, since writers only end by a kill."""
+    def __init__(self, ledger: Ledger, *, only_kills: bool = True) -> None:
+        """``only_kills``: no write failed, so no marker is missing but the last ones, each flush is checkpointed."""
         self.ledger = ledger
-        self.markers_in_order = markers_in_order
+        self.only_kills = only_kills
 
     def look(self, directory: Directory) -> None:
         """After a kill: read what is new, and see that nothing is missing, doubled, damaged or visible too early."""
@@ -183,10 +189,11 @@ class Judge:
     def read_again(self, directory: Directory) -> None:
         """Every record from the beginning: what was settled is as it was."""
         for log in _logs(directory):
-            found: list[Author | None] = [None] * len(self.ledger.partitions[log.path.name].records)
+            partition = self.ledger.partitions[log.path.name]
+            found: list[Author | None] = [None] * len(partition.records)
             for record in log.records():
                 found[record.offset] = author(record.value)
-            assert found == self.ledger.partitions[log.path.name].records, f"{log.path.name} has changed"
+            assert found[partition.start :] == partition.records[partition.start :], f"{log.path.name} has changed"
 
     # --- inside ---
 
@@ -196,25 +203,36 @@ class Judge:
         offsets = log.offsets()
         end = offsets.log_end.message_offset
         settled = len(partition.records)
-        assert offsets.log_start == 0
         assert end >= settled, f"{name} ends at {end}, it ended at {settled} before"
+        self._judge_start(log, partition, offsets.log_start)
         partition.records += [None] * (end - settled)
-        for record in log.records(start=settled):
+        for record in log.records(start=max(settled, offsets.log_start)):
             writer, number = author(record.value)
             assert number < self.ledger.next_number[writer], f"{name}: nobody appended {number} of {writer}"
             assert number > partition.last_number[writer], f"{name}: {number} of {writer} is there twice"
             partition.last_number[writer] = number
             partition.records[record.offset] = (writer, number)
             self.ledger.counts.records += 1
-        for writer, number, at in partition.acknowledged:
+        for writer, first, appended in partition.acknowledged:
+            at = appended[max(0, partition.start - appended.start) :]
+            number = first + len(appended) - len(at)
             there = partition.records[at.start : at.stop]
             promised = [(writer, each) for each in range(number, number + len(at))]
             assert there == promised, f"{name}: acknowledged at {at}: {number}… of {writer}; there is {there}"
         partition.acknowledged.clear()
 
+    def _judge_start(self, log: Log, partition: PartitionLedger, start: int) -> None:
+        assert start >= partition.start, f"{log.path.name} begins at {start}, it began at {partition.start} before"
+        if start > partition.start:
+            assert log.path.name.startswith("short-"), f"{log.path.name} begins at {start}"
+            size = sum(file.stat().st_size for file in log.path.glob("*.log"))
+            assert size >= SHORT_BYTES, f"{log.path.name} begins at {start}, but has only {size} bytes"
+            self.ledger.counts.deleted += start - partition.start
+        partition.start = start
+
     def _judge_visible(self, log: Log, partition: PartitionLedger, stable: int) -> None:
         """What read_committed readers see from ``stable_end`` on."""
-        name, start = log.path.name, partition.stable_end
+        name, start = log.path.name, max(partition.stable_end, partition.start)
         visible = {record.offset for record in log.records(start=start, isolation="read_committed")}
         assert max(visible, default=-1) < max(stable, 1)
         seen: dict[Transaction, set[bool]] = defaultdict(set)
@@ -243,9 +261,8 @@ class Judge:
         counts = self.ledger.counts
         for transaction in self.ledger.transactions.values():
             there = [name in transaction.committed_in for name in transaction.partitions]
-            assert not self.markers_in_order or there == sorted(there, reverse=True), (
-                f"markers in another order: {transaction}"
-            )
+            if self.only_kills:
+                assert there == sorted(there, reverse=True), f"markers in another order: {transaction}"
             counts.committed += transaction.outcome is Outcome.COMMITTED
             counts.aborted += transaction.outcome is Outcome.ABORTED
             counts.left_open += transaction.outcome not in (Outcome.COMMITTED, Outcome.ABORTED)
@@ -257,7 +274,9 @@ class Judge:
         for partition, point in points.items():
             ledger = self.ledger.partitions.get(partition.directory_name)
             if ledger is not None:
-                assert point >= ledger.flushed, f"{partition}: flushed up to {ledger.flushed}, checkpointed is {point}"
+                assert not self.only_kills or point >= ledger.flushed, (
+                    f"{partition}: flushed up to {ledger.flushed}, checkpointed is {point}"
+                )
                 assert point <= len(ledger.records), f"{partition}: the recovery point {point} is past the log end"
 
 

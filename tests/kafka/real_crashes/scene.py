@@ -8,46 +8,65 @@ from typing import Any
 
 import tidelog
 from kafka.broker import Broker
-from kafka.real_crashes.ledger import Judge, Ledger
+from kafka.real_crashes.ledger import SHORT_BYTES, Judge, Ledger
 from kafka.real_crashes.writer import MOST_FRESH, PARTITIONS
 from tidelog.inspect.verify import Severity, verify_directory
-from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.fs import LOCAL
 
 INDEXES = {"segment.index.bytes": "4096"}
 """Some segments roll since an index is full."""
 TOPICS = {
     "plain": {"internal.segment.bytes": "131072", "index.interval.bytes": "512", **INDEXES},
+    "short": {
+        "internal.segment.bytes": "16384",
+        "retention.bytes": str(SHORT_BYTES),
+        "file.delete.delay.ms": "30",
+        "flush.ms": "20",
+        **INDEXES,
+    },
     "once": {"internal.segment.bytes": "16384", "index.interval.bytes": "256", **INDEXES},
     "both": {"internal.segment.bytes": "32768", "index.interval.bytes": "0", **INDEXES},
 }
 WRITERS = [
-    *("plain-0", "plain-1", "both-0", "both-1", "fresh", "keeper"),
+    *("plain-0", "plain-1", "short-0", "both-0", "both-1", "fresh", "keeper"),
     *(f"once-{number}-{partition}" for number in range(2) for partition in range(PARTITIONS)),
 ]
+HURRIED = {
+    "log.initial.task.delay.ms": "10",
+    "log.retention.check.interval.ms": "30",
+    "log.flush.scheduler.interval.ms": "20",
+    "log.flush.offset.checkpoint.interval.ms": "25",
+    "log.flush.start.offset.checkpoint.interval.ms": "25",
+    "replica.high.watermark.checkpoint.interval.ms": "25",
+    "producer.id.expiration.check.interval.ms": "50",
+}
+"""A broker's properties with which its housekeeping never rests."""
 PRODUCER_IDS = {name: 1000 + number for number, name in enumerate(WRITERS)}
 
 
-def made_by_kafka(broker: Broker, *, partitions: int = PARTITIONS) -> str:
-    """The topics, with their settings, which tidelog takes from the metadata in the directory; the id of ``fresh``.
+def made_by_kafka(broker: Broker, *, partitions: int = PARTITIONS) -> None:
+    """The topics; tidelog takes their settings and ids from the metadata in the directory.
 
-    That one's partitions are left to the writers. Without its id Kafka would take them for strays.
+    The partitions of ``fresh`` are left to the writers.
     """
     broker.start()
     for name, config in TOPICS.items():
         broker.create_topic(name, partitions=partitions, config=config)
     broker.create_topic("fresh", partitions=MOST_FRESH, config=TOPICS["once"])
     broker.stop()
-    metadata = PartitionMetadata.read(LOCAL, broker.directory / "fresh-0" / PARTITION_METADATA_FILE)
-    assert metadata is not None
     for partition in broker.directory.glob("fresh-*"):
         shutil.rmtree(partition)
     for checkpoint in broker.directory.glob("*-offset-checkpoint"):
         checkpoint.unlink()
-    return str(metadata.topic_id)
 
 
-def known_writers(ledger: Ledger, *, fresh_id: str) -> dict[str, dict[str, Any]]:
+def hurried_properties(work: Path) -> Path:
+    path = work / "hurried.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in HURRIED.items()))
+    return path
+
+
+def known_writers(ledger: Ledger) -> dict[str, dict[str, Any]]:
     """Every writer, and what it has to know of what was written before."""
     known: dict[str, dict[str, Any]] = {}
     for name in WRITERS:
@@ -55,7 +74,7 @@ def known_writers(ledger: Ledger, *, fresh_id: str) -> dict[str, dict[str, Any]]
         if name.startswith("both"):
             known[name]["transactions"] = ledger.next_transaction[name]
         if name == "fresh":
-            known[name] |= {"made": ledger.made, "topic_id": fresh_id}
+            known[name]["made"] = ledger.made
         if name.startswith("once") and name in ledger.last_try:
             known[name]["repeat"] = ledger.last_try[name]
     return known

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import tidelog
@@ -50,7 +50,7 @@ def read_by_kafka(bootstrap: str, partitions: Iterable[str], isolation: Isolatio
     names = [name.rpartition("-") for name in partitions]
     records: Records = {f"{topic}-{number}": [] for topic, _, number in names}
     try:
-        consumer.assign([KafkaPartition(topic, int(number), 0) for topic, _, number in names])
+        consumer.assign([KafkaPartition(topic, int(number), OFFSET_BEGINNING) for topic, _, number in names])
         at_end: set[str] = set()
         deadline = time.monotonic() + _PATIENCE_S
         while len(at_end) < len(records):

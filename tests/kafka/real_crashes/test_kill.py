@@ -20,7 +20,7 @@ from kafka.broker import Broker
 from kafka.conftest import BrokerFactory
 from kafka.real_crashes.ledger import Judge, Ledger
 from kafka.real_crashes.nursery import Nursery
-from kafka.real_crashes.scene import known_writers, made_by_kafka, settle, verify_sound
+from kafka.real_crashes.scene import hurried_properties, known_writers, made_by_kafka, settle, verify_sound
 from kafka.real_crashes.served import ISOLATIONS, read_by_kafka, read_by_tidelog
 from tidelog.inspect.verify import Severity
 from tidelog.runtime import SYSTEM_CLOCK
@@ -37,10 +37,10 @@ ROUNDS = 30
 class Rounds:
     """One directory and all that happens to it."""
 
-    def __init__(self, directory: Path, nursery: Nursery, seed: int, *, fresh_id: str) -> None:
+    def __init__(self, directory: Path, nursery: Nursery, seed: int) -> None:
         self.directory = directory
-        self.fresh_id = fresh_id
         self.nursery = nursery
+        self.properties = hurried_properties(directory.parent)
         self.random = random.Random(seed)
         self.ledger = Ledger()
         self.judge = Judge(self.ledger)
@@ -51,18 +51,21 @@ class Rounds:
         seconds = self.random.uniform(0.05, 0.3)
         marker = CleanShutdownFile(LOCAL, self.directory)
         was_clean = marker.exists()
+        housekeeping = self.random.random() < 0.5
         what, after, delay = self._moment(seconds)
         reports = self.nursery.run(
             {
                 "directory": str(self.directory),
                 "seed": number,
                 "seconds": seconds,
-                "writers": known_writers(self.ledger, fresh_id=self.fresh_id),
+                "properties": str(self.properties) if housekeeping else None,
+                "writers": known_writers(self.ledger),
             },
             after=after,
             seconds=delay,
         )
         self.what_happened[what] += 1
+        self.what_happened["with housekeeping"] += housekeeping
         self.what_happened["stopped in order before"] += any(report[0] == "closed" for report in reports)
         self.ledger.take(reports)
         with tidelog.open_directory(self.directory, read_only=True) as left:
@@ -104,7 +107,8 @@ def nursery() -> Iterator[Nursery]:
 
 
 def kill_over_and_over(broker: Broker, nursery: Nursery, *, seed: int, kafka_every: int) -> Rounds:
-    rounds = Rounds(broker.directory, nursery, seed, fresh_id=made_by_kafka(broker))
+    made_by_kafka(broker)
+    rounds = Rounds(broker.directory, nursery, seed)
     for number in range(1, ROUNDS + 1):
         rounds.run(seed * 1000 + number)
         if number % kafka_every == 0:

@@ -19,6 +19,7 @@ over STATUS                                     the process is gone
 ==============================================  =======================================================================
 
 Each thread is one writer. *plain* ones append single records, batches, and now and then a bulk that spans segments;
+*short* ones do the same where retention deletes what is above some segments (if there is housekeeping in the round);
 *once* ones are idempotent producers that first repeat what was not acknowledged, or what was last; *both* ones write
 transactions over two partitions; *fresh* ones make partitions and append to them; *keeper* flushes and rolls.
 """
@@ -34,7 +35,6 @@ import sys
 import threading
 import time
 import traceback
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ from kafka.real_crashes.payload import values
 from tidelog.api.directory import Directory
 from tidelog.api.log import Log
 
-TOPICS = ("plain", "once", "both")
+TOPICS = ("plain", "short", "once", "both")
 PARTITIONS = 2
 MOST_FRESH = 12
 """Partitions of the topic that writers make partitions of."""
@@ -166,7 +166,6 @@ class FreshWriter(Writer):
         self.waits -= 1
         if self.made:
             log = self.directory.log(self.topic, self.random.randrange(self.made))
-            log._engine().assign_topic_id(uuid.UUID(self.known["topic_id"]))
             self.append(log, self.random.randint(1, 3), log.append_batch)
 
 
@@ -188,6 +187,7 @@ class Keeper(Writer):
 AnyWriter = PlainWriter | OnceWriter | BothWriter | FreshWriter | Keeper
 KINDS: dict[str, type[AnyWriter]] = {
     "plain": PlainWriter,
+    "short": PlainWriter,
     "once": OnceWriter,
     "both": BothWriter,
     "fresh": FreshWriter,
@@ -207,8 +207,12 @@ def work(writer: AnyWriter, closing: threading.Event) -> None:
             report("failed", f"{writer.name}: {traceback.format_exc()[-3000:]}")
 
 
-def open_all(path: str) -> Directory:
-    directory = tidelog.open_directory(path)
+def open_all(path: str, properties: str | None) -> Directory:
+    """With housekeeping as a broker's ``properties`` say, or without."""
+    if properties is None:
+        directory = tidelog.open_directory(path)
+    else:
+        directory = tidelog.open_directory(path, housekeeping=True, server_properties=properties)
     for topic in TOPICS:
         for number in range(PARTITIONS):
             directory.log(topic, number)
@@ -223,7 +227,7 @@ def make_writers(directory: Directory, round_: Round) -> list[AnyWriter]:
 
 
 def run(round_: Round) -> None:
-    directory = open_all(round_["directory"])
+    directory = open_all(round_["directory"], round_["properties"])
     report("opened")
     closing = threading.Event()
     for writer in make_writers(directory, round_):
