@@ -103,3 +103,11 @@ def test_a_duplicate_flushes_nothing(open_log: Open) -> None:
     assert log.recovery_point == 0
     append(log, 1)
     assert log.recovery_point == 5
+
+
+def test_below_the_log_start_everything_comes_down(open_log: Open) -> None:
+    log = open_log(is_sole_replica=True)
+    append(log, 10)
+    log.maybe_increment_log_start_offset(7)
+    assert log.truncate_to(5)
+    assert (log.log_start_offset, log.high_watermark, log.end_offset) == (5, 5, 5)

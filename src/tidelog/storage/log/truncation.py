@@ -35,10 +35,10 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.remove_segments(reversed([segment for segment in state.segments if segment.base_offset > offset]))
     state.active.truncate_to(offset)
     state.dirty.add(state.active.base_offset)
+    state.offsets.lower_log_start(offset)  # first: the high watermark goes no lower than that
     state.set_log_end(LogOffsetMetadata(offset, state.active.base_offset, state.active.size))
     if state.epochs.truncate_from_end(offset):
         state.write_epochs()
-    state.offsets.lower_log_start(offset)
     state.offsets.note_cut(offset)
     _rebuild_producers(state, offset)
     return True

@@ -344,13 +344,19 @@ class _Loader:
         self._delete(self._segments.base_offsets)
 
     def _delete(self, base_offsets: Iterable[int]) -> None:
-        """The ``.log`` goes last, so a crash leaves a segment, not orphaned indexes; the last segment goes first."""
-        for base_offset in sorted(base_offsets, reverse=True):
+        """The ``.log`` goes last, so a crash leaves a segment, not orphaned indexes; the last segment goes first.
+
+        Synced: else a second crash might bring them back, behind records that were appended since.
+        """
+        gone = sorted(base_offsets, reverse=True)
+        for base_offset in gone:
             for kind in reversed(SEGMENT_KINDS):
                 self._fs.remove(segment_file(self._directory, base_offset, kind), missing_ok=True)
             self._segments.remove(base_offset)
             self._snapshots.remove(base_offset)
             self._deleted.append(base_offset)
+        if gone:
+            self._fs.sync_dir(self._directory)
 
     def _create_segment(self, base_offset: int) -> None:
         for kind in (FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX):
