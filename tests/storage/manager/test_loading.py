@@ -15,7 +15,7 @@ from tidelog.model import DirectoryError, TopicPartition
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.manager import log_directory
 from tidelog.storage.manager.loading import TELL_EVERY_MS, LoadProgress, sentence
-from tidelog.testing import DiskFault
+from tidelog.testing import DiskFault, Lost
 from tidelog.testing.disk.simulated_lock import SimulatedLock
 
 PARTITIONS = [TopicPartition("t", number) for number in range(8)]
@@ -273,3 +273,22 @@ def test_a_directory_that_cannot_be_listed(home: DiskHome, monkeypatch: pytest.M
     assert list(manager.offline) == [home.paths[0]]
     assert set(manager.partitions()) == set(before) - lost
     assert lost
+
+
+def test_a_second_crash_brings_back_nothing_that_the_recovery_removed(home: DiskHome) -> None:
+    manager = home.start()
+    log = manager.get_or_create(T0)
+    fill(log, 10)
+    first = log.directory / "00000000000000000000.log"
+    home.kill(manager)
+    with home.disk.open(first, write=True) as file:
+        file.pwrite(bytes(100), file.size - 100)
+    home.disk.sync_all()
+    manager = home.start()
+    log = manager.require(T0)
+    assert (log.base_offsets, log.end_offset) == ([0], 20)
+    before = content(log)
+    home.crash(manager, Lost())
+    log = home.start().require(T0)
+    assert (log.base_offsets, log.end_offset) == ([0], 20)
+    assert content(log) == before
