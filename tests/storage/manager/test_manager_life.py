@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from log_maker import batch
-from storage.manager.manager_home import CONFIG, HIGH_WATERMARK, LOG_START, NOW, DiskHome, content, fill
+from storage.manager.manager_home import CONFIG, HIGH_WATERMARK, LOG_START, NOW, DiskHome, content, fill, values
 from tidelog.model import ClosedError, StorageError, TopicPartition
 from tidelog.runtime import ThreadScheduler
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
@@ -159,3 +160,62 @@ def test_silent_producers_are_forgotten(home: DiskHome) -> None:
     assert list(log.producers) == [7]
     home.clock.sleep_ms(11 * 60_000)
     assert list(log.producers) == []
+
+
+def test_everything_at_once(home: DiskHome) -> None:
+    """Appenders, moves, flushes and checkpoints until a disk fails: what was acknowledged is there afterwards."""
+    scheduler = ThreadScheduler(4)
+    scheduler.startup()
+    often = {"retention_check_interval_ms": 5, "flush_scheduler_interval_ms": 5, "initial_task_delay_ms": 1}
+    often |= {"recovery_point_checkpoint_interval_ms": 5, "log_start_checkpoint_interval_ms": 5}
+    config = replace(CONFIG, flush_ms=1, retention_bytes=-1)
+    manager = home.start(scheduler=scheduler, default_config=config, **often)
+    partitions = [TopicPartition("t", number) for number in range(4)]
+    for partition in partitions:
+        manager.get_or_create(partition, is_new=True)
+    acknowledged: dict[TopicPartition, dict[int, bytes]] = {partition: {} for partition in partitions}
+    is_over = threading.Event()
+
+    def append(partition: TopicPartition) -> None:
+        number = 0
+        while not is_over.is_set():
+            value = b"%d" % number
+            made = bytearray(batch(0, [value], timestamp=NOW))
+            try:
+                offsets = manager.require(partition).append_as_leader(made, leader_epoch=0).offsets
+            except ClosedError:
+                continue
+            except StorageError:
+                return
+            acknowledged[partition][offsets.start] = value
+            number += 1
+            time.sleep(0.001)
+
+    threads = [threading.Thread(target=append, args=(partition,)) for partition in partitions]
+    for thread in threads:
+        thread.start()
+    for turn in range(12):
+        if turn == 8:
+            home.break_disk(home.paths[0])
+        for partition in partitions:
+            with suppress(StorageError):
+                manager.move(partition, home.paths[(turn + partition.partition) % 2])
+        time.sleep(0.05)
+    is_over.set()
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
+    manager.handle_failures()
+    assert list(manager.offline) == [home.paths[0]]
+    served = set(manager.partitions())
+    manager.shutdown()
+    scheduler.shutdown()
+    home.disk.heal()
+    for partition in served:
+        old = home.paths[0] / partition.directory_name
+        if home.disk.exists(old):  # it went on in the other one, from where the disk had failed
+            home.disk.rename(old, old.with_name(f"{old.name}.0-stray"))
+    again = home.start()
+    for partition in partitions:
+        assert dict(values(again.require(partition))).items() >= acknowledged[partition].items()
+        assert len(values(again.require(partition))) <= len(acknowledged[partition]) + 1
