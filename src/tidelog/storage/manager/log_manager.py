@@ -221,7 +221,7 @@ class LogManager:
         topic_id: uuid.UUID | None = None,
         directory_id: uuid.UUID | None = None,
     ) -> PartitionLog:
-        """The log of a partition, made where there is none.
+        """The log of a partition, made where there is none; a future log that waited for another one is set aside.
 
         ``is_new``: it cannot lie in a directory that is offline, since the topic has only just been made; else that is
         a StorageError. ``directory_id``: where to make it, unless ``prefer`` has said. InconsistentTopicIdError.
@@ -236,6 +236,8 @@ class LogManager:
                         f"Can not create log for {partition}: it may lie in one of the log directories that are"
                         f" offline, {self._directories.offline_text}"
                     )
+                if not is_future and partition in self._table.future:  # of a log that is gone, not of this one
+                    self.delete(partition, is_future=True, is_stray=True)
                 log = self._create(partition, is_future, topic_id, directory_id)
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
