@@ -145,7 +145,7 @@ def in_process(work: Callable[[], None]) -> list[Any]:
     os.close(writing)
     with os.fdopen(reading) as reports:
         heard = [json.loads(line) for line in reports]
-    os.waitpid(process, 0)
+    assert os.waitpid(process, 0)[1] == 0, "the writers' process was ended by a signal"
     return heard
 
 

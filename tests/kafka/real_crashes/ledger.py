@@ -12,6 +12,7 @@ acknowledged; where the commit was under way, what has a marker is decided, in t
 from __future__ import annotations
 
 import enum
+import signal
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -128,6 +129,8 @@ class Ledger:
                     self.counts.flushes += 1
                 case "closed":
                     self.was_closed = True
+                case "over":
+                    assert words[0] in (0, signal.SIGKILL), f"the writers ended with status {words[0]}"
                 case "failed":
                     raise AssertionError(f"a writer failed: {words[0]}")
 

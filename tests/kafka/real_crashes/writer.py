@@ -178,8 +178,9 @@ class Keeper(Writer):
         self.topic = self.random.choice(TOPICS)
         log = self.log()
         if self.random.random() < 0.7:
+            end = log._engine().end_offset
             log.flush()
-            report("flushed", log.path.name, log._engine().recovery_point)
+            report("flushed", log.path.name, end)
         else:
             log._engine().roll()
 
