@@ -26,7 +26,7 @@ from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.index import AbortedTransaction, TransactionIndexReader
+from tidelog.storage.index import AbortedTransaction, TimeIndexWriter, TransactionIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
 from tidelog.testing import HeldClock
@@ -206,6 +206,26 @@ class TestAppend:
         again = open_log(clean=False)
         assert read_all(again) == [0, 4]
         assert add(again, plain(0, 4)) == range(8, 12)
+
+    def test_a_roll_that_failed_half_way_is_not_flushed(self, open_log: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The new segment's files are there, the old one's time index is not trimmed: it has to be recovered."""
+        log = open_log()
+        add(log, plain(0, 4))
+
+        def full(*_: object) -> None:
+            raise StorageError("no space left on the disk")
+
+        monkeypatch.setattr(TimeIndexWriter, "trim_to_valid_size", full)
+        with pytest.raises(StorageError, match="no space"):
+            log.roll()
+        monkeypatch.undo()
+        with pytest.raises(StorageError, match="takes no writes since one failed: no space"):
+            log.flush()
+        assert log.recovery_point == 0
+        log.close()
+        again = open_log(clean=False, recovery_point=log.recovery_point)
+        assert again.base_offsets == [0, 4]
+        assert again._state.segments.first.time_index.entries == 1
 
 
 class TestRoll:

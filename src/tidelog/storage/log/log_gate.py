@@ -43,6 +43,15 @@ class LogGate:
                 raise StorageError(f"the log is offline: {self.offline}", path=self.directory) from _root(self.offline)
             raise ClosedError("the log is closed", path=self.directory)
 
+    def require_sound(self) -> None:
+        """StorageError where a write did not go through.
+
+        Such a log is not flushed either: the segment that it could not finish would count as whole.
+        """
+        if self.failure is not None:
+            message = f"the log takes no writes since one failed: {self.failure}"
+            raise StorageError(message, path=self.directory) from _root(self.failure)
+
     @contextmanager
     def ending(self) -> Iterator[None]:
         """Nobody is at the files; closed from then on. A log that was open has failed: it had no orderly end.
@@ -86,10 +95,8 @@ class _Changing:
         if gate.is_closed or gate.failure is not None or (gate.is_retired and not self._retired_too):
             gate.lock.release()
             gate.require_open()
-            if gate.failure is None:
-                raise ClosedError("another log has taken the place of this one, or it was deleted", path=gate.directory)
-            message = f"the log takes no writes since one failed: {gate.failure}"
-            raise StorageError(message, path=gate.directory) from _root(gate.failure)
+            gate.require_sound()
+            raise ClosedError("another log has taken the place of this one, or it was deleted", path=gate.directory)
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, StorageError):

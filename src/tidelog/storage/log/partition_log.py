@@ -376,6 +376,7 @@ class PartitionLog:
             begun_ms = self._clock.monotonic_ms()
             try:
                 with self._gate.lock:
+                    self._gate.require_sound()
                     plan = plan_flush(self._state, up_to)
                 sync(self._state, plan)
             except StorageError as error:
@@ -383,6 +384,7 @@ class PartitionLog:
                 raise
             took_ms = self._clock.monotonic_ms() - begun_ms
             with self._gate.lock:
+                self._gate.require_sound()  # an append may have failed meanwhile, in the middle of a roll
                 self.counters.note_flush(took_ms, self._clock.now_ms())
                 recovery_point = note(self._state, plan)
         self._on_flush(took_ms)
