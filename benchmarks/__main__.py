@@ -16,7 +16,7 @@ from benchmarks.bench import Bench
 from benchmarks.datasets import CACHE
 from benchmarks.measure import Outcome, measure
 
-ROWS = ("append", "scan", "decode", "recover", "dump", "verify", "spark", "startup")
+ROWS = ("append", "scan", "decode", "recover", "load", "dump", "verify", "spark", "startup")
 """Each is a module of this package: ``cases`` for the driver, ``run`` (``prepare``, ``finish``) for our worker."""
 
 

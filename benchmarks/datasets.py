@@ -40,6 +40,20 @@ SPARK = DataSet(name="250-bytes", records=2_400_000, value_bytes=250, records_pe
 DUMPED = replace(HUNDRED, name="dumped", records=1_600_000, segment_bytes=1024 * 1024 * 1024)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyLogs:
+    """Many small partitions, as PopulateWork says; one copy as a kill left them, one as an orderly stop did."""
+
+    name: str
+    records_per_batch: int
+    partitions: int = 2000
+
+
+LOGS_OF_HUNDREDS = ManyLogs(name="many-logs-100-a-batch", records_per_batch=100)
+LOGS_OF_SINGLES = ManyLogs(name="many-logs-1-a-batch", records_per_batch=1)
+KILLED, STOPPED = "killed", "stopped"
+
+
 class Data:
     """Hands out data sets, making those that are not there; ``scale`` makes them smaller or larger."""
 
@@ -70,6 +84,20 @@ class Data:
         CleanShutdownFile(LOCAL, directory).write(0)
         return directory
 
+    def many_logs(self, data_set: ManyLogs) -> Path:
+        """A directory with the log directories ``KILLED`` and ``STOPPED``."""
+        scaled = replace(data_set, partitions=max(round(data_set.partitions * self._scale), 10))
+        description = json.dumps(asdict(scaled), indent=2) + "\n"
+        home = CACHE / f"{data_set.name}-{scaled.partitions}"
+        stamp = home.with_suffix(".json")
+        if not stamp.exists() or stamp.read_text() != description:
+            shutil.rmtree(home, ignore_errors=True)
+            self._java.do("populate", home / STOPPED, scaled.partitions, scaled.records_per_batch)
+            linked_copy(home / STOPPED, home / KILLED)
+            self._java.do("populate", home / STOPPED, "stop")
+            stamp.write_text(description)
+        return home
+
 
 def linked_copy(source: Path, target: Path) -> Path:
     """A copy for a side that changes indexes and checkpoints; the logs are links, one in the page cache.
@@ -82,5 +110,15 @@ def linked_copy(source: Path, target: Path) -> Path:
 def _copy_or_link(source: str, target: str) -> None:
     if source.endswith(".log"):
         os.link(source, target)
+    elif source.endswith("index"):
+        _copy_sparse(source, target)
     else:
         shutil.copy2(source, target)
+
+
+def _copy_sparse(source: str, target: str) -> None:
+    """Without the zeros that an index is preallocated with: its entries lie in front of its first hole."""
+    with open(source, "rb") as entries, open(target, "wb") as copy:
+        size = os.fstat(entries.fileno()).st_size
+        copy.write(entries.read(os.lseek(entries.fileno(), 0, os.SEEK_HOLE)) if size else b"")
+        copy.truncate(size)

@@ -87,16 +87,17 @@ def _table_line(row: str, case: dict[str, Any]) -> str:
         peer["name"] if peer else "",
         _speed(peer["seconds"], case) if peer else "",
         _speed(ours["seconds"], case),
-        f"{case['ratio']:.2f}×" if case["ratio"] and case["bytes"] else "",
+        f"{case['ratio']:.2f}×" if case["ratio"] and not case["limit_ms"] else "",
         _target(case),
     ]
     return "| " + " | ".join(cells) + " |"
 
 
 def _amount(case: dict[str, Any]) -> str:
-    """Bytes, and records where the work counts them; nothing for a start-up time."""
+    """Bytes and records where the work counts them; nothing for a start-up time."""
     megabytes = f"{case['bytes'] / 1e6:,.0f} MB" if case["bytes"] else ""
-    return f"{megabytes}, {case['records']:,} records" if case["records"] else megabytes
+    records = f"{case['records']:,} records" if case["records"] else ""
+    return ", ".join(filter(None, (megabytes, records)))
 
 
 def _speed(seconds: list[float], case: dict[str, Any]) -> str:

@@ -18,7 +18,9 @@ public final class Peer {
         "decode", new DecodeWork(),
         "recover", new RecoverWork(),
         "dump", new DumpWork(),
-        "append", new AppendWork());
+        "append", new AppendWork(),
+        "populate", new PopulateWork(),
+        "load", new LoadWork());
 
     private Peer() {
     }

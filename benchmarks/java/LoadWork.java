@@ -1,0 +1,46 @@
+import java.io.File;
+import kafka.log.LogManager;
+import org.apache.kafka.server.util.FileLock;
+import org.apache.kafka.server.util.KafkaScheduler;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What a broker does with its logs at its start: {@code load logDirectory threads stop|drop}. The directory's marker
+ * says whether it was stopped in order or killed; afterwards, untimed, it is stopped in order or let go of unflushed.
+ */
+final class LoadWork implements Peer.Work {
+    private KafkaScheduler scheduler;
+    private LogManager manager;
+
+    @Override
+    public void prepare(String[] arguments) {
+        scheduler = new KafkaScheduler(1, true);
+        scheduler.startup();
+    }
+
+    @Override
+    public Peer.Done run(String[] arguments) {
+        manager = Managers.open(new File(arguments[0]), scheduler, Integer.parseInt(arguments[1]));
+        Managers.load(manager);
+        long records = 0;
+        for (UnifiedLog log : CollectionConverters.asJava(manager.allLogs())) {
+            records += log.logEndOffset();
+        }
+        return new Peer.Done(0, records);
+    }
+
+    @Override
+    public void finish(String[] arguments) throws Exception {
+        if (arguments[2].equals("stop")) {
+            manager.shutdown(-1);
+        } else {
+            CollectionConverters.asJava(manager.allLogs()).forEach(UnifiedLog::close);
+            for (FileLock lock : CollectionConverters.asJava(manager.dirLocks())) {
+                lock.destroy();
+            }
+        }
+        scheduler.shutdown();
+        manager = null;
+    }
+}

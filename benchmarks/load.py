@@ -1,0 +1,80 @@
+"""Row load: what a broker does with its 2,000 small partitions at its start, until all of them are there.
+
+Both sides are log managers, Kafka's own and ours, with two threads a directory, Kafka's default. A directory that was
+stopped in order is stopped in order again after each run. Of one that was killed every run gets a copy as the kill left
+it: index files preallocated, the last segment of each partition not flushed, so recovered. What follows the loading is
+not timed, and neither side syncs what it recovered before that. The first run compares the files.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.bench import Bench
+from benchmarks.datasets import KILLED, LOGS_OF_HUNDREDS, LOGS_OF_SINGLES, STOPPED, linked_copy
+from benchmarks.measure import Case
+from benchmarks.recover import compare
+from benchmarks.worker import Done, Worker
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.manager.manager_settings import ManagerSettings
+
+THREADS = 2
+STOP, DROP = "stop", "drop"
+NO_BYTES = 0
+"""Most of them are not read: the time counts."""
+
+_manager: LogManager | None = None
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    for data_set, left, name, target in (
+        (LOGS_OF_HUNDREDS, STOPPED, "stopped in order", 2.0),
+        (LOGS_OF_HUNDREDS, KILLED, "killed, 100 records a batch", 3.0),
+        (LOGS_OF_SINGLES, KILLED, "killed, 1 record a batch", 15.0),
+    ):
+        source, directory = bench.data.many_logs(data_set) / left, bench.directory()
+        theirs, ours = directory / "kafka", directory / "tidelog"
+        yield Case(
+            name=f"2,000 partitions, {name}",
+            peer=lambda source=source, copy=theirs: load(bench.java, source, copy),
+            ours=lambda source=source, copy=ours: load(bench.ours, source, copy),
+            target=target,
+            check=lambda ours=ours, theirs=theirs: compare(ours, theirs),
+        )
+
+
+def load(side: Worker, source: Path, copy: Path) -> Done:
+    if source.name == KILLED:
+        shutil.rmtree(copy, ignore_errors=True)
+    if not copy.exists():
+        linked_copy(source, copy)
+    return side.do("load", copy, THREADS, DROP if source.name == KILLED else STOP)
+
+
+def run(directory: str, threads: str, _afterwards: str) -> tuple[int, int]:
+    global _manager
+    _manager = LogManager(
+        LOCAL,
+        [Path(directory)],
+        settings=ManagerSettings(recovery_threads=int(threads)),
+        default_config=LogConfig(message_timestamp_after_max_ms=2**63 - 1),
+    )
+    _manager.startup()
+    return NO_BYTES, sum(log.end_offset for log in _manager.all_logs())
+
+
+def finish(_directory: str, _threads: str, afterwards: str) -> None:
+    global _manager
+    assert _manager is not None
+    if afterwards == STOP:
+        _manager.shutdown()
+    else:
+        for directory in _manager.online:
+            for log in directory.logs.values():
+                log.close_handlers()
+            directory.release()
+    _manager = None
