@@ -63,6 +63,12 @@ class MemoryDisk:
             raise DirectoryError("cannot be listed", path=directory)
         return self._names[directory]
 
+    def list_sizes(self, directory: Path) -> dict[str, int]:
+        return {
+            name: -1 if directory / name in self._names else len(self.data(directory / name))
+            for name in self.list_names(directory)
+        }
+
     def stat(self, path: Path) -> FileStat:
         if path in self._names:
             return FileStat(size=0, mtime_ms=0, is_dir=True)

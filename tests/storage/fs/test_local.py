@@ -101,6 +101,15 @@ def test_directories(tmp_path: Path) -> None:
     assert not LOCAL.exists(deep)
 
 
+def test_sizes_beside_the_names(tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"123")
+    (tmp_path / "a").write_bytes(b"")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "d").symlink_to(tmp_path / "b")
+    (tmp_path / "e").symlink_to(tmp_path / "none")
+    assert list(LOCAL.list_sizes(tmp_path).items()) == [("a", 0), ("b", 3), ("c", -1), ("d", 3), ("e", -1)]
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -112,6 +121,7 @@ def test_directories(tmp_path: Path) -> None:
         (lambda path: LOCAL.open(path / ("n" * 300), create=True), StorageError, "the name is too long"),
         (lambda path: LOCAL.list_names(path / "file"), DirectoryError, "not a directory"),
         (lambda path: LOCAL.list_names(path / "none"), FileMissingError, "cannot list the directory"),
+        (lambda path: LOCAL.list_sizes(path / "none"), FileMissingError, "cannot list the directory"),
         (lambda path: LOCAL.stat(path / "none"), FileMissingError, "no such file"),
         (lambda path: LOCAL.remove(path / "none"), FileMissingError, "cannot remove"),
         (lambda path: LOCAL.rename(path / "none", path / "x"), FileMissingError, "cannot rename to x"),

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.model import ClosedError, IndexCorruptError, InvalidOffsetError, StorageError
-from tidelog.storage.fs import LOCAL
-from tidelog.storage.index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition
+from tidelog.storage.fs import LOCAL, KeptOpen
+from tidelog.storage.index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition, mapped_index
 from tidelog.storage.index.mapped_index import PENDING_ENTRIES
 
 BASE = 45
@@ -28,8 +28,8 @@ Make = Callable[..., OffsetIndexWriter]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def make(max_index_bytes: int = 30 * 8, base_offset: int = BASE) -> OffsetIndexWriter:
-        return OffsetIndexWriter(LOCAL, tmp_path / "x.index", base_offset, max_index_bytes=max_index_bytes)
+    def make(max_index_bytes: int = 30 * 8, base_offset: int = BASE, name: str = "x") -> OffsetIndexWriter:
+        return OffsetIndexWriter(LOCAL, tmp_path / f"{name}.index", base_offset, max_index_bytes=max_index_bytes)
 
     return make
 
@@ -322,3 +322,50 @@ def test_readers_in_threads_while_the_index_is_reshaped(make: Make) -> None:
             thread.join()
         sys.setswitchinterval(before)
     assert not failures
+
+
+def test_readers_in_threads_while_others_want_to_map(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One mapping at a time for two indexes that are searched and reshaped: each search ends, and is right."""
+    kept = KeptOpen(most=1)
+    monkeypatch.setattr(mapped_index, "KEPT_OPEN", kept)
+    first, second = make(1000), make(1000, name="other")
+    for index in (first, second):
+        for number in range(100):
+            index.append(BASE + number, 10 * number + 1)
+        index.flush()
+    stop = threading.Event()
+    wrong: list[object] = []
+
+    def read(index: OffsetIndexWriter) -> None:
+        try:
+            while not stop.is_set():
+                found = index.lookup(BASE + 50)
+                if found not in (OffsetPosition(BASE + 50, 501), OffsetPosition(BASE, 0)):
+                    wrong.append(found)
+        except Exception as error:  # whatever it is: the test says so
+            wrong.append(error)
+
+    threads = [threading.Thread(target=read, args=(index,)) for index in (first, second)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        first.resize(1600)
+        first.resize(1000)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(kept) <= 1
+
+
+def test_an_index_that_is_only_written_is_not_mapped(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = KeptOpen(most=10)
+    monkeypatch.setattr(mapped_index, "KEPT_OPEN", kept)
+    index = make(1000)
+    for number in range(100):
+        index.append(BASE + number, 10 * number + 1)
+    assert (index.last_offset, index.entries, len(kept)) == (BASE + 99, 100, 0)
+    assert index.lookup(BASE + 3).position == 31
+    assert len(kept) == 1
+    index.close()
+    assert len(kept) == 0

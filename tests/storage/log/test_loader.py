@@ -13,7 +13,7 @@ from log_maker import BASE_TIME, batch, data, marker, plain, write_segment
 from power_cut import PowerCut
 from random_partition import random_partition
 from tidelog.model import StorageError, TidelogError
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.listing import list_partition
 from tidelog.storage.log.load.load_plan import RecoveryReason, decide_recovery, first_unflushed_base
@@ -57,6 +57,38 @@ def test_after_an_orderly_stop_nothing_is_read_again(directory: Path) -> None:
     assert loaded.recovered == ()
     assert (loaded.base_offsets, loaded.log_start_offset, loaded.end_offset) == ((0, 100, 200), 0, 300)
     assert loaded.recovery_point == 300
+
+
+def test_after_an_orderly_stop_hardly_a_file_is_opened(directory: Path) -> None:
+    """A start with thousands of logs opens each file that it opens thousands of times."""
+    load(directory)
+    opened: list[str] = []
+
+    class Watching(LocalFileSystem):
+        __slots__ = ()
+
+        def open(self, path: Path, *, write: bool = False, create: bool = False) -> Any:
+            opened.append(path.name)
+            assert not write
+            assert not create
+            return super().open(path)
+
+    assert load(directory, clean=True, fs=Watching()).sizes == {
+        base: file(directory, base, "log").stat().st_size for base in (0, 100, 200)
+    }
+    assert opened == ["leader-epoch-checkpoint", f"{200:020d}.log", f"{300:020d}.snapshot"]
+
+
+def test_after_an_orderly_stop_only_the_sizes_of_indexes_are_looked_at(directory: Path) -> None:
+    """A kill makes their contents suspect, too."""
+    garbage = b"\xff" * 12
+    file(directory, 0, "index").write_bytes(garbage[:8])
+    file(directory, 0, "timeindex").write_bytes(garbage)
+    assert load(directory, clean=True).recovered == ()
+    file(directory, 0, "index").write_bytes(garbage[:7])
+    assert [segment.base_offset for segment in load(directory, clean=True).recovered] == [0]
+    file(directory, 0, "index").write_bytes(garbage[:8])
+    assert [segment.base_offset for segment in load(directory, recovery_point=300).recovered] == [0, 200]
 
 
 def test_after_a_kill_recovery_begins_at_the_recovery_point(directory: Path) -> None:

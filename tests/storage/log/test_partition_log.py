@@ -415,16 +415,19 @@ class TestFlushAndClose:
         assert sizes[f"{0:020d}.timeindex"] == 2 * 12
         assert f"{30:020d}.snapshot" in sizes
 
-    def test_the_active_index_grows_again_after_loading(self, open_log: Open, tmp_path: Path) -> None:
+    def test_the_active_index_grows_again_with_the_first_append(self, open_log: Open, tmp_path: Path) -> None:
         index = tmp_path / "t-0" / f"{0:020d}.index"
         log = open_log(index_interval_bytes=0)
         add(log, plain(0) * 3)
         log.close()
         for clean in (True, False):
-            assert index.stat().st_size == 2 * 8
             log = open_log(index_interval_bytes=0, clean=clean)
+            trimmed = index.stat().st_size
+            assert trimmed == (16 if clean else 24)
+            add(log, plain(0))
             assert index.stat().st_size == 4096
             log.close()
+            assert index.stat().st_size == trimmed
 
     def test_a_kill_at_any_moment_loses_nothing_that_was_written(self, open_log: Open, tmp_path: Path) -> None:
         log = open_log(segment_bytes=5 * len(plain(0)))

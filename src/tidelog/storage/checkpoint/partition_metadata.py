@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tidelog.model import CheckpointError
+from tidelog.model import CheckpointError, FileMissingError
 from tidelog.storage.checkpoint.checkpoint_text import checkpoint_lines, line_error, parse_integer
 from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text, uuid_to_text
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
@@ -53,7 +53,11 @@ class PartitionMetadata:
     @classmethod
     def read(cls, fs: FileSystem, path: Path) -> Self | None:
         """None where the file is missing (a topic made before Kafka 2.8)."""
-        return cls.parse(read_whole(fs, path), path=path) if fs.exists(path) else None
+        try:
+            data = read_whole(fs, path)
+        except FileMissingError:
+            return None
+        return cls.parse(data, path=path)
 
     def write(self, fs: FileSystem, path: Path) -> None:
         write_atomically(fs, path, self.to_bytes())

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from tidelog.model import FileMissingError
 from tidelog.storage.checkpoint.checkpoint_text import format_checkpoint, parse_checkpoint, parse_integer
 from tidelog.storage.epoch.leader_epoch_cache import EpochEntry
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
@@ -35,7 +36,11 @@ class LeaderEpochCheckpoint:
     @classmethod
     def read(cls, fs: FileSystem, path: Path) -> list[EpochEntry]:
         """The entries; none where the file is missing."""
-        return cls.parse(read_whole(fs, path), path=path) if fs.exists(path) else []
+        try:
+            data = read_whole(fs, path)
+        except FileMissingError:
+            return []
+        return cls.parse(data, path=path)
 
     @classmethod
     def write(cls, fs: FileSystem, path: Path, entries: Iterable[EpochEntry]) -> None:

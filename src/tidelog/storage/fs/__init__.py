@@ -3,21 +3,26 @@
 from tidelog.storage.fs.atomic import write_atomically
 from tidelog.storage.fs.fork_guard import ForkGuard
 from tidelog.storage.fs.interface import File, FileStat, FileSystem, Lock, MappedBytes
+from tidelog.storage.fs.kept_open import KEPT_OPEN, KeptOpen
+from tidelog.storage.fs.limits import raise_open_file_limit
 from tidelog.storage.fs.local import LOCAL, LocalFileSystem
 from tidelog.storage.fs.processors import usable_processors
 from tidelog.storage.fs.read_only import ReadOnlyFileSystem
 from tidelog.storage.fs.whole_file import read_whole
 
 __all__ = [
+    "KEPT_OPEN",
     "LOCAL",
     "File",
     "FileStat",
     "FileSystem",
     "ForkGuard",
+    "KeptOpen",
     "LocalFileSystem",
     "Lock",
     "MappedBytes",
     "ReadOnlyFileSystem",
+    "raise_open_file_limit",
     "read_whole",
     "usable_processors",
     "write_atomically",

@@ -17,17 +17,22 @@ from typing import TYPE_CHECKING, Self
 from tidelog.model import ClosedError, LockedError, StorageError
 from tidelog.storage.fs import record_lock
 from tidelog.storage.fs.interface import FileStat
-from tidelog.storage.fs.os_errors import storage_error, translated
+from tidelog.storage.fs.limits import raise_open_file_limit
+from tidelog.storage.fs.os_errors import MAP, storage_error, translated
 from tidelog.storage.fs.record_lock import RecordLock
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FILE_MODE = 0o644
+_NO_FILE = -1
+# Not blocking: opening a FIFO that strayed into the directory must fail, not wait for a writer.
+_READ = os.O_RDONLY | os.O_NONBLOCK
+_WRITE = os.O_RDWR | os.O_NONBLOCK
 
 
 class LocalFile:
-    """A descriptor and its path."""
+    """A descriptor and its path. The calls that are made a thousand times a second do without ``translated``."""
 
     __slots__ = ("_fd", "_path")
 
@@ -41,11 +46,13 @@ class LocalFile:
 
     @property
     def size(self) -> int:
-        with translated("stat", self._path):
+        try:
             return os.fstat(self.fileno()).st_size
+        except OSError as error:
+            raise storage_error(error, "stat", self._path) from error
 
     def pread(self, length: int, position: int) -> bytes:
-        with translated("read", self._path):
+        try:
             data = os.pread(self.fileno(), length, position)
             self.fileno()  # closed meanwhile, and the number another file's: these may be that one's bytes
             if len(data) == length or not data:
@@ -61,6 +68,8 @@ class LocalFile:
                 done += len(data)
             self.fileno()
             return b"".join(parts) if len(parts) > 1 else parts[0]
+        except OSError as error:
+            raise storage_error(error, "read", self._path) from error
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
         with translated("read", self._path), memoryview(buffer).cast("B") as view:
@@ -74,7 +83,7 @@ class LocalFile:
             return done
 
     def pwrite(self, data: Buffer, position: int) -> int:
-        try:  # not translated(): one write is an append's largest part
+        try:
             done = os.pwrite(self.fileno(), data, position)
             with memoryview(data) as view:
                 size = view.nbytes
@@ -104,7 +113,7 @@ class LocalFile:
             raise ValueError(f"a mapping of {size} bytes: the operating system refuses empty ones")
         if size > self.size:
             raise StorageError(f"cannot map {size} bytes of a file of {self.size}", path=self._path)
-        with translated("map", self._path):
+        with translated(MAP, self._path):
             if sys.version_info >= (
                 3,
                 13,
@@ -120,8 +129,10 @@ class LocalFile:
     def close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            with translated("close", self._path):
+            try:
                 os.close(fd)
+            except OSError as error:
+                raise storage_error(error, "close", self._path) from error
 
     def __enter__(self) -> Self:
         return self
@@ -143,13 +154,15 @@ class LocalFileSystem:
     __slots__ = ()
 
     def open(self, path: Path, *, write: bool = False, create: bool = False) -> LocalFile:
-        if record_lock.is_held(path):
+        flags = _WRITE if write or create else _READ
+        try:
+            fd = os.open(path, flags | os.O_CREAT if create else flags, _FILE_MODE)
+            status = os.fstat(fd)
+        except OSError as error:
+            raise storage_error(error, "open", path) from error
+        if record_lock.keep_if_held(fd, status):
             raise LockedError("it is this process's lock; opening and closing it again would drop the lock", path=path)
-        # O_NONBLOCK: opening a FIFO that strayed into the directory must fail below, not wait for a writer.
-        flags = os.O_NONBLOCK | (os.O_RDWR if write or create else os.O_RDONLY) | (os.O_CREAT if create else 0)
-        with translated("open", path):
-            fd = os.open(path, flags, _FILE_MODE)
-            mode = os.fstat(fd).st_mode
+        mode = status.st_mode
         if not stat_bits.S_ISREG(mode):
             os.close(fd)
             kind = "a directory" if stat_bits.S_ISDIR(mode) else "not a regular file"
@@ -160,9 +173,22 @@ class LocalFileSystem:
         with translated("list the directory", directory):
             return sorted(os.listdir(directory))
 
+    def list_sizes(self, directory: Path) -> dict[str, int]:
+        sizes = {}
+        with translated("list the directory", directory), os.scandir(directory) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat()
+                    sizes[entry.name] = status.st_size if stat_bits.S_ISREG(status.st_mode) else _NO_FILE
+                except FileNotFoundError:  # a link to nothing, or it was removed this moment
+                    sizes[entry.name] = _NO_FILE
+        return dict(sorted(sizes.items()))
+
     def stat(self, path: Path) -> FileStat:
-        with translated("stat", path):
+        try:
             status = os.stat(path)
+        except OSError as error:
+            raise storage_error(error, "stat", path) from error
         return FileStat(
             size=status.st_size, mtime_ms=status.st_mtime_ns // 1_000_000, is_dir=stat_bits.S_ISDIR(status.st_mode)
         )
@@ -203,7 +229,10 @@ class LocalFileSystem:
                 os.close(fd)
 
     def lock(self, path: Path) -> RecordLock:
-        return record_lock.acquire(path)
+        """Whoever locks a log directory may be about to open thousands of files: it is allowed to from here on."""
+        lock = record_lock.acquire(path)
+        raise_open_file_limit()
+        return lock
 
     def lock_holder(self, path: Path) -> int | None:
         return record_lock.holder(path)

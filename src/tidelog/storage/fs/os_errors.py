@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidelog.model import DirectoryError, FileMissingError, StorageError
+from tidelog.storage.fs.limits import too_many_files, too_many_mappings
+
+MAP = "map"
+"""The action that runs into the limit of mappings."""
 
 _REASONS = {
     errno.EACCES: "permission denied",
@@ -21,8 +25,7 @@ _REASONS = {
     errno.ENOENT: "no such file or directory",
     errno.EEXIST: "it exists already",
     errno.ENOTEMPTY: "the directory is not empty",
-    errno.EMFILE: "this process has too many open files (ulimit -n)",
-    errno.ENFILE: "the machine has too many open files",
+    errno.ENFILE: "the machine has too many open files (fs.file-max)",
     errno.EFBIG: "the file would grow past what the file system allows",
     errno.ENAMETOOLONG: "the name is too long",
     errno.ELOOP: "too many symbolic links",
@@ -33,13 +36,21 @@ _REASONS = {
 
 def storage_error(error: OSError, action: str, path: Path) -> StorageError:
     """The error to raise when ``action`` (a verb phrase, such as "open") failed on ``path``."""
-    reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+    reason = _reason(error, action)
     message = f"cannot {action}: {reason}"
     if error.errno == errno.ENOENT:
         return FileMissingError(message, path=path)
     if error.errno in (errno.ENOTDIR, errno.ENOTEMPTY):
         return DirectoryError(message, path=path)
     return StorageError(message, path=path)
+
+
+def _reason(error: OSError, action: str) -> str:
+    if error.errno == errno.EMFILE:
+        return too_many_files()
+    if error.errno == errno.ENOMEM and action == MAP:
+        return too_many_mappings()
+    return _REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
 @contextmanager

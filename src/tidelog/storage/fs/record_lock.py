@@ -5,8 +5,9 @@ and what is done about them:
 
 - It belongs to the process: a second request in the same process succeeds. A registry of the files this process has
   locked, by device and inode, refuses it.
-- Closing *any* descriptor of the file in the process drops it. ``is_held`` lets the file system refuse to open such a
-  file again, and the registry is asked before this module opens anything.
+- Closing *any* descriptor of the file in the process drops it. So the file system hands every file it opens to
+  ``keep_if_held``, which keeps a second descriptor of a locked file until the lock is released, and refuses the file;
+  and the registry is asked before this module opens anything.
 
 A forked child inherits the descriptors but not the locks: its registry is emptied. A crash of the process drops the
 lock; the file stays. Thread rule: the registry has its own lock; every call may come from any thread.
@@ -33,12 +34,14 @@ _held: dict[tuple[int, int], RecordLock] = {}
 class RecordLock:
     """A held lock; ``release`` gives it back (idempotent)."""
 
-    __slots__ = ("_fd", "_identity", "_path")
+    __slots__ = ("_fd", "_identity", "_path", "_seconds")
 
     def __init__(self, path: Path, fd: int, identity: tuple[int, int]) -> None:
         self._path = path
         self._fd = fd
         self._identity = identity
+        self._seconds: list[int] = []
+        """Further descriptors of the file."""
 
     @property
     def path(self) -> Path:
@@ -47,7 +50,8 @@ class RecordLock:
     def release(self) -> None:
         with _registry_lock:
             if self._fd >= 0:
-                os.close(self._fd)
+                for fd in (self._fd, *self._seconds):
+                    os.close(fd)
                 self._fd = -1
                 if _held.get(self._identity) is self:
                     del _held[self._identity]
@@ -85,6 +89,17 @@ def is_held(path: Path) -> bool:
     except OSError:
         return False
     return (status.st_dev, status.st_ino) in _held
+
+
+def keep_if_held(fd: int, status: os.stat_result) -> bool:
+    """Whether a file that was just opened is one this process has locked; ``fd`` is not the caller's any more then."""
+    if not _held:
+        return False
+    with _registry_lock:
+        lock = _held.get((status.st_dev, status.st_ino))
+        if lock is not None:
+            lock._seconds.append(fd)
+        return lock is not None
 
 
 def holder(path: Path) -> int | None:

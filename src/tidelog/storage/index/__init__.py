@@ -1,5 +1,6 @@
 """A segment's three indexes: by offset, by time, and of aborted transactions."""
 
+from tidelog.storage.index.mapped_index import MappedIndex
 from tidelog.storage.index.offset_index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition
 from tidelog.storage.index.time_index import TimeIndexReader, TimeIndexWriter, TimestampOffset
 from tidelog.storage.index.transaction_index import (
@@ -13,6 +14,7 @@ from tidelog.storage.index.transaction_index import (
 __all__ = [
     "AbortedTransaction",
     "AbortedTransactions",
+    "MappedIndex",
     "OffsetIndexReader",
     "OffsetIndexWriter",
     "OffsetPosition",

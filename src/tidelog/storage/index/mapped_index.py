@@ -6,22 +6,36 @@ as entries, as for Kafka (wrong after a kill, which is why a segment is recovere
 
 Entries are written with ``pwrite`` and read through a mapping: a store into a mapping of a sparse file would end the
 process by SIGBUS when the disk is full, ``pwrite`` raises. The last ones wait in memory until there are
-``PENDING_ENTRIES`` of them, or until the file is flushed or reshaped; readers see them there. The mapping is closed
-before the file shrinks, so a reader in another thread that still holds it gets ValueError (and takes the new one)
-instead of SIGBUS. A crash leaves some of the entries, and zeros; only ``flush`` promises more.
+``PENDING_ENTRIES`` of them, or until the file is flushed or reshaped; readers see them there. A crash leaves some of
+the entries, and zeros; only ``flush`` promises more.
 
-Thread rule: writing calls under the partition's lock; reading calls, and ``sync``, from any thread.
+A process has few mappings and descriptors, and may have very many indexes: an index that is only written has neither,
+the file is mapped when it is first searched, and the mapping is one of ``KEPT_OPEN``. A mapping is closed before the
+file shrinks, so a reader in another thread that still holds it gets ValueError (and looks again) instead of SIGBUS:
+
+=====================================  =============================================================================
+who                                    in this order
+=====================================  =============================================================================
+a reader without a mapping             takes the view; maps; puts the mapping down under the view's generation; looks
+                                       whether that is still the generation, else begins again
+a reader with one                      searches, holding the interpreter's lock; ValueError: begins again
+whoever reshapes the file              puts a view of the next generation in place; takes all mappings that were put
+                                       down, and closes them; reshapes
+=====================================  =============================================================================
+
+Thread rule: writing calls under the partition's lock; reading calls, ``sync`` and ``let_go`` from any thread.
 Source: Kafka's ``AbstractIndex``.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tidelog.model import ClosedError, IndexCorruptError, StorageError
-from tidelog.storage.fs import File, FileSystem, MappedBytes
+from tidelog.model import ClosedError, FileMissingError, IndexCorruptError, StorageError
+from tidelog.storage.fs import KEPT_OPEN, File, FileSystem, MappedBytes
 
 PENDING_ENTRIES = 64
 """How many entries one write brings to the file."""
@@ -33,12 +47,13 @@ T = TypeVar("T")
 class IndexView(NamedTuple):
     """The entries at one moment: those in the file, then those that wait."""
 
-    mapping: MappedBytes | None
+    generation: int
+    """Another one after every change of the file's length."""
     written: int
     pending: bytes
 
 
-class MappedIndex:
+class MappedIndex(ABC):
     """Base of OffsetIndexWriter and TimeIndexWriter."""
 
     ENTRY_SIZE: int
@@ -49,23 +64,29 @@ class MappedIndex:
         self._path = path
         self._base_offset = base_offset
         self._max_index_bytes = max_index_bytes
-        self._file: File | None = None
         self._closed = False
         self._dirty = False
-        self.newly_created = not fs.exists(path)
-        if self.newly_created:
-            if max_index_bytes < self.ENTRY_SIZE:
-                raise ValueError(f"max_index_bytes of {max_index_bytes} is less than an entry of {self.ENTRY_SIZE}")
-            length = self._rounded(max_index_bytes)
-            self._writable().allocate(length)
-            self._dirty = True
-        else:
-            length = fs.stat(path).size
-        self._view = IndexView(None, 0, b"")
-        self._count = 0
-        self._length = length
-        self._remap(0 if self.newly_created else length // self.ENTRY_SIZE)
-        self._release_file()
+        self._mappings: dict[int, MappedBytes] = {}
+        """By generation; at most one, but for moments."""
+        self.newly_created = False
+        try:
+            file = fs.open(path)
+        except FileMissingError:
+            file = self._create()
+        with file:
+            self._length = file.size
+            count = 0 if self.newly_created else self._length // self.ENTRY_SIZE
+            self._view = IndexView(0, count, b"")
+            self._count = count
+            self._note_last(self._last_in(file, count))
+
+    def _create(self) -> File:
+        if self._max_index_bytes < self.ENTRY_SIZE:
+            raise ValueError(f"max_index_bytes of {self._max_index_bytes} is less than an entry of {self.ENTRY_SIZE}")
+        file = self._fs.open(self._path, create=True)
+        file.allocate(self._rounded(self._max_index_bytes))
+        self.newly_created = self._dirty = True
+        return file
 
     # --- what it is ---
 
@@ -128,10 +149,9 @@ class MappedIndex:
         return True
 
     def trim_to_valid_size(self) -> None:
-        """Cut the zeros off and let go of the file descriptor; the index stays open for reading."""
+        """Cut the zeros off; the index stays open for reading."""
         self.resize(self.size_bytes)
         self.write_pending()
-        self._release_file()
 
     def truncate(self) -> None:
         """Drop all entries; the length stays."""
@@ -153,8 +173,8 @@ class MappedIndex:
             self._write(self._view.pending)
 
     def sync(self) -> None:
-        """fsync what was written since the last time. The one changing call that needs no lock: through a descriptor
-        of its own, which a trim does not close, and what is written meanwhile is left for the next time."""
+        """fsync what was written since the last time. The one changing call that needs no lock: what is written
+        meanwhile is left for the next time."""
         if self._dirty:
             self._dirty = False
             try:
@@ -167,15 +187,13 @@ class MappedIndex:
     def rename_to(self, path: Path) -> None:
         """Rename the file atomically; the entries stay readable."""
         self.write_pending()
-        self._release_file()
         self._fs.rename(self._path, path)
         self._path = path
 
     def moved_to(self, path: Path) -> None:
-        """Take over the new path of a file whose directory was renamed."""
+        """Take over the new path of a file that was renamed, or its directory."""
         self._path = path
         self.write_pending()
-        self._release_file()
 
     def delete_if_exists(self) -> None:
         self.close_handler()
@@ -190,8 +208,13 @@ class MappedIndex:
     def close_handler(self) -> None:
         """Close without trimming: the file stays as it is; idempotent."""
         self._closed = True
-        self._unmap()
-        self._release_file()
+        self._forget_entries()
+
+    def let_go(self) -> None:
+        """Close the mapping, which the next search makes again."""
+        mappings, self._mappings = self._mappings, {}
+        for mapping in list(mappings.values()):
+            mapping.close()
 
     # --- for the two kinds of index ---
 
@@ -199,19 +222,20 @@ class MappedIndex:
         """There has to be room."""
         if self._closed:
             self._require_open()
-        mapping, written, pending = self._view
+        generation, written, pending = self._view
         if len(pending) < (PENDING_ENTRIES - 1) * self.ENTRY_SIZE:
-            self._view = IndexView(mapping, written, pending + entry)
+            self._view = IndexView(generation, written, pending + entry)
         else:
             self._write(pending + entry)
         self._count += 1
 
     def _write(self, entries: bytes) -> None:
         """StorageError leaves what waits waiting."""
-        mapping, written, _ = self._view
-        self._writable().pwrite(entries, written * self.ENTRY_SIZE)
+        generation, written, _ = self._view
+        with self._fs.open(self._path, write=True) as file:
+            file.pwrite(entries, written * self.ENTRY_SIZE)
         self._dirty = True
-        self._view = IndexView(mapping, written + len(entries) // self.ENTRY_SIZE, b"")
+        self._view = IndexView(generation, written + len(entries) // self.ENTRY_SIZE, b"")
 
     def _truncate_to_entries(self, entries: int) -> None:
         self._require_open()
@@ -219,15 +243,36 @@ class MappedIndex:
             self._reshape(entries, self._length)
 
     def _read(self, question: Callable[[MappedBytes | bytes, int, bytes], T]) -> T:
-        """``question(bytes in the file, entries there, bytes that wait)``; again if the file was resized meanwhile."""
+        """``question(bytes in the file, entries there, bytes that wait)``; again if the mapping was closed."""
         while True:
             self._require_open()
             view = self._view
+            if not view.written:
+                return question(b"", 0, view.pending)
+            mapping = self._mappings.get(view.generation)
+            if mapping is None and (mapping := self._map(view)) is None:
+                continue
             try:
-                return question(b"" if view.mapping is None else view.mapping, view.written, view.pending)
-            except ValueError:  # "mmap closed": the file is being resized
-                if view is self._view:
+                return question(mapping, view.written, view.pending)
+            except ValueError:  # "mmap closed": the file is being reshaped, or there were too many mappings
+                if self._mappings.get(view.generation) is mapping:
                     raise
+
+    def _map(self, view: IndexView) -> MappedBytes | None:
+        """None where the file was reshaped meanwhile."""
+        mappings = self._mappings
+        try:
+            with self._fs.open(self._path) as file:
+                mapping = mappings.setdefault(view.generation, file.map(self._length))
+        except StorageError:
+            if self._view.generation != view.generation:
+                return None
+            raise
+        if self._view.generation != view.generation or mappings is not self._mappings:
+            mapping.close()
+            return None
+        KEPT_OPEN.opened(self)
+        return mapping
 
     def _require_number(self, number: int) -> None:
         if not 0 <= number < self._count:
@@ -246,43 +291,32 @@ class MappedIndex:
         if self._closed:
             raise ClosedError("the index is closed", path=self._path)
 
-    def _writable(self) -> File:
-        if self._file is None:
-            self._file = self._fs.open(self._path, create=True)
-        return self._file
-
-    def _release_file(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-
     def _reshape(self, entries: int, length: int) -> None:
         """Keep the first ``entries``, zeros behind them up to ``length``.
 
         The file is cut first, so dropped entries read as zeros and the valid prefix of the file can be told.
         """
         self.write_pending()
-        self._unmap()
-        file = self._writable()
-        file.truncate(entries * self.ENTRY_SIZE)
-        file.truncate(length)
-        self._length = length
+        self._forget_entries()
+        with self._fs.open(self._path, write=True) as file:
+            last = self._last_in(file, entries)
+            file.truncate(entries * self.ENTRY_SIZE)
+            file.truncate(length)
         self._dirty = True
-        self._remap(entries)
-
-    def _remap(self, entries: int) -> None:
-        """Map the file anew; readers switch with the one assignment of ``_view``."""
+        self._length = length
+        self._note_last(last)
         self._count = entries
-        if self._length == 0:  # the operating system refuses an empty mapping
-            self._view = IndexView(None, 0, b"")
-        elif self._file is not None:
-            self._view = IndexView(self._file.map(self._length), entries, b"")
-        else:
-            with self._fs.open(self._path) as file:
-                self._view = IndexView(file.map(self._length), entries, b"")
+        self._view = IndexView(self._view.generation + 1, entries, b"")
 
-    def _unmap(self) -> None:
-        """From here to ``_remap`` readers see an empty index: a slower search from the segment's start, never wrong."""
-        mapping, self._view, self._count = self._view.mapping, IndexView(None, 0, b""), 0
-        if mapping is not None:
-            mapping.close()
+    def _forget_entries(self) -> None:
+        """Readers see an empty index from here on: a slower search from the segment's start, never wrong."""
+        self._count = 0
+        self._view = IndexView(self._view.generation + 1, 0, b"")
+        KEPT_OPEN.let_go(self)
+
+    def _last_in(self, file: File, entries: int) -> bytes:
+        return file.pread(self.ENTRY_SIZE, (entries - 1) * self.ENTRY_SIZE) if entries else b""
+
+    @abstractmethod
+    def _note_last(self, entry: bytes) -> None:
+        """The last entry's bytes; none in an empty index."""

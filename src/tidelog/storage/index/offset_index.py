@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from tidelog.kernel import IndexKey
 from tidelog.model import IndexCorruptError, InvalidOffsetError
-from tidelog.storage.fs import FileSystem
 from tidelog.storage.index.mapped_index import MappedIndex
 from tidelog.storage.index.search import first_at_or_above, last_at_or_below
 
@@ -94,10 +93,7 @@ class OffsetIndexReader:
 
 class OffsetIndexWriter(MappedIndex):
     ENTRY_SIZE = _ENTRY.size
-
-    def __init__(self, fs: FileSystem, path: Path, base_offset: int, *, max_index_bytes: int) -> None:
-        super().__init__(fs, path, base_offset, max_index_bytes=max_index_bytes)
-        self._last_offset = self._stored_last_offset()
+    _last_offset: int
 
     @property
     def last_offset(self) -> int:
@@ -167,12 +163,8 @@ class OffsetIndexWriter(MappedIndex):
         self.write_pending()
         self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 
-    def _reshape(self, entries: int, length: int) -> None:
-        super()._reshape(entries, length)
-        self._last_offset = self._stored_last_offset()
-
-    def _stored_last_offset(self) -> int:
-        return self.entry(self.entries - 1).offset if self.entries else self.base_offset
+    def _note_last(self, entry: bytes) -> None:
+        self._last_offset = _entry(entry, self.base_offset, 0).offset if entry else self.base_offset
 
 
 def _entry(data: Buffer, base_offset: int, number: int) -> OffsetPosition:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from tidelog.kernel import IndexKey
 from tidelog.model import IndexCorruptError, InvalidOffsetError
-from tidelog.storage.fs import FileSystem
 from tidelog.storage.index.mapped_index import MappedIndex
 from tidelog.storage.index.search import last_at_or_below
 
@@ -101,10 +100,7 @@ class TimeIndexReader:
 
 class TimeIndexWriter(MappedIndex):
     ENTRY_SIZE = _ENTRY.size
-
-    def __init__(self, fs: FileSystem, path: Path, base_offset: int, *, max_index_bytes: int) -> None:
-        super().__init__(fs, path, base_offset, max_index_bytes=max_index_bytes)
-        self._last_entry = self._stored_last_entry()
+    _last_entry: TimestampOffset
 
     @property
     def is_full(self) -> bool:
@@ -186,12 +182,8 @@ class TimeIndexWriter(MappedIndex):
         self.write_pending()
         self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 
-    def _reshape(self, entries: int, length: int) -> None:
-        super()._reshape(entries, length)
-        self._last_entry = self._stored_last_entry()
-
-    def _stored_last_entry(self) -> TimestampOffset:
-        return self._read(lambda data, written, _: _last_entry(data, written, self.base_offset))
+    def _note_last(self, entry: bytes) -> None:
+        self._last_entry = _last_entry(entry, 1 if entry else 0, self.base_offset)
 
 
 def _entry(data: Buffer, base_offset: int, number: int) -> TimestampOffset:

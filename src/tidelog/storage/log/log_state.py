@@ -56,11 +56,12 @@ class LogState:
 
     @classmethod
     def of(cls, request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> Self:
-        """The active segment's indexes get room for more entries."""
+        """The active segment's indexes get room for more entries with the first append."""
         now_ms, limits = request.clock.now_ms(), request.config.segment_limits
         segments = LogSegments(
             tuple(
-                LogSegment(request.fs, request.directory, base, limits, now_ms=now_ms) for base in loaded.base_offsets
+                LogSegment(request.fs, request.directory, base, limits, now_ms=now_ms, size=loaded.sizes.get(base))
+                for base in loaded.base_offsets
             )
         )
         active = segments.last

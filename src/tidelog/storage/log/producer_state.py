@@ -19,7 +19,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import SnapshotCorruptError
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.index import AbortedTransaction
 from tidelog.storage.log.segments import LogSegments, S
 from tidelog.storage.log.snapshot_files import SnapshotFiles
@@ -104,7 +104,7 @@ class LogProducerState:
         while (offset := self.snapshots.latest) is not None:
             try:
                 path = self.snapshots.path(offset)
-                self.state.load_snapshot(self.snapshots.read(offset), offset, now_ms=now_ms, path=path)
+                self.state.load_snapshot(read_whole(self._fs, path), offset, now_ms=now_ms, path=path)
                 return
             except SnapshotCorruptError:
                 self.snapshots.remove(offset)

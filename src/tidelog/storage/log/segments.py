@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 
@@ -18,6 +19,7 @@ class HasBaseOffset(Protocol):
 
 
 S = TypeVar("S", bound=HasBaseOffset)
+_base_offset = attrgetter("base_offset")
 
 
 class LogSegments(Generic[S]):
@@ -91,7 +93,3 @@ class LogSegments(Generic[S]):
         low = max(0, bisect_right(self._segments, start, key=_base_offset) - 1)
         high = len(self._segments) if end is None else bisect_left(self._segments, end, key=_base_offset)
         return self._segments[low:high]
-
-
-def _base_offset(segment: HasBaseOffset) -> int:
-    return segment.base_offset

@@ -11,18 +11,19 @@ Source: Kafka's ``LogManager.loadLogs``.
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.model import DirectoryError, StorageError, TidelogError
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.load.listing import list_partition
+from tidelog.storage.log.load.listing import list_with_sizes
 from tidelog.storage.log.load.load_plan import first_unflushed_base
 from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.log.partition_log import PartitionLog
@@ -31,7 +32,7 @@ from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.manager.directory_set import level_of
 from tidelog.storage.manager.log_directory import LogDirectory
 from tidelog.storage.manager.log_opening import LogOpening
-from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, segment_file
+from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
 TELL_EVERY_MS = 10_000
@@ -124,7 +125,7 @@ class Loading:
         self._total = sum(len(jobs) for jobs in work.values())
         self._bytes_total = sum(job.unflushed_bytes for jobs in work.values() for job in jobs)
         futures: list[Future[LoadedPartition]] = []
-        with ExitStack() as pools:
+        with _no_collections(), ExitStack() as pools:
             walks = pools.enter_context(WalkThreads()) if self._bytes_total else None
             for path, jobs in work.items():
                 self.remaining_logs[path] = len(jobs)
@@ -182,12 +183,14 @@ class Loading:
     def _job(self, directory: LogDirectory, name: PartitionDirectoryName) -> _Job:
         if directory.was_clean or name.purpose is DirectoryPurpose.DELETE:
             return _Job(directory, name, 0, 0)
-        path = directory.path / str(name)
-        bases = list_partition(self._fs, path).base_offsets
-        first = first_unflushed_base(bases, directory.recovery_point(name.topic_partition))
-        unflushed = [base for base in bases if first is not None and base >= first]
-        sizes = [self._fs.stat(segment_file(path, base, FileKind.LOG)).size for base in unflushed]
-        return _Job(directory, name, len(unflushed), sum(sizes))
+        listing = list_with_sizes(self._fs, directory.path / str(name))
+        first = first_unflushed_base(listing.base_offsets, directory.recovery_point(name.topic_partition))
+        sizes = [
+            max(0, segment.sizes[FileKind.LOG])
+            for segment in listing.segments
+            if first is not None and segment.base_offset >= first
+        ]
+        return _Job(directory, name, len(sizes), sum(sizes))
 
     def _load(self, job: _Job, walks: WalkThreads | None) -> LoadedPartition:
         """In a thread of the directory."""
@@ -235,6 +238,18 @@ def sentence(progress: LoadProgress) -> str:
     if progress.left_ms is not None:
         parts.append(f"about {progress.left_ms // 1000} s left")
     return ", ".join(parts)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Without the interpreter's search for cycles: what is loaded stays, and would be searched again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _pool(path: Path, threads: int) -> ThreadPoolExecutor:

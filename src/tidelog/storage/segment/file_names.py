@@ -16,7 +16,6 @@ Called by: every room that lists or makes files. Source: Kafka's ``LogFileUtils`
 from __future__ import annotations
 
 import enum
-import re
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -49,7 +48,8 @@ class FileState(enum.StrEnum):
     DELETED = ".deleted"
 
 
-_FILE = re.compile(r"([0-9]{20})(\.(?:log|index|timeindex|txnindex|snapshot))(\.(?:cleaned|swap|deleted))?")
+_DIGITS = 20
+_SUFFIXES = {kind + state: (kind, state) for kind in FileKind for state in FileState}
 
 
 class SegmentFileName(NamedTuple):
@@ -60,13 +60,14 @@ class SegmentFileName(NamedTuple):
     @classmethod
     def parse(cls, name: str) -> Self | None:
         """None where ``name`` is not a segment file (or its number is not an offset)."""
-        match = _FILE.fullmatch(name)
-        if match is None or (offset := int(match[1])) > MAX_OFFSET:
+        known = _SUFFIXES.get(name[_DIGITS:])
+        if known is None or not name.isascii() or not (digits := name[:_DIGITS]).isdecimal():
             return None
-        return cls(offset, FileKind(match[2]), FileState(match[3] or ""))
+        offset = int(digits)
+        return cls(offset, *known) if offset <= MAX_OFFSET else None
 
     def __str__(self) -> str:
-        return f"{self.offset:020d}{self.kind.value}{self.state.value}"
+        return f"{self.offset:020d}{self.kind}{self.state}"
 
     def in_directory(self, directory: Path) -> Path:
         return directory / str(self)
@@ -74,7 +75,7 @@ class SegmentFileName(NamedTuple):
 
 def segment_file(directory: Path, offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> Path:
     """The path of one file of a segment (or of a producer snapshot)."""
-    return directory / f"{offset:020d}{kind.value}{state.value}"
+    return directory / f"{offset:020d}{kind}{state}"
 
 
 class DirectoryPurpose(enum.StrEnum):

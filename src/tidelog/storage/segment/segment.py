@@ -1,8 +1,12 @@
 """One segment of a log as its writer has it: the ``.log`` and its three indexes.
 
 Owns the files of one base offset. State machine: *open* (appended to, read) -> *inactive* (``on_become_inactive``: the
-last time entry written, indexes trimmed) -> *closed* (``close`` trims too) or *deleted*. Indexes are opened when they
-are first needed; a segment that is only read sequentially or recovered never opens them.
+last time entry written, indexes trimmed) -> *closed* (``close`` trims too) or *deleted*.
+
+Nothing is opened before it is needed: a process may have ten thousand logs of a few segments each. The open segment
+keeps its ``.log`` once it was appended to; of the others it is one of ``KEPT_OPEN``, as the indexes' mappings are
+(``mapped_index``). A segment that is only read sequentially or recovered never opens an index, and those of the open
+one grow, to have room for more entries, with the first append.
 
 Layout: batches one behind the other in ``.log``; offsets lie within 31 bits above the base offset. What a crash leaves:
 a ``.log`` that may end in part of a batch or in zeros (with ``preallocate`` up to ``segment.bytes``), indexes with
@@ -25,7 +29,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, StorageError
-from tidelog.storage.fs import File, FileSystem
+from tidelog.storage.fs import KEPT_OPEN, File, FileSystem
 from tidelog.storage.index import (
     AbortedTransaction,
     AbortedTransactions,
@@ -33,11 +37,11 @@ from tidelog.storage.index import (
     OffsetPosition,
     TimeIndexWriter,
     TimestampOffset,
-    TransactionIndexWriter,
 )
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
 from tidelog.storage.segment.index_builder import IndexBuilder
 from tidelog.storage.segment.limits import SegmentLimits
+from tidelog.storage.segment.segment_indexes import SegmentIndexes
 from tidelog.storage.segment.segment_read import BatchPosition, SegmentRead
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
@@ -53,22 +57,28 @@ class LogSegment:
     """Made by ``open`` (the file exists) or ``create``. Sizes and positions in bytes, timestamps in ms."""
 
     def __init__(
-        self, fs: FileSystem, directory: Path, base_offset: int, limits: SegmentLimits, *, now_ms: int
+        self,
+        fs: FileSystem,
+        directory: Path,
+        base_offset: int,
+        limits: SegmentLimits,
+        *,
+        now_ms: int,
+        size: int | None = None,
     ) -> None:
+        """``size``: of the ``.log``, where it is known."""
         self._fs = fs
         self._directory = directory
         self._base_offset = base_offset
         self._limits = limits
         self._state = FileState.LIVE
         self._file_or_none: File | None = None
-        self._size = fs.stat(self.path).size
+        self._size = fs.stat(self.path).size if size is None else size
         self._preallocated = False
         self._created_ms = now_ms
         self._roll_timestamp: int | None = None
         self.roll_jitter_ms = random.randrange(limits.segment_jitter_ms + 1) if limits.segment_jitter_ms else 0
-        self._offset_index_or_none: OffsetIndexWriter | None = None
-        self._time_index_or_none: TimeIndexWriter | None = None
-        self._txn_index = TransactionIndexWriter(fs, self.path_of(FileKind.TXN_INDEX), base_offset)
+        self._indexes = SegmentIndexes(fs, directory, base_offset, max_index_bytes=limits.segment_index_bytes)
         self._builder: IndexBuilder | None = None
 
     @classmethod
@@ -81,6 +91,7 @@ class LogSegment:
         fs.open(segment_file(directory, base_offset, FileKind.LOG), create=True).close()
         segment = cls(fs, directory, base_offset, limits, now_ms=now_ms)
         segment.grow_indexes()
+        segment._indexes.growing()
         return segment
 
     # --- what it is ---
@@ -104,31 +115,29 @@ class LogSegment:
 
     @property
     def _file(self) -> File:
-        if self._file_or_none is None:
-            self._file_or_none = self._fs.open(self.path, write=True)
-        return self._file_or_none
+        file = self._file_or_none
+        if file is None:
+            file = self._file_or_none = self._fs.open(self.path, write=True)
+            if not self._is_appended_to:
+                KEPT_OPEN.opened(self)
+        return file
+
+    @property
+    def _is_appended_to(self) -> bool:
+        return self._indexes.grow and self._builder is not None
+
+    def let_go(self) -> None:
+        """Have the ``.log`` closed, once nobody reads it, unless it is appended to; it is opened again when needed."""
+        if not self._is_appended_to:
+            self._file_or_none = None
 
     @property
     def offset_index(self) -> OffsetIndexWriter:
-        if self._offset_index_or_none is None:
-            self._offset_index_or_none = OffsetIndexWriter(
-                self._fs,
-                self.path_of(FileKind.INDEX),
-                self._base_offset,
-                max_index_bytes=self._limits.segment_index_bytes,
-            )
-        return self._offset_index_or_none
+        return self._indexes.offset
 
     @property
     def time_index(self) -> TimeIndexWriter:
-        if self._time_index_or_none is None:
-            self._time_index_or_none = TimeIndexWriter(
-                self._fs,
-                self.path_of(FileKind.TIME_INDEX),
-                self._base_offset,
-                max_index_bytes=self._limits.segment_index_bytes,
-            )
-        return self._time_index_or_none
+        return self._indexes.time
 
     @property
     def max_timestamp(self) -> TimestampOffset:
@@ -160,9 +169,10 @@ class LogSegment:
             raise
         self._size = start + written
         entries = self._index_builder().add(table, shift=start - int(table.position[0]))
+        offset_index, time_index = self._indexes.growing()
         for offset, position, timestamp, offset_of_timestamp in entries.T.tolist():
-            self.offset_index.append(offset, position)
-            self.time_index.maybe_append(timestamp, offset_of_timestamp)
+            offset_index.append(offset, position)
+            time_index.maybe_append(timestamp, offset_of_timestamp)
         return start
 
     def append_one(self, data: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
@@ -178,18 +188,17 @@ class LogSegment:
         if start == 0:
             self._roll_timestamp = max_timestamp
         if builder.add_one(size, last_offset, max_timestamp):
-            self.offset_index.append(last_offset, start)
-            self.time_index.maybe_append(*builder.largest)
+            offset_index, time_index = self._indexes.growing()
+            offset_index.append(last_offset, start)
+            time_index.maybe_append(*builder.largest)
 
     def append_aborted(self, transaction: AbortedTransaction) -> None:
-        self._txn_index.append(transaction)
+        self._indexes.transactions.append(transaction)
 
     def room_bytes(self) -> int:
         """How many bytes may be appended at once before an index could be full."""
-        entries = min(
-            self.offset_index.max_entries - self.offset_index.entries,
-            self.time_index.max_entries - 1 - self.time_index.entries,
-        )
+        offset_index, time_index = self._indexes.growing()
+        entries = min(offset_index.max_entries - offset_index.entries, time_index.max_entries - 1 - time_index.entries)
         return max(0, entries) * max(1, self._limits.index_interval_bytes)
 
     def takes(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
@@ -198,12 +207,13 @@ class LogSegment:
         if begin is None or not self._size:
             return False
         waited = max_timestamp - begin if begin >= 0 else now_ms - self._created_ms
+        offset_index, time_index = self._indexes.growing()
         return (
             self._size + size <= self._limits.segment_bytes
             and waited <= self._limits.segment_ms - self.roll_jitter_ms
             and last_offset - self._base_offset <= MAX_RELATIVE_OFFSET
-            and not self.offset_index.is_full
-            and not self.time_index.is_full
+            and not offset_index.is_full
+            and not time_index.is_full
         )
 
     @property
@@ -222,15 +232,15 @@ class LogSegment:
     def on_become_inactive(self) -> None:
         """After a roll: the largest timestamp goes into the time index, and the files are trimmed."""
         self._write_final_time_entry()
-        self.offset_index.trim_to_valid_size()
-        self.time_index.trim_to_valid_size()
+        self._indexes.trim()
         self._trim_log()
+        if self._file_or_none is not None:
+            KEPT_OPEN.opened(self)
 
     def grow_indexes(self) -> None:
-        """Make room for more entries, as the active segment needs after loading; with ``preallocate`` also for the
-        batches of an empty one."""
-        self.offset_index.resize(self._limits.segment_index_bytes)
-        self.time_index.resize(self._limits.segment_index_bytes)
+        """Be the open segment, whose indexes have room for more entries once it is appended to; with ``preallocate``
+        make room also for the batches of an empty one."""
+        self._indexes.begin_to_grow()
         if self._limits.preallocate and not self._size:
             self._file.allocate(self._limits.segment_bytes)
             self._preallocated = True
@@ -300,7 +310,7 @@ class LogSegment:
         return self.offset_index.lookup(max(entry.offset, start_offset)).position
 
     def collect_aborted(self, start_offset: int, end_offset: int) -> AbortedTransactions:
-        return self._txn_index.collect(start_offset, end_offset)
+        return self._indexes.transactions.collect(start_offset, end_offset)
 
     # --- cutting, flushing, ending ---
 
@@ -309,7 +319,7 @@ class LogSegment:
         found = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
-        self._txn_index.truncate_to(offset)
+        self._indexes.transactions.truncate_to(offset)
         self.grow_indexes()
         cut = 0
         if found is not None:
@@ -329,41 +339,24 @@ class LogSegment:
 
     def write_index_entries(self) -> None:
         """Those that wait in memory."""
-        for index in (self._offset_index_or_none, self._time_index_or_none):
-            if index is not None:
-                index.write_pending()
+        self._indexes.write_pending()
 
     def sync(self) -> None:
         """fsync the log, then what was written of its indexes; appends may go on meanwhile."""
         self._file.sync()
-        for kind, index in (
-            (FileKind.INDEX, self._offset_index_or_none),
-            (FileKind.TIME_INDEX, self._time_index_or_none),
-        ):
-            if index is not None:
-                index.sync()
-            elif self._fs.exists(self.path_of(kind)):
-                with self._fs.open(self.path_of(kind), write=True) as file:
-                    file.sync()
-        self._txn_index.sync()
+        self._indexes.sync()
 
     def close(self) -> None:
         """Write the last time entry, trim the files that are open; idempotent."""
         self._write_final_time_entry()
         self._trim_log()
-        for index in (self._offset_index_or_none, self._time_index_or_none):
-            if index is not None:
-                index.close()
-        self._txn_index.close()
+        self._indexes.close()
         if self._file_or_none is not None:
             self._file_or_none.close()
 
     def close_handlers(self) -> None:
         """Let go of the files as they are, after a disk failure or a fork; idempotent."""
-        for index in (self._offset_index_or_none, self._time_index_or_none):
-            if index is not None:
-                index.close_handler()
-        self._txn_index.close()
+        self._indexes.close_handlers()
         if self._file_or_none is not None:
             self._file_or_none.close()
 
@@ -380,6 +373,7 @@ class LogSegment:
             if self._fs.exists(old):
                 self._fs.rename(old, segment_file(self._directory, self._base_offset, kind, state))
         self._state = state
+        self._indexes.moved_to(self._directory, self._state)
 
     def update_limits(self, limits: SegmentLimits) -> None:
         """Go by another size and age; the interval and the size of the indexes stay as the segment was made with."""
@@ -392,13 +386,7 @@ class LogSegment:
     def moved_to(self, directory: Path) -> None:
         """Take over the new path of the log's directory, which was renamed."""
         self._directory = directory
-        for kind, index in (
-            (FileKind.INDEX, self._offset_index_or_none),
-            (FileKind.TIME_INDEX, self._time_index_or_none),
-            (FileKind.TXN_INDEX, self._txn_index),
-        ):
-            if index is not None:
-                index.moved_to(self.path_of(kind))
+        self._indexes.moved_to(self._directory, self._state)
 
     # --- inside ---
 
@@ -427,7 +415,7 @@ class LogSegment:
 
     def _write_final_time_entry(self) -> None:
         if self._builder is not None:
-            self.time_index.maybe_append(*self._builder.largest, skip_full_check=True)
+            self._indexes.growing()[1].maybe_append(*self._builder.largest, skip_full_check=True)
 
     def _trim_log(self) -> None:
         if self._preallocated:

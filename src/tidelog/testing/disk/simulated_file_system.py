@@ -64,6 +64,12 @@ class SimulatedFileSystem:
         with self._gate.call("list_names", directory, "list the directory"):
             return sorted(self._require_directory(directory).names)
 
+    def list_sizes(self, directory: Path) -> dict[str, int]:
+        with self._gate.call("list_sizes", directory, "list the directory"):
+            found = self._require_directory(directory)
+            nodes = {name: found.names[name] for name in sorted(found.names)}
+            return {name: node.cached.size if isinstance(node, FileNode) else -1 for name, node in nodes.items()}
+
     def stat(self, path: Path) -> FileStat:
         with self._gate.call("stat", path, "stat"):
             node = self._require(path)

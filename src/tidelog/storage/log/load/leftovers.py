@@ -27,6 +27,9 @@ from tidelog.storage.log.load.listing import PartitionListing
 from tidelog.storage.segment.file_names import FileKind, FileState, SegmentFileName
 from tidelog.storage.segment.segment_reader import SegmentReader
 
+_SMALL_BYTES = 256 * 1024
+"""A log of which all batch headers are walked sooner than an index is read and believed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
@@ -58,13 +61,13 @@ def decide_leftovers(listing: PartitionListing, replaced: range) -> Leftovers:
 
 def replaced_offsets(fs: FileSystem, directory: Path, listing: PartitionListing) -> range:
     """The base offsets of the segments that the swapped-in ones replace; empty where there are none. Reads files."""
+    if not listing.swaps:
+        return range(0)
     ends, size = [], 0
     for segment in listing.swaps:
         with SegmentReader(fs, directory, segment.base_offset, state=FileState.SWAP) as reader:
             ends.append(read_end_offset(reader))
             size += reader.size
-    if not ends:
-        return range(0)
     start = min(segment.base_offset for segment in listing.swaps)
     before = [base for base in listing.base_offsets if base < start]
     if before:
@@ -77,7 +80,8 @@ def replaced_offsets(fs: FileSystem, directory: Path, listing: PartitionListing)
 def read_end_offset(reader: SegmentReader) -> int:
     """The offset after the last batch of a segment that is trusted; its base offset if it has none."""
     end = reader.base_offset
-    for chunk in reader.chunks(reader.position_of(2**63 - 1), verify_crc=False):
+    start = 0 if reader.size <= _SMALL_BYTES else reader.position_of(2**63 - 1)
+    for chunk in reader.chunks(start, verify_crc=False):
         if len(chunk.table):
             end = int(chunk.table.last_offset[-1]) + 1
     return end

@@ -20,14 +20,18 @@ Called by: the loader of a writer (which then settles the leftovers) and the vie
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, SegmentFileName, segment_file
 
 TEMPORARY_SUFFIX = ".tmp"
+_UNKNOWN = -1
+_Kinds = dict[int, dict[FileKind, int]]
+"""The files of segments by base offset, each with its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,8 @@ class SegmentFiles:
     base_offset: int
     kinds: frozenset[FileKind]
     state: FileState = FileState.LIVE
+    sizes: Mapping[FileKind, int] = field(default_factory=dict, compare=False)
+    """Bytes; -1 where they were not asked for, or it is no regular file."""
 
     def path(self, directory: Path, kind: FileKind) -> Path:
         return segment_file(directory, self.base_offset, kind, self.state)
@@ -47,12 +53,12 @@ class PartitionListing:
     """One moment's names; every tuple ascends by offset, then by name."""
 
     segments: tuple[SegmentFiles, ...]
-    swaps: tuple[SegmentFiles, ...]
-    swap_parts: tuple[SegmentFileName, ...]
+    swaps: tuple[SegmentFiles, ...] = ()
+    swap_parts: tuple[SegmentFileName, ...] = ()
     """Indexes ``.swap`` whose ``.log`` has been renamed to its final name already."""
-    invalid_swaps: tuple[SegmentFileName, ...]
-    cleaned: tuple[SegmentFileName, ...]
-    deleted: tuple[SegmentFileName, ...]
+    invalid_swaps: tuple[SegmentFileName, ...] = ()
+    cleaned: tuple[SegmentFileName, ...] = ()
+    deleted: tuple[SegmentFileName, ...] = ()
     orphans: tuple[SegmentFileName, ...]
     snapshots: tuple[int, ...]
     """Offsets of the producer snapshots, ascending."""
@@ -62,7 +68,13 @@ class PartitionListing:
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
-        return tuple(segment.base_offset for segment in self.segments)
+        return tuple([segment.base_offset for segment in self.segments])
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing was left over."""
+        unsettled = self.swaps, self.swap_parts, self.invalid_swaps, self.cleaned, self.deleted
+        return not (any(unsettled) or self.orphans or self.temporary)
 
 
 def list_partition(fs: FileSystem, directory: Path) -> PartitionListing:
@@ -70,60 +82,73 @@ def list_partition(fs: FileSystem, directory: Path) -> PartitionListing:
     return sort_names(fs.list_names(directory))
 
 
-def sort_names(names: Iterable[str]) -> PartitionListing:
+def list_with_sizes(fs: FileSystem, directory: Path) -> PartitionListing:
+    """``list_partition`` with the size of every file."""
+    sizes = fs.list_sizes(directory)
+    return sort_names(sizes, sizes)
+
+
+def sort_names(names: Iterable[str], sizes: Mapping[str, int] = MappingProxyType({})) -> PartitionListing:
     """Put names in their places; pure."""
-    parsed: list[SegmentFileName] = []
-    temporary, others = [], []
+    live: _Kinds = defaultdict(dict)
+    snapshots: list[int] = []
+    unsettled: list[SegmentFileName] = []
+    temporary: list[str] = []
+    others: list[str] = []
     for name in sorted(names):
         file = SegmentFileName.parse(name)
-        if file is not None:
-            parsed.append(file)
-        elif name.endswith(TEMPORARY_SUFFIX):
-            temporary.append(name)
+        if file is None:
+            (temporary if name.endswith(TEMPORARY_SUFFIX) else others).append(name)
+            continue
+        offset, kind, state = file
+        if state is not FileState.LIVE:
+            unsettled.append(file)
+        elif kind is FileKind.SNAPSHOT:
+            snapshots.append(offset)
         else:
-            others.append(name)
-    by_state: dict[FileState, list[SegmentFileName]] = defaultdict(list)
-    for file in parsed:
-        by_state[file.state].append(file)
-    cleaned = by_state[FileState.CLEANED]
-    first_cleaned = min((file.offset for file in cleaned), default=None)
-    valid: list[SegmentFileName] = []
-    invalid: list[SegmentFileName] = []
-    for file in by_state[FileState.SWAP]:
-        (valid if first_cleaned is None or file.offset < first_cleaned else invalid).append(file)
-    swaps, swap_parts = _segments(valid, FileState.SWAP)
-    segments, orphans = _segments(by_state[FileState.LIVE], FileState.LIVE)
-    return PartitionListing(
+            live[offset][kind] = sizes.get(name, _UNKNOWN)
+    segments, orphans = _segments(live, FileState.LIVE)
+    listing = PartitionListing(
         segments=segments,
-        swaps=swaps,
-        swap_parts=swap_parts,
-        invalid_swaps=tuple(sorted(invalid)),
-        cleaned=tuple(sorted(cleaned)),
-        deleted=tuple(sorted(by_state[FileState.DELETED])),
         orphans=orphans,
-        snapshots=tuple(file.offset for file in by_state[FileState.LIVE] if file.kind is FileKind.SNAPSHOT),
+        snapshots=tuple(snapshots),
         temporary=tuple(temporary),
         others=tuple(others),
     )
+    return _with_unsettled(listing, unsettled) if unsettled else listing
 
 
-def _segments(
-    files: Iterable[SegmentFileName], state: FileState
-) -> tuple[tuple[SegmentFiles, ...], tuple[SegmentFileName, ...]]:
+def _with_unsettled(listing: PartitionListing, files: Iterable[SegmentFileName]) -> PartitionListing:
+    """With the files that a directory has none of if it was left in order."""
+    by_state: dict[FileState, list[SegmentFileName]] = defaultdict(list)
+    for file in sorted(files):
+        by_state[file.state].append(file)
+    cleaned = by_state[FileState.CLEANED]
+    first_cleaned = cleaned[0].offset if cleaned else None
+    valid: _Kinds = defaultdict(dict)
+    invalid: list[SegmentFileName] = []
+    for file in by_state[FileState.SWAP]:
+        if first_cleaned is not None and file.offset >= first_cleaned:
+            invalid.append(file)
+        elif file.kind in SEGMENT_KINDS:
+            valid[file.offset][file.kind] = _UNKNOWN
+    swaps, swap_parts = _segments(valid, FileState.SWAP)
+    return replace(
+        listing,
+        swaps=swaps,
+        swap_parts=swap_parts,
+        invalid_swaps=tuple(invalid),
+        cleaned=tuple(cleaned),
+        deleted=tuple(by_state[FileState.DELETED]),
+    )
+
+
+def _segments(kinds: _Kinds, state: FileState) -> tuple[tuple[SegmentFiles, ...], tuple[SegmentFileName, ...]]:
     """The segments among files of one state, and the segment files that have no ``.log`` beside them."""
-    kinds: dict[int, set[FileKind]] = defaultdict(set)
-    for file in files:
-        if file.kind in SEGMENT_KINDS:
-            kinds[file.offset].add(file.kind)
-    whole = tuple(
-        SegmentFiles(base_offset=offset, kinds=frozenset(kinds[offset]), state=state)
-        for offset in sorted(kinds)
-        if FileKind.LOG in kinds[offset]
-    )
-    parts = tuple(
-        SegmentFileName(offset, kind, state)
-        for offset in sorted(kinds)
-        if FileKind.LOG not in kinds[offset]
-        for kind in sorted(kinds[offset])
-    )
-    return whole, parts
+    whole, parts = [], []
+    for offset, sizes in sorted(kinds.items()):
+        if FileKind.LOG in sizes:
+            whole.append(SegmentFiles(base_offset=offset, kinds=frozenset(sizes), state=state, sizes=sizes))
+        else:
+            parts += [SegmentFileName(offset, kind, state) for kind in sorted(sizes)]
+    return tuple(whole), tuple(parts)

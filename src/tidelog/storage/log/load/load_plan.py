@@ -10,6 +10,8 @@ itself                                                                         `
 else                        kept                   kept                        UNFLUSHED
 ==========================  =====================  ==========================  ====================================
 
+What "contradicts itself" means is ``index_check``'s; after an orderly stop less is asked.
+
 ``index_lost`` changes one thing: Kafka recovers such a segment while it lists the files and only then looks for
 unflushed ones, so it does not see that a tail was cut, and keeps the segments behind it. We end with the same files.
 A missing ``.timeindex`` alone is not an error: an empty one is made. Source: Kafka's ``LogLoader`` and

@@ -13,9 +13,9 @@ Steps (a crash after any of them leaves a directory that loads again, to the sam
 
 Of a ``-delete`` directory only step 1 is done: it is loaded to be deleted.
 
-Segments to recover are read and checked on all cores (``walk_ahead``); what is written is written by one thread, in
-order. The recovery point never moves forward here: nothing was synced. Deleted segments are removed at once (nobody
-reads yet), where a broker renames them to ``.deleted`` and waits.
+Segments to recover are read and checked on all cores (``walk_ahead``) if they are large; what is written is written by
+one thread, in order. The recovery point never moves forward here: nothing was synced. Deleted segments are removed at
+once (nobody reads yet), where a broker renames them to ``.deleted`` and waits.
 
 Called by: PartitionLog, the recovery of a log directory. Thread rule: one caller, with the directory to itself.
 Source: Kafka's ``LogLoader``.
@@ -23,18 +23,18 @@ Source: Kafka's ``LogLoader``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidelog.model import CheckpointError, OffsetOverflowError
-from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.load.index_check import corrupt_indexes
+from tidelog.storage.log.load.index_check import corrupt_indexes, misshapen_indexes
 from tidelog.storage.log.load.leftovers import decide_leftovers, read_end_offset, replaced_offsets, settle_leftovers
-from tidelog.storage.log.load.listing import PartitionListing, list_partition
+from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import (
     LoadPlan,
     RecoveryReason,
@@ -53,6 +53,9 @@ from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWalk, rebuild_segment, walk_segment
 
 ALL_INDEXES = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
+_WORTH_A_THREAD_BYTES = 2 * 1024 * 1024
+"""Less is walked sooner than it is handed to another thread and waited for."""
+TXN_INDEX_ALONE = frozenset({FileKind.TXN_INDEX})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,8 @@ class LoadedLog:
     """Base offsets of the segments that were removed."""
     removed_files: tuple[str, ...] = ()
     """Names of the left-overs that were removed."""
+    sizes: dict[int, int] = field(default_factory=dict)
+    """Bytes of the ``.log`` files by base offset, where they are known."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -117,15 +122,25 @@ def plan_recovery(
     by_names = decide_recovery(
         listing, clean_shutdown=request.clean_shutdown, recovery_point=request.recovery_point, corrupt={}
     )
-    unflushed = {part.base_offset for part in by_names.recover if part.reason is RecoveryReason.UNFLUSHED}
     checked = [segment for segment in listing.segments if segment.base_offset not in unchecked]
-    flushed = [segment for segment in checked if segment.base_offset not in unflushed]
-    rest = [segment for segment in checked if segment.base_offset in unflushed]
-    corrupt = corrupt_indexes(fs, directory, flushed, ALL_INDEXES)
-    corrupt |= corrupt_indexes(fs, directory, rest, frozenset({FileKind.TXN_INDEX}))
+    if request.clean_shutdown:
+        corrupt = misshapen_indexes(fs, directory, checked)
+    else:
+        unflushed = {part.base_offset for part in by_names.recover if part.reason is RecoveryReason.UNFLUSHED}
+        flushed = [segment for segment in checked if segment.base_offset not in unflushed]
+        rest = [segment for segment in checked if segment.base_offset in unflushed]
+        corrupt = corrupt_indexes(fs, directory, flushed, ALL_INDEXES)
+        corrupt |= corrupt_indexes(fs, directory, rest, TXN_INDEX_ALONE)
+    if not corrupt:
+        return by_names
     return decide_recovery(
         listing, clean_shutdown=request.clean_shutdown, recovery_point=request.recovery_point, corrupt=corrupt
     )
+
+
+def _log_sizes(listing: PartitionListing) -> dict[int, int]:
+    sizes = {segment.base_offset: segment.sizes[FileKind.LOG] for segment in listing.segments}
+    return {base_offset: size for base_offset, size in sizes.items() if size >= 0}
 
 
 _Walks = WalkAhead[tuple[SegmentWalk, SegmentTrace]]
@@ -142,25 +157,26 @@ class _Loader:
         self._splits: list[tuple[int, tuple[int, ...]]] = []
         self._deleted: list[int] = []
         self._warnings: list[str] = []
+        self._epochs = LeaderEpochCache()
         self._epochs_lost = False
-        self._epochs = self._read_epochs()
-        self._written_epochs = self._epochs.entries
+        self._written_epochs: tuple[EpochEntry, ...] | None = None
+        """What the checkpoint says; None without one."""
         self._segments: LogSegments[SegmentOnDisk] = LogSegments()
         self._snapshots = SnapshotFiles(self._fs, self._directory, ())
 
     def load(self) -> LoadedLog:
-        removed = self._settle_leftovers()
-        listing = list_partition(self._fs, self._directory)
+        listing, removed = self._settle_leftovers()
         self._snapshots = SnapshotFiles(self._fs, self._directory, listing.snapshots)
+        if LEADER_EPOCH_CHECKPOINT in listing.others:
+            self._read_epochs()
         self._listed = listing.base_offsets
         if self._directory.name.endswith(DirectoryPurpose.DELETE.value):
             return self._load_to_delete(removed)
         plan = plan_recovery(self._fs, self._directory, listing, self._request)
-        damaged = [part for part in plan.recover if part.reason is not RecoveryReason.UNFLUSHED]
-        unflushed = [part for part in plan.recover if part.reason is RecoveryReason.UNFLUSHED]
-        with self._walk_ahead([part.base_offset for part in (*damaged, *unflushed)]) as walks:
-            self._recover_damaged(listing, damaged, walks)
-            self._recover_unflushed(unflushed, walks)
+        if plan.recover:
+            self._recover(listing, plan)
+        else:
+            self._segments = LogSegments(tuple(map(SegmentOnDisk, listing.base_offsets)))
         self._make_time_indexes(plan.new_time_indexes)
         end_offset = self._end_offset()
         if end_offset is not None and end_offset < self._request.log_start_offset:
@@ -193,6 +209,7 @@ class _Loader:
             splits=tuple(self._splits),
             deleted=tuple(self._deleted),
             removed_files=removed,
+            sizes=_log_sizes(listing) | {segment.base_offset: segment.size for segment in self._recovered},
             warnings=self._warnings,
         )
 
@@ -216,21 +233,37 @@ class _Loader:
         )
 
     @contextmanager
-    def _walk_ahead(self, base_offsets: Sequence[int]) -> Iterator[_Walks]:
+    def _walk_ahead(self, base_offsets: Sequence[int], sizes: Mapping[int, int]) -> Iterator[_Walks]:
         threads = self._request.threads
         with ExitStack() as stack:
-            if threads is None and len(base_offsets) > 1:
+            if sum(sizes.get(base_offset, 0) for base_offset in base_offsets) < _WORTH_A_THREAD_BYTES:
+                threads = None
+            elif threads is None and len(base_offsets) > 1:
                 threads = stack.enter_context(WalkThreads())
             yield stack.enter_context(WalkAhead(self._walk, base_offsets, threads))
 
-    def _settle_leftovers(self) -> tuple[str, ...]:
-        listing = list_partition(self._fs, self._directory)
+    def _settle_leftovers(self) -> tuple[PartitionListing, tuple[str, ...]]:
+        """What is there then, and the names of what was removed."""
+        listing = list_with_sizes(self._fs, self._directory)
+        if listing.is_settled:
+            return listing, ()
         leftovers = decide_leftovers(listing, replaced_offsets(self._fs, self._directory, listing))
         settle_leftovers(self._fs, self._directory, leftovers)
-        return leftovers.removals
+        return list_with_sizes(self._fs, self._directory), leftovers.removals
 
-    def _recover_damaged(self, listing: PartitionListing, damaged: Iterable[SegmentToRecover], walks: _Walks) -> None:
+    def _recover(self, listing: PartitionListing, plan: LoadPlan) -> None:
+        damaged = [part for part in plan.recover if part.reason is not RecoveryReason.UNFLUSHED]
+        unflushed = [part for part in plan.recover if part.reason is RecoveryReason.UNFLUSHED]
+        bases = [part.base_offset for part in (*damaged, *unflushed)]
+        with self._walk_ahead(bases, _log_sizes(listing)) as walks:
+            self._recover_damaged(listing, damaged, walks)
+            self._recover_unflushed(unflushed, walks)
+
+    def _recover_damaged(self, listing: PartitionListing, damaged: Sequence[SegmentToRecover], walks: _Walks) -> None:
         """Take the segments in, in order, recovering the flushed ones that lost an index on the way."""
+        if not damaged:
+            self._segments = LogSegments(tuple(map(SegmentOnDisk, listing.base_offsets)))
+            return
         bases = {part.base_offset for part in damaged}
         for segment in listing.segments:
             if segment.base_offset not in bases:
@@ -366,13 +399,15 @@ class _Loader:
 
     # --- leader epochs ---
 
-    def _read_epochs(self) -> LeaderEpochCache:
+    def _read_epochs(self) -> None:
         try:
-            return LeaderEpochCache(LeaderEpochCheckpoint.read(self._fs, self._directory / LEADER_EPOCH_CHECKPOINT))
+            entries = LeaderEpochCheckpoint.read(self._fs, self._directory / LEADER_EPOCH_CHECKPOINT)
         except CheckpointError as error:
             self._warnings.append(f"{error}; the leader epochs are taken from the batches")
             self._epochs_lost = True
-            return LeaderEpochCache()
+        else:
+            self._epochs = LeaderEpochCache(entries)
+        self._written_epochs = self._epochs.entries
 
     def _cut_epochs(self, end_offset: int) -> None:
         if self._epochs_lost:
@@ -385,8 +420,7 @@ class _Loader:
                 trace.assign_epochs(self._epochs)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._request.log_start_offset)
-        exists = self._fs.exists(self._directory / LEADER_EPOCH_CHECKPOINT)
-        if self._epochs.entries != self._written_epochs or not exists:
+        if self._epochs.entries != self._written_epochs:
             self._write_epochs()
 
     def _write_epochs(self) -> None:

@@ -1,0 +1,133 @@
+"""The three indexes of one segment as its writer has them: each is opened when somebody first needs it.
+
+Owns the ``.index``, the ``.timeindex`` and, where a transaction was aborted, the ``.txnindex`` of a base offset. Those
+of the open segment *grow*: they have room for more entries, from the first append on; those of others are trimmed. What
+a crash leaves: what each index says of itself.
+
+Called by: LogSegment. Thread rule: an index may be opened, searched and synced by any thread (of several that open it
+at once, one has its way); whatever else changes it, under the partition's lock. Source: Kafka's ``LazyIndex``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.index import MappedIndex, OffsetIndexWriter, TimeIndexWriter, TransactionIndexWriter
+from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
+
+
+class SegmentIndexes:
+    def __init__(self, fs: FileSystem, directory: Path, base_offset: int, *, max_index_bytes: int) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._base_offset = base_offset
+        self._state = FileState.LIVE
+        self._max_index_bytes = max_index_bytes
+        self._offset: dict[None, OffsetIndexWriter] = {}
+        self._time: dict[None, TimeIndexWriter] = {}
+        self._txn: dict[None, TransactionIndexWriter] = {}
+        """Each with the one index once it is open; ``setdefault`` is how several threads agree on one."""
+        self._growing: tuple[OffsetIndexWriter, TimeIndexWriter] | None = None
+        self.grow = False
+        """Whether they are those of the open segment."""
+
+    @property
+    def offset(self) -> OffsetIndexWriter:
+        index = self._offset.get(None)
+        if index is None:
+            path, size = self._path_of(FileKind.INDEX), self._max_index_bytes
+            opened = OffsetIndexWriter(self._fs, path, self._base_offset, max_index_bytes=size)
+            index = self._offset.setdefault(None, opened)
+        return index
+
+    @property
+    def time(self) -> TimeIndexWriter:
+        index = self._time.get(None)
+        if index is None:
+            path, size = self._path_of(FileKind.TIME_INDEX), self._max_index_bytes
+            opened = TimeIndexWriter(self._fs, path, self._base_offset, max_index_bytes=size)
+            index = self._time.setdefault(None, opened)
+        return index
+
+    @property
+    def transactions(self) -> TransactionIndexWriter:
+        index = self._txn.get(None)
+        if index is None:
+            opened = TransactionIndexWriter(self._fs, self._path_of(FileKind.TXN_INDEX), self._base_offset)
+            index = self._txn.setdefault(None, opened)
+        return index
+
+    def growing(self) -> tuple[OffsetIndexWriter, TimeIndexWriter]:
+        """The two that are appended to, with room for more entries if they are those of the open segment."""
+        if self._growing is None:
+            self._growing = (self.offset, self.time)
+            if self.grow:
+                self._resize()
+        return self._growing
+
+    def begin_to_grow(self) -> None:
+        self.grow = True
+        self._growing = None
+        self._resize()
+
+    def trim(self) -> None:
+        """Let them grow no more."""
+        for index in self._mapped():
+            index.trim_to_valid_size()
+        self.grow = False
+        self._growing = None
+
+    def write_pending(self) -> None:
+        """Write the entries that wait in memory."""
+        for index in self._mapped():
+            index.write_pending()
+
+    def sync(self) -> None:
+        """fsync what was written, here or before they were opened here."""
+        for kind, index in ((FileKind.INDEX, self._offset.get(None)), (FileKind.TIME_INDEX, self._time.get(None))):
+            if index is not None:
+                index.sync()
+            elif self._fs.exists(self._path_of(kind)):
+                with self._fs.open(self._path_of(kind), write=True) as file:
+                    file.sync()
+        for txn_index in self._txn.values():
+            txn_index.sync()
+
+    def close(self) -> None:
+        """Trim those that are open; idempotent."""
+        for index in self._mapped():
+            index.close()
+        self._close_transactions()
+
+    def close_handlers(self) -> None:
+        """Leave the files as they are; idempotent."""
+        for index in self._mapped():
+            index.close_handler()
+        self._close_transactions()
+
+    def moved_to(self, directory: Path, state: FileState) -> None:
+        """Take over the new names of the files."""
+        self._directory = directory
+        self._state = state
+        for kind, indexes in (
+            (FileKind.INDEX, self._offset),
+            (FileKind.TIME_INDEX, self._time),
+            (FileKind.TXN_INDEX, self._txn),
+        ):
+            for index in indexes.values():
+                index.moved_to(self._path_of(kind))
+
+    def _path_of(self, kind: FileKind) -> Path:
+        return segment_file(self._directory, self._base_offset, kind, self._state)
+
+    def _resize(self) -> None:
+        for index in self._mapped():
+            index.resize(self._max_index_bytes)
+
+    def _mapped(self) -> tuple[MappedIndex, ...]:
+        return (*self._offset.values(), *self._time.values())
+
+    def _close_transactions(self) -> None:
+        for index in self._txn.values():
+            index.close()
