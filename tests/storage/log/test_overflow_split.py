@@ -227,7 +227,7 @@ def test_a_crash_at_any_step_of_a_swap_by_a_cleaner(tmp_path: Path) -> None:
         assert [record.offset for record in records(directory)] == before
         seen.append(len(before))
         assert found == (state(old) if len(before) == 60 else state(new | {300: old[300]})), f"after {step} steps"
-    assert seen == [60] * 6 + [40] * 18
+    assert seen == [60] * 7 + [40] * 20
 
 
 def test_the_aborted_transactions_stay_known(tmp_path: Path) -> None:

@@ -50,7 +50,6 @@ def sync(state: LogState, plan: FlushPlan) -> None:
     state.fs.sync_dir(state.directory)
 
 
-def note(state: LogState, plan: FlushPlan) -> int:
-    """The recovery point."""
-    state.offsets.recovery_point = max(state.offsets.recovery_point, plan.target)
-    return state.offsets.recovery_point
+def note(state: LogState, plan: FlushPlan) -> None:
+    """What ``sync`` did is done."""
+    state.offsets.note_synced(plan.target)

@@ -25,14 +25,24 @@ from tidelog.model import LogOffsetMetadata
 class LogOffsets:
     """The high watermark begins at the log start, as nothing is known of other replicas."""
 
-    __slots__ = ("_cut_at", "_high_watermark", "_log_end", "_log_start", "on_high_watermark", "recovery_point")
+    __slots__ = (
+        "_cut_at",
+        "_high_watermark",
+        "_log_end",
+        "_log_start",
+        "on_high_watermark",
+        "recovery_point",
+        "synced",
+    )
 
     def __init__(self, *, log_start: int, log_end: LogOffsetMetadata, recovery_point: int) -> None:
         self._log_start = log_start
         self._log_end = log_end
         self._high_watermark = LogOffsetMetadata(log_start)
         self.recovery_point = max(recovery_point, log_start)
-        """Everything below is on the disk."""
+        """What there is below need not be flushed any more: it is on the disk, or below the log start."""
+        self.synced = recovery_point
+        """Everything below is on the disk, also what a crash brings back that lies below the log start."""
         self._cut_at: int | None = None
         self.on_high_watermark: Callable[[int], None] | None = None
         """Told each new one."""
@@ -54,14 +64,19 @@ class LogOffsets:
         self._log_end = end
         if self._high_watermark.message_offset >= end.message_offset:
             self._move_high_watermark(end)
-        self.recovery_point = min(self.recovery_point, end.message_offset)
+        self._lower_recovery_point(end.message_offset)
 
     def restart(self, *, log_start: int, at: LogOffsetMetadata) -> None:
         """Of a log that was emptied and begins at ``at``."""
         self._log_start = log_start
         self._log_end = at
         self._move_high_watermark(at)
-        self.recovery_point = min(self.recovery_point, at.message_offset)
+        self._lower_recovery_point(at.message_offset)
+
+    def note_synced(self, end: int) -> None:
+        """Everything below ``end`` is on the disk."""
+        self.recovery_point = max(self.recovery_point, end)
+        self.synced = max(self.synced, end)
 
     def set_log_start(self, offset: int) -> None:
         self._log_start = offset
@@ -108,6 +123,10 @@ class LogOffsets:
     def resolved_high_watermark(self, place: LogOffsetMetadata) -> None:
         """``place`` is where the high watermark lies, found by looking; the log end where no record lies behind it."""
         self._move_high_watermark(place)
+
+    def _lower_recovery_point(self, end: int) -> None:
+        self.recovery_point = min(self.recovery_point, end)
+        self.synced = min(self.synced, end)
 
     def _move_high_watermark(self, place: LogOffsetMetadata) -> None:
         before, self._high_watermark = self._high_watermark, place

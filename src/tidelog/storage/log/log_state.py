@@ -148,16 +148,19 @@ class LogState:
     def roll(self, base_offset: int) -> LogSegment:
         """A new active segment; the snapshot at its base lets a recovery begin there.
 
-        StorageError where it would not lie behind the active one.
+        Where all is synced already, a recovery begins with the new segment as soon as that is there: so the last entry
+        of the old one's time index is synced first. StorageError where the new one would not lie behind the active one.
         """
         if base_offset <= self.active.base_offset:
             raise StorageError(
                 f"a segment cannot begin at {base_offset}, the active one begins at {self.active.base_offset}",
                 path=self.directory,
             )
-        segment = self.new_segment(base_offset)
         self.dirty.add(self.active.base_offset)
         self.active.on_become_inactive()
+        if self.offsets.synced >= base_offset:
+            self.active.flush()
+        segment = self.new_segment(base_offset)
         self.segments.add(segment)
         self.producers.state.map_end_offset = base_offset
         self.producers.take_snapshot()

@@ -15,10 +15,8 @@ delete, retention      the oldest records                                       
 read, look up          on immutable snapshots of segments and offsets, without lock   ``log_read``, ``time_lookup``
 =====================  =============================================================  ==============================
 
-An append returns when its bytes are in the page cache; ``flush`` when they are on the disk (fsync order: the log, then
-its indexes, oldest segment first; the recovery point moves after that). What a crash leaves: what the loader says it
-can deal with. What removes segments takes both locks of the gate, so no flush is under way then.
-Called by: the log directory (``storage/manager``), the API. Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
+An append returns when its bytes are in the page cache, ``flush`` when they are on the disk; a crash is the loader's.
+What removes segments holds both locks. Called by: ``storage/manager``, the API; any thread. Source: ``UnifiedLog``.
 """
 
 from __future__ import annotations
@@ -112,8 +110,13 @@ class PartitionLog:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is on the disk."""
+        """Everything below is on the disk, or below the log start, as in Kafka."""
         return self._state.offsets.recovery_point
+
+    @property
+    def synced_offset(self) -> int:
+        """Everything below is on the disk, deleted records too, should a crash bring them back: for the checkpoint."""
+        return self._state.offsets.synced
 
     @property
     def log_start_offset(self) -> int:
@@ -172,7 +175,6 @@ class PartitionLog:
         """Append whole v2 batches; their offsets. ``buffer`` is changed: it gets offsets, leader epoch, timestamps.
 
         ``built_here``: the batches come from ``record.build``, so what is compressed need not be opened to be checked.
-
         CorruptRecordError, InvalidRecordError, RecordTooLargeError (a batch above ``max.message.bytes``) and
         RecordBatchTooLargeError (one above ``segment.bytes``) with nothing appended; StorageError fails the log.
         """
@@ -212,7 +214,6 @@ class PartitionLog:
         """Append what a client or coordinator sent; see ``append_validation``. The buffer becomes the log's.
 
         ``guard``: what ``start_verification`` gave, once the transaction's coordinator has said that it is open.
-
         A duplicate of one of a producer's last five batches is answered with the first one's offsets. Errors as there,
         and OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
         TransactionCoordinatorFencedError, RecordBatchTooLargeError (more than a segment); nothing is appended then.
@@ -386,9 +387,9 @@ class PartitionLog:
             with self._gate.lock:
                 self._gate.require_sound()  # an append may have failed meanwhile, in the middle of a roll
                 self.counters.note_flush(took_ms, self._clock.now_ms())
-                recovery_point = note(self._state, plan)
+                note(self._state, plan)
         self._on_flush(took_ms)
-        return recovery_point
+        return self.recovery_point
 
     def close(self) -> None:
         """An orderly end: last producer snapshot, last time entry, indexes trimmed, all on disk. Idempotent.
@@ -492,8 +493,7 @@ class PartitionLog:
         return snapshot
 
     def _flush_by_messages(self) -> None:
-        offsets = self._state.offsets
-        if offsets.log_end.message_offset - offsets.recovery_point >= self._state.config.flush_messages:
+        if self.end_offset - self.recovery_point >= self._state.config.flush_messages:
             self.flush()
 
 

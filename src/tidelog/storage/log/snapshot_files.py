@@ -66,6 +66,10 @@ class SnapshotFiles:
             if offset > log_end_offset or offset <= log_start_offset:
                 self.remove(offset)
 
+    def remove_above(self, offset: int) -> None:
+        for above in [one for one in self.offsets if one > offset]:
+            self.remove(above)
+
     def remove_all(self) -> None:
         for offset in list(self.offsets):
             self.remove(offset)

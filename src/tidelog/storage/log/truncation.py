@@ -10,7 +10,10 @@ below the first segment                the log is emptied and begins there
 =====================================  ============================================================================
 
 The high watermark and the recovery point come down with the log end. A crash in between leaves segments, some of them
-removed from the end of the log: loading makes the rest whole, the follower truncates again.
+removed from the end of the log: loading makes the rest whole, the follower truncates again. Each step is synced before
+the next: removals before the segment that stays is cut, for only the last segment is recovered where the checkpoint
+still has the recovery point of before; the cut before the epochs, for records that came back under a later epoch would
+pass for the leader's.
 Called by: PartitionLog. Source: Kafka's ``UnifiedLog.truncateTo`` and ``truncateFullyAndStartAt``.
 """
 
@@ -32,9 +35,13 @@ def truncate_to(state: LogState, offset: int) -> bool:
     if state.segments.first.base_offset > offset:
         truncate_fully(state, offset, None)
         return True
-    state.remove_segments(reversed([segment for segment in state.segments if segment.base_offset > offset]))
+    later = [segment for segment in state.segments if segment.base_offset > offset]
+    state.remove_segments(reversed(later))
+    state.producers.snapshots.remove_above(offset)
+    state.fs.sync_dir(state.directory)
     state.active.truncate_to(offset)
     state.dirty.add(state.active.base_offset)
+    state.active.flush()
     state.offsets.lower_log_start(offset)  # first: the high watermark goes no lower than that
     state.set_log_end(LogOffsetMetadata(offset, state.active.base_offset, state.active.size))
     if state.epochs.truncate_from_end(offset):
@@ -48,6 +55,7 @@ def truncate_fully(state: LogState, offset: int, log_start: int | None) -> None:
     """Remove every segment; the log begins anew, empty, at ``offset``. ``log_start`` None: there too."""
     state.producers.snapshots.remove_all()
     state.start_over(offset)
+    state.fs.sync_dir(state.directory)
     if state.epochs.clear():
         state.write_epochs()
     state.producers.state.start_at(offset)

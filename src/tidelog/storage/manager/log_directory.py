@@ -262,7 +262,7 @@ class LogDirectory:
             self._note(partition, log)
 
     def _note(self, partition: TopicPartition, log: PartitionLog) -> None:
-        self._recovery_points[partition] = log.recovery_point
+        self._recovery_points[partition] = log.synced_offset
         self._high_watermarks[partition] = log.high_watermark
         if log.starts_inside_segment:
             self._log_starts[partition] = log.log_start_offset

@@ -7,8 +7,9 @@ at once. ``rebuild_segment`` writes; a crash after each of its steps leaves a se
 1. Where no recovery point says that it has to be recovered, ``.index`` is removed: without it a segment always is.
 2. The ``.log`` is cut behind the last sound batch.
 3. ``.timeindex``, ``.txnindex`` (where it existed or a transaction was aborted), and at last ``.index`` are written,
-   without preallocation. Nothing is synced here, but for an ``.index`` that was removed in step 1, which appears whole:
-   whoever moves the recovery point syncs first (``sync_segment``).
+   without preallocation. Where ``.index`` was removed in step 1, every step is synced before the next, and it appears
+   whole: from then on nobody looks whether the rest is. Else nothing is synced here: whoever moves the recovery point
+   syncs first (``sync_segment``).
 
 A batch whose last offset would not ascend in the offset index makes the whole segment unusable: it is emptied (as in
 Kafka, which cannot tell which of the batches is wrong).
@@ -138,6 +139,7 @@ def rebuild_segment(
     index_path = segment_file(directory, base_offset, FileKind.INDEX)
     if below_recovery_point:
         fs.remove(index_path, missing_ok=True)
+        fs.sync_dir(directory)
     if walk.size < walk.size_before:
         with fs.open(segment_file(directory, base_offset, FileKind.LOG), write=True) as file:
             file.truncate(walk.size)
@@ -147,6 +149,8 @@ def rebuild_segment(
     if kept or fs.exists(transactions):
         _write(fs, transactions, encode_transactions(kept))
     if below_recovery_point:
+        sync_segment(fs, directory, base_offset)
+        fs.sync_dir(directory)
         write_atomically(fs, index_path, walk.offset_index)
     else:
         _write(fs, index_path, walk.offset_index)

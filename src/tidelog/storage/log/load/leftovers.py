@@ -88,11 +88,18 @@ def read_end_offset(reader: SegmentReader) -> int:
 
 
 def settle_leftovers(fs: FileSystem, directory: Path, leftovers: Leftovers) -> None:
-    """Remove and rename; the directory is synced where a swap was completed."""
+    """Remove and rename. Where a swap is completed, the directory is synced between the steps (``segment_swap``)."""
     for name in leftovers.removals:
         fs.remove(directory / name, missing_ok=True)
-    for source, target in leftovers.renames:
+    if leftovers.removals and leftovers.renames:
+        fs.sync_dir(directory)
+    logs = [names for names in leftovers.renames if names[1].endswith(FileKind.LOG.value)]
+    for source, target in logs:
         fs.rename(directory / source, directory / target)
+        fs.sync_dir(directory)
+    for source, target in leftovers.renames:
+        if (source, target) not in logs:
+            fs.rename(directory / source, directory / target)
     if leftovers.renames:
         fs.sync_dir(directory)
 
