@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from record_strategies import records_of
 from tidelog.kernel import RecordColumns
 from tidelog.model import Header, InvalidRecordError, Record, TimestampType
 from tidelog.record.arrow import HEADERS_TYPE, from_arrow, record_schema, to_arrow
 from tidelog.record.rows import columns_from_lists, columns_from_records, iter_records
+from tidelog.testing.record_strategies import records_of
 
 RECORDS = [
     Record(5, -1, TimestampType.CREATE, b"k", None, (Header("a", b"x"), Header("ü", None), Header("", b""))),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from record_strategies import records_of
 from tidelog.model import Header, Record, TimestampType
 from tidelog.record.rows import columns_from_lists, columns_from_records, iter_records
+from tidelog.testing.record_strategies import records_of
 
 
 @given(records=records_of())

@@ -20,7 +20,6 @@ from hypothesis.stateful import (
 
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch
 from state_machines import run_machine
-from storage.log.log_model import LogModel, ModelBatch, ModelProducer, ModelTransaction
 from tidelog.kernel import scan_batches
 from tidelog.model import (
     InvalidProducerEpochError,
@@ -36,6 +35,7 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
 from tidelog.storage.producer import AppendOrigin
 from tidelog.testing import HeldClock
+from tidelog.testing.log_model import LogModel, ModelBatch, ModelProducer, ModelTransaction
 
 PRODUCERS = st.integers(1, 3)
 HOUR = 3_600_000

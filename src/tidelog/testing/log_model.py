@@ -2,7 +2,7 @@
 
 Nothing here knows of segments, indexes, files or positions. Where the engine may know more or less than a list does
 (after a reload a producer's older batches are not remembered, a transaction that ended above the high watermark may no
-longer hold it back) the model says so by ``reloaded``.
+longer hold it back) the model says so by ``reloaded``. Called by: tests. Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ RETAINED = 5
 
 @dataclass(frozen=True, slots=True)
 class ModelBatch:
+    """Offsets ``first`` to ``last``, both inclusive; -1 where there is no producer."""
+
     first: int
     last: int
     epoch: int
@@ -28,6 +30,8 @@ class ModelBatch:
 
 @dataclass(slots=True)
 class ModelTransaction:
+    """From its first offset to its marker's; None while it is open."""
+
     producer_id: int
     first: int
     marker: int | None = None
@@ -38,6 +42,8 @@ class ModelTransaction:
 
 @dataclass(slots=True)
 class ModelProducer:
+    """What a log remembers of one."""
+
     epoch: int
     batches: list[ModelBatch] = field(default_factory=list)
     """Of the epoch, oldest first, at most five."""

@@ -1,4 +1,7 @@
-"""Hypothesis strategies for records."""
+"""Hypothesis strategies for records: keys, values and headers, timestamps at the edges, offsets that rise with gaps.
+
+Needs the extra ``testing`` (hypothesis), and is therefore no name of the package itself. Called by: tests.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ MAX_INT64 = 2**63 - 1
 MIN_INT64 = -(2**63)
 
 byte_strings = st.none() | st.binary(max_size=20)
+"""Keys and values."""
 timestamps = st.integers(-1, 2**45) | st.sampled_from([-1, 0, 2**31, 2**53, MAX_INT64, MIN_INT64])
+"""In milliseconds."""
 headers = st.lists(st.builds(Header, st.text("kü€😀", max_size=3), byte_strings), max_size=3).map(tuple)
 
 
