@@ -57,7 +57,7 @@ $(SPARK40)/.project: $(SPARK40)/.packages $(VENV)/.kernels pyproject.toml setup.
 include tests/kafka/jars.mk
 
 test: venv spark40 kafka-jars spark-kafka-jars ## every test but the slow ones
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 soak: venv spark40 kafka-jars spark-kafka-jars ## the slow tests: the long fuzz and crash runs
 	@$(BIN)/python -m pytest -m slow
