@@ -413,6 +413,7 @@ class LogManager:
         wanted = self._homes_for(partition, directory_id)
         if is_future and (partition not in self._preferred or not wanted):
             raise ValueError(f"a future log of {partition} needs a log directory of its own: prefer one first")
+        reason: StorageError | None = None
         for path in wanted:
             directory = self._directories.at(path)
             if directory is None:
@@ -424,13 +425,15 @@ class LogManager:
                     raise
                 self._directories.note_failure(error)
                 self.handle_failures()
+                reason = error
                 continue
             self._table.of(is_future=is_future)[partition] = log
             self._table.lost.pop(partition, None)
             self._preferred.pop(partition, None)
             _log.info("Created log for partition %s in %s", partition, log.directory)
             return log
-        raise StorageError(f"No log directories available for {partition}. Tried {', '.join(map(str, wanted))}")
+        tried = ", ".join(map(str, wanted)) + (f": {reason}" if reason else "")
+        raise StorageError(f"No log directories available for {partition}. Tried {tried}") from reason
 
     def _homes_for(self, partition: TopicPartition, directory_id: uuid.UUID | None) -> list[Path]:
         """Where to try to make a log, the best first; a log directory has one log of a partition."""
