@@ -7,11 +7,15 @@ Kafka's protocol (class ``Errors``), so a server can answer with it unchanged.
 from __future__ import annotations
 
 import enum
+import errno
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import PurePath
+
+_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What a process or a machine has too much of says nothing of a disk."""
 
 
 class TidelogError(Exception):
@@ -198,8 +202,8 @@ class StorageError(TidelogError):
 
     @property
     def is_disk_failure(self) -> bool:
-        """A call of the operating system failed; else it is the contents of a file that are wrong, or the caller."""
-        return isinstance(self.__cause__, OSError)
+        """The disk refused a call; else a limit was met, the contents of a file are wrong, or the caller is."""
+        return isinstance(self.__cause__, OSError) and self.__cause__.errno not in _LIMITS
 
 
 class IndexCorruptError(StorageError):

@@ -165,6 +165,7 @@ def test_errors_that_a_test_cannot_cause(file: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(StorageError, match=f"cannot open: .*{reason}") as caught:
         LOCAL.open(file)
     assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.is_disk_failure == (number != errno.EMFILE)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the device that is always full is Linux's")
