@@ -315,13 +315,13 @@ class TestFlush:
         home.add(log)
         log.roll()
         synced: list[int] = []
-        flush = LogSegment.flush
+        sync = LogSegment.sync
 
         def seen(segment: LogSegment) -> None:
             synced.append(segment.base_offset)
-            flush(segment)
+            sync(segment)
 
-        monkeypatch.setattr(LogSegment, "flush", seen)
+        monkeypatch.setattr(LogSegment, "sync", seen)
         assert log.flush(1) == 1
         assert synced == [0]
         assert log.flush() == 1

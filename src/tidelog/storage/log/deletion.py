@@ -25,11 +25,8 @@ def increment_log_start(state: LogState, offset: int) -> bool:
         )
     if offset <= state.offsets.log_start:
         return False
-    state.offsets.set_log_start(offset)
-    if state.epochs.truncate_from_start(offset):
+    if _move_log_start(state, offset):
         state.write_epochs()
-    state.producers.state.on_log_start_offset_incremented(offset, state.producers.snapshots.latest)
-    state.update_first_unstable()
     return True
 
 
@@ -42,8 +39,19 @@ def delete_oldest(state: LogState, count: int) -> None:
         state.roll(state.offsets.log_end.message_offset)
     following = state.segments.higher(gone[-1].base_offset)
     assert following is not None
-    increment_log_start(state, following.base_offset)
+    forgotten = following.base_offset > state.offsets.log_start and _move_log_start(state, following.base_offset)
     state.remove_segments(gone)
+    if forgotten:  # a crash before this leaves epochs that nobody needs, after it none that is missing
+        state.write_epochs()
+
+
+def _move_log_start(state: LogState, offset: int) -> bool:
+    """In memory; whether leader epochs were forgotten with it."""
+    state.offsets.set_log_start(offset)
+    forgotten = state.epochs.truncate_from_start(offset)
+    state.producers.state.on_log_start_offset_incremented(offset, state.producers.snapshots.latest)
+    state.update_first_unstable()
+    return forgotten
 
 
 def retention_state(state: LogState, now_ms: int) -> RetentionState:
