@@ -9,27 +9,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
-from crash.examination import examine
-from crash.story import Promise, Story
 from tidelog.testing import DiskCall, SimulatedDisk
+
+_P = TypeVar("_P", covariant=True)
+
+
+class Told(Protocol[_P]):
+    """A story: its disk, and what it has promised at the moment."""
+
+    disk: SimulatedDisk
+
+    def promise(self) -> _P: ...
+
+
+_S = TypeVar("_S", bound=Told[Any])
 
 
 @dataclass(slots=True, kw_only=True)
-class CrashWalk:
-    """``states``: how many found disks are examined at a crash point, at most; ``every``: one point in so many."""
+class CrashWalk(Generic[_S]):
+    """``states``: how many found disks are examined at a crash point, at most; ``every``: one point in so many.
+
+    ``examine``: raises where a found disk does not hold what the story had promised.
+    """
 
     states: int
     every: int = 1
     seed: int = 0
-    examine: Callable[[SimulatedDisk, Promise], None] = examine
+    examine: Callable[[SimulatedDisk, Any], None]
     points: int = 0
     """Moments at which the power could go."""
     examined: int = 0
     _failure: BaseException | None = field(default=None, init=False)
     """What an examination raised, lest the operation takes it for a failure of its own."""
 
-    def run(self, story: Story, operation: Callable[[Story], None]) -> None:
+    def run(self, story: _S, operation: Callable[[_S], None]) -> None:
         """``story`` is set up, and safe where it should be."""
         story.disk.before_call = lambda call: self._point(story, call)
         try:
@@ -40,7 +55,7 @@ class CrashWalk:
             if self._failure is not None:
                 raise self._failure
 
-    def _point(self, story: Story, call: DiskCall | None) -> None:
+    def _point(self, story: _S, call: DiskCall | None) -> None:
         self.points += 1
         if call is not None and (self.points + self.seed) % self.every:
             return
@@ -52,7 +67,7 @@ class CrashWalk:
             except BaseException as error:
                 where = "after the last call" if call is None else f"before {call}"
                 error.add_note(f"crash {where}, state {number} of seed {self.seed + self.points}")
-                error.add_note(f"promised {promise.recovery_point=} {promise.log_start=} {promise.clean=}")
+                error.add_note(f"promised: {promise}"[:2000])
                 error.add_note("\n".join(f"{path.name}: {len(data)}" for path, data in found.files().items()))
                 self._failure = self._failure or error
                 raise

@@ -7,12 +7,22 @@ counted again here, the states by the slow test, which looks at all that are wri
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from crash.crash_walk import CrashWalk
-from crash.scenarios import SCENARIOS, Scenario
+from crash.examination import examine
+from crash.manager_story import MANAGER_SCENARIOS, examine_start
+from crash.scenarios import SCENARIOS
 from project.tree import ROOT
+
+OPERATIONS: list[tuple[str, Any, Any, Any]] = [
+    *((one.name, one.prepare, one.operation, examine) for one in SCENARIOS),
+    *((*one, examine_start) for one in MANAGER_SCENARIOS),
+]
+"""Name, what prepares it, what it does, and how a found disk is examined."""
+NAMES = [name for name, *_ in OPERATIONS]
 
 STATES = 4
 """At each crash point, in the slow test."""
@@ -28,30 +38,30 @@ def written() -> dict[str, tuple[int, int]]:
 def test_the_page_names_every_operation() -> None:
     named = written()
     total = named.pop("all")
-    assert list(named) == [scenario.name for scenario in SCENARIOS]
+    assert list(named) == NAMES
     assert total == tuple(map(sum, zip(*named.values(), strict=True)))
 
 
-@pytest.mark.parametrize("number", range(len(SCENARIOS)), ids=[scenario.name for scenario in SCENARIOS])
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
 def test_a_crash_takes_nothing_that_was_promised(number: int) -> None:
     """A sample: one moment in 16, another one in each operation, two states each."""
-    scenario = SCENARIOS[number]
-    walk = walked(scenario, states=2, every=16, seed=number)
-    assert walk.points == written()[scenario.name][0]
+    walk = walked(number, states=2, every=16, seed=number)
+    assert walk.points == written()[NAMES[number]][0]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_a_crash_at_any_moment_takes_nothing_that_was_promised(scenario: Scenario) -> None:
-    walk = walked(scenario, states=STATES)
-    points, states = written()[scenario.name]
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+def test_a_crash_at_any_moment_takes_nothing_that_was_promised(number: int) -> None:
+    walk = walked(number, states=STATES)
+    points, states = written()[NAMES[number]]
     assert walk.points == points
     assert walk.examined >= states
 
 
-def walked(scenario: Scenario, *, states: int, every: int = 1, seed: int = 0) -> CrashWalk:
-    walk = CrashWalk(states=states, every=every, seed=seed)
-    walk.run(scenario.prepare(), scenario.operation)
-    print(f"{scenario.name}: {walk.points} crash points, {walk.examined} states examined")
+def walked(number: int, *, states: int, every: int = 1, seed: int = 0) -> CrashWalk[Any]:
+    name, prepare, operation, look = OPERATIONS[number]
+    walk: CrashWalk[Any] = CrashWalk(states=states, every=every, seed=seed, examine=look)
+    walk.run(prepare(), operation)
+    print(f"{name}: {walk.points} crash points, {walk.examined} states examined")
     return walk

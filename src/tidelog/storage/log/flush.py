@@ -50,6 +50,13 @@ def sync(state: LogState, plan: FlushPlan) -> None:
     state.fs.sync_dir(state.directory)
 
 
+def flush_held(state: LogState) -> None:
+    """All of it at once, for who holds both locks. StorageError where the disk fails."""
+    plan = plan_flush(state, None)
+    sync(state, plan)
+    note(state, plan)
+
+
 def note(state: LogState, plan: FlushPlan) -> None:
     """What ``sync`` did is done."""
     state.offsets.note_synced(plan.target)

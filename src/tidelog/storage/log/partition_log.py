@@ -48,7 +48,7 @@ from tidelog.storage.log.append.producer_check import Appender
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
 from tidelog.storage.log.directory_life import delete_directory, rename_directory, require_free
-from tidelog.storage.log.flush import note, plan_flush, sync
+from tidelog.storage.log.flush import flush_held, note, plan_flush, sync
 from tidelog.storage.log.list_offsets import ListedOffset, list_offset
 from tidelog.storage.log.load.loader import LoadedLog, load_log
 from tidelog.storage.log.log_counters import LogCounters, LogMetrics, log_metrics
@@ -187,8 +187,7 @@ class PartitionLog:
             )
         with self._gate.changing:
             first = self.end_offset
-            latest = self._state.epochs.latest_epoch
-            epoch = _FIRST_EPOCH if latest is None else latest
+            epoch = self._state.epochs.latest_epoch or _FIRST_EPOCH
             validation = validate_batches(buffer, rules, first, epoch, now_ms)
             if not validation:
                 raise_for(validation)
@@ -447,9 +446,10 @@ class PartitionLog:
 
     @contextmanager
     def handing_over(self) -> Iterator[None]:
-        """Another log takes the place of this one: appends wait for the block, and are refused unless it fails."""
+        """Another log takes the place of this flushed one: appends wait, and are refused unless the block fails."""
         with self._gate.files, self._gate.lock:
             with self._gate.changing:
+                flush_held(self._state)
                 self._state.resolve_high_watermark()
             yield  # what fails in it is the other log's, or was reported by a read
             self._gate.is_retired = True

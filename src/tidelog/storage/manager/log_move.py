@@ -7,15 +7,15 @@ step                  what it does
                       the current log does
 ``copy``              batches are appended to it as a follower does, some at a time, while the current log goes on;
                       that it is behind by what comes in meanwhile will do
-``finish``            appends wait; the last batches are copied, epochs and topic id too, the future log is flushed and
-                      gets the live name; the current log's directory is renamed to ``-delete``, and whoever holds
-                      that log asks again
+``finish``            appends wait; the last batches are copied, epochs and topic id too, both logs are flushed, and the
+                      future one gets the live name; the current log's directory is renamed to ``-delete``, and
+                      whoever holds that log asks again
 ====================  ==============================================================================================
 
 Where the current log is truncated meanwhile, the future one is cut too before more is copied.
 What a crash leaves: before the first rename, the current log as it is and a future one that the next start goes on
-with; between the two renames, two live directories with the same records, of which the next start keeps one
-(``LogManager``); after that, the new log and a ``-delete`` directory.
+with; between the two renames, two live directories with the same records, safe in both, of which the next start
+keeps one (``LogTable``); after that, the new log and a ``-delete`` directory.
 Called by: ``Moves``, ``LogManager``. Thread rule: whoever works on it holds ``lock``.
 Source: Kafka's ``ReplicaAlterLogDirsThread``.
 """
