@@ -127,8 +127,8 @@ class Loading:
         futures: list[Future[LoadedPartition]] = []
         with _no_collections(), ExitStack() as pools:
             walks = pools.enter_context(WalkThreads()) if self._bytes_total else None
+            self.remaining_logs = {path: len(jobs) for path, jobs in work.items()}
             for path, jobs in work.items():
-                self.remaining_logs[path] = len(jobs)
                 pool = pools.enter_context(_pool(path, self._threads))
                 futures += [
                     pool.submit(self._load, job, walks) for job in sorted(jobs, key=lambda job: -job.unflushed_bytes)
