@@ -99,6 +99,8 @@ def test_neither_writes_where_the_other_does(new_broker: BrokerFactory) -> None:
     broker: Broker = new_broker()
     broker.start()
     broker.create_topic("t")
+    while not (broker.directory / "t-0" / "partition.metadata").exists():  # the broker makes the files by and by
+        SYSTEM_CLOCK.sleep_ms(50)
     before = footprint(broker.directory / "t-0")
     held_by_the_broker = rf"process {broker.process_id} has locked it.*\.lock"
     with pytest.raises(tidelog.LockedError, match=held_by_the_broker):

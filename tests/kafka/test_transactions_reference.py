@@ -125,6 +125,9 @@ def test_one_that_hangs_for_certain(new_broker: BrokerFactory) -> None:
     broker.start()
     broker.create_topic(TOPIC, partitions=2)
     begin(broker, "lost", {0: 2, 1: 3}).commit_transaction(30)
+    for _ in range(20):  # the coordinator notes the end of a commit after it has answered
+        if any("CompleteCommit" in row for row in transactions_tool(broker, "list")):
+            break
     broker.stop()
     cut_last_batch(broker.directory / f"{TOPIC}-1" / f"{0:020d}.log")
     (broker.directory / ".kafka_cleanshutdown").unlink()
