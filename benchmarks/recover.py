@@ -17,8 +17,8 @@ from benchmarks.datasets import HUNDRED, MANY, SINGLE, linked_copy
 from benchmarks.measure import Case, MismatchError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.recover import recover_directory
-from tidelog.storage.manager.recover_plan import RecoverOptions
+from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 
 KAFKA_DEFAULT_THREADS = 2
 LARGEST_MESSAGE_BYTES = 16 * 1024 * 1024

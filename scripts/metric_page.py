@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tidelog.runtime.metrics import MetricDescription, MetricKind, runtime_metrics
-from tidelog.storage.manager import manager_metrics
+from tidelog.storage.manager.metrics import manager_metrics
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
@@ -119,7 +119,7 @@ from tidelog.runtime.metrics.reporters import load_reporters
 from tidelog.runtime.metrics.runtime_metrics import watch_runtime
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.log_manager import LogManager
-from tidelog.storage.manager.manager_metrics import ManagerMetrics
+from tidelog.storage.manager.metrics.manager_metrics import ManagerMetrics
 
 scheduler, registry = ThreadScheduler(), MetricRegistry()
 scheduler.startup()

@@ -26,7 +26,7 @@ from tidelog import (
 )
 from tidelog.kernel import BatchTable, scan_batches
 from tidelog.storage.fs.local import LocalFile
-from tidelog.storage.manager.producer_sessions import FIRST_PRODUCER_ID
+from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
 
 NOW = 1_700_000_000_000
 

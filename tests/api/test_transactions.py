@@ -28,7 +28,7 @@ from tidelog import (
 from tidelog.kernel import scan_batches
 from tidelog.record.control import EndTransactionMarker
 from tidelog.storage.index.transaction_index import TransactionIndexReader
-from tidelog.storage.manager.producer_sessions import FIRST_PRODUCER_ID
+from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
 
 
 @pytest.fixture

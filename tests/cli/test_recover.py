@@ -15,7 +15,7 @@ from conftest import GoldenFactory
 from golden_sets import FLIGHTS, KRAFT_SETS, SCENARIOS, footprint, manifest
 from overflowed_log import OVERFLOWED, PIECES, three_pieces
 from tidelog.model import TopicPartition
-from tidelog.storage.manager.recover import RecoverResult, recover_directory
+from tidelog.storage.manager.recovery.recover import RecoverResult, recover_directory
 
 
 def test_a_plan_changes_nothing_and_names_its_work(golden_copy: GoldenFactory) -> None:

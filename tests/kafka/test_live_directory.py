@@ -20,8 +20,8 @@ from kafka.conftest import BrokerFactory
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.log_manager import LogManager
-from tidelog.storage.manager.recover import recover_directory
-from tidelog.storage.manager.recover_plan import RecoverOptions
+from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 
 pytestmark = pytest.mark.kafka
 

@@ -13,7 +13,7 @@ from kafka.broker import Broker
 from kafka.conftest import BrokerFactory
 from kafka.java import run_java
 from kafka.tools import kafka_consume, kafka_dump_complaints, kafka_dump_log
-from tidelog.storage.manager.producer_sessions import FIRST_PRODUCER_ID
+from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
 
 pytestmark = pytest.mark.kafka
 

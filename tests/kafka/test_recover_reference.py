@@ -33,7 +33,7 @@ from power_cut import PowerCut
 from tidelog.model import StorageError
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadRequest, load_log
-from tidelog.storage.manager.recover import recover
+from tidelog.storage.manager.recovery.recover import recover
 
 pytestmark = pytest.mark.kafka
 

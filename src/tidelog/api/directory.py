@@ -23,7 +23,7 @@ from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.producer_sessions import ProducerSessions
+from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
 
 
 class Directory:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tidelog.storage.log.partition_log import PartitionLog
-    from tidelog.storage.manager.producer_sessions import ProducerSessions
+    from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
 
 IsolationName = Literal["read_uncommitted", "read_committed", "log_end"]
 UntilName = Literal["log_end", "high_watermark", "checkpoint"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tidelog.api.directory import Directory
     from tidelog.api.log import Log
-    from tidelog.storage.manager.producer_session import ProducerSession
+    from tidelog.storage.manager.producers.producer_session import ProducerSession
 
 
 class HeldProducerId:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from tidelog.api.directory import Directory
     from tidelog.api.log import Log
-    from tidelog.storage.manager.producer_session import ProducerSession, TransactionPart
-    from tidelog.storage.manager.producer_sessions import ProducerSessions
+    from tidelog.storage.manager.producers.producer_session import ProducerSession, TransactionPart
+    from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
 
 
 class TransactionBlock:

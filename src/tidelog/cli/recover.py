@@ -16,8 +16,8 @@ from tidelog.cli.targets import Target, select
 from tidelog.model import CancelledError, TidelogError
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.recover import RecoverProgress, RecoverResult, recover_directory
-from tidelog.storage.manager.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
+from tidelog.storage.manager.recovery.recover import RecoverProgress, RecoverResult, recover_directory
+from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
 
 PLAN_COLUMNS = ("name", "segments", "from_offset", "reasons", "read_bytes", "write_bytes", "leftovers", "trims")
 DONE_COLUMNS = (

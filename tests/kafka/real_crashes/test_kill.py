@@ -26,8 +26,8 @@ from tidelog.inspect.verify import Severity
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.recover import recover_directory
-from tidelog.storage.manager.recover_plan import RecoverOptions
+from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 
 pytestmark = pytest.mark.kafka
 

@@ -37,8 +37,8 @@ from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
 from tidelog.storage.log.load.overflow_split import split_overflowed_segment
 from tidelog.storage.log.load.segment_swap import swap_in
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.manager.recover import recover_directory
-from tidelog.storage.manager.recover_plan import RecoverOptions, plan_directory
+from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 from tidelog.storage.segment.file_names import FileState, SegmentFileName
 
 

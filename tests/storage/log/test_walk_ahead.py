@@ -20,8 +20,8 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadRequest, load_log
 from tidelog.storage.log.load.walk_ahead import WalkAhead, WalkThreads
-from tidelog.storage.manager.recover import recover_directory
-from tidelog.storage.manager.recover_plan import RecoverOptions
+from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 from tidelog.storage.producer import ProducerState
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
 

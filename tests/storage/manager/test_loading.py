@@ -13,7 +13,7 @@ import pytest
 from storage.manager.manager_home import MARKER, DiskHome, ManagerHome, content, fill, values
 from tidelog.model import DirectoryError, TopicPartition
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.manager import log_directory
+from tidelog.storage.manager.directory import log_directory
 from tidelog.storage.manager.loading import TELL_EVERY_MS, LoadProgress, sentence
 from tidelog.testing import DiskFault, Lost
 from tidelog.testing.disk.simulated_lock import SimulatedLock

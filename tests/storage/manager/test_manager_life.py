@@ -15,7 +15,7 @@ from storage.manager.manager_home import CONFIG, HIGH_WATERMARK, LOG_START, NOW,
 from tidelog.model import ClosedError, StorageError, TopicPartition
 from tidelog.runtime import ThreadScheduler
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.manager import log_directory
+from tidelog.storage.manager.directory import log_directory
 
 T0, T1 = (TopicPartition("t", number) for number in range(2))
 

@@ -17,7 +17,7 @@ from tidelog.runtime.metrics import MetricRegistry
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
-from tidelog.storage.manager.manager_metrics import METRICS, ManagerMetrics
+from tidelog.storage.manager.metrics.manager_metrics import METRICS, ManagerMetrics
 
 ORDERS = TopicPartition("orders", 0)
 OTHERS = TopicPartition("others", 1)

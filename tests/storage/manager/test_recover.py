@@ -19,8 +19,8 @@ from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.load.load_plan import RecoveryReason
 from tidelog.storage.log.view.directory_state import Condition
-from tidelog.storage.manager.recover import RecoverProgress, recover, recover_directory
-from tidelog.storage.manager.recover_plan import RecoverOptions, plan_directory
+from tidelog.storage.manager.recovery.recover import RecoverProgress, recover, recover_directory
+from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 
 WRITTEN_MS = 1_795_218_000_000
 """The evening the golden sets were written: later, a broker has forgotten their producers."""

@@ -28,7 +28,7 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.recover_plan import PartitionPlan, RecoverOptions, plan_directory
+from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, plan_directory
 
 CHECKPOINTS = {
     RECOVERY_POINT_CHECKPOINT: "recovery point",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.manager.recover_plan import PartitionPlan
+from tidelog.storage.manager.recovery.recover_plan import PartitionPlan
 
 
 def outlook(plan: PartitionPlan, view: LogView) -> str:

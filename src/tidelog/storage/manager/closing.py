@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.storage.manager.directory_set import level_of
-from tidelog.storage.manager.log_directory import LogDirectory
+from tidelog.storage.manager.directory.directory_set import level_of
+from tidelog.storage.manager.directory.log_directory import LogDirectory
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tidelog.model import StorageError
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.directory_set import level_of
+from tidelog.storage.manager.directory.directory_set import level_of
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMeta
 from tidelog.storage.manager.loading import ProgressListener
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
-from tidelog.storage.manager.metrics_reporting import MetricsReporting
+from tidelog.storage.manager.metrics.metrics_reporting import MetricsReporting
 from tidelog.storage.manager.written_directory import WrittenLog
 from tidelog.storage.producer import ProducerEntry
 

@@ -35,15 +35,15 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.closing import close_logs
-from tidelog.storage.manager.directory_set import DirectorySet
+from tidelog.storage.manager.directory.directory_set import DirectorySet
+from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.housekeeping import Housekeeping
 from tidelog.storage.manager.loading import Loading, ProgressListener
-from tidelog.storage.manager.log_directory import LogDirectory
-from tidelog.storage.manager.log_move import LogMove
 from tidelog.storage.manager.log_opening import LogOpening, TopicSettings
 from tidelog.storage.manager.log_table import LogTable, new_name
 from tidelog.storage.manager.manager_settings import ManagerSettings
-from tidelog.storage.manager.moves import Moves
+from tidelog.storage.manager.move.log_move import LogMove
+from tidelog.storage.manager.move.moves import Moves
 from tidelog.storage.segment.file_names import DirectoryPurpose
 
 _log = logging.getLogger(__name__)

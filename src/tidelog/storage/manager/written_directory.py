@@ -21,9 +21,9 @@ from tidelog.storage.log.append.record_writer import RecordWriter
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, read_cluster_metadata
-from tidelog.storage.manager.log_directory import LogDirectory
+from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.log_opening import LogOpening
-from tidelog.storage.manager.producer_sessions import ProducerSessions
+from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
 from tidelog.storage.producer import ProducerEntry
 
 

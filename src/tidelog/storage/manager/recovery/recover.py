@@ -41,7 +41,7 @@ from tidelog.storage.log.load.loader import LoadedLog, load_log
 from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
-from tidelog.storage.manager.recover_plan import (
+from tidelog.storage.manager.recovery.recover_plan import (
     PartitionPlan,
     RecoverOptions,
     RecoverPlan,

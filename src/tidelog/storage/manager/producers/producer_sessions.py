@@ -25,7 +25,7 @@ from tidelog.runtime import Clock
 from tidelog.storage.fs import ForkGuard
 from tidelog.storage.log.append.producer_writer import MAX_PRODUCER_EPOCH, ProducerWriter
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.producer_session import ProducerSession
+from tidelog.storage.manager.producers.producer_session import ProducerSession
 from tidelog.storage.producer import ProducerEntry
 
 FIRST_PRODUCER_ID = 2**52

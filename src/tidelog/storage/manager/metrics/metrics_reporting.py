@@ -16,7 +16,7 @@ from tidelog.runtime.metrics import MetricRegistry
 from tidelog.runtime.metrics.reporters import load_reporters
 from tidelog.runtime.metrics.runtime_metrics import watch_runtime
 from tidelog.storage.manager.log_manager import LogManager
-from tidelog.storage.manager.manager_metrics import ManagerMetrics
+from tidelog.storage.manager.metrics.manager_metrics import ManagerMetrics
 
 
 class MetricsReporting:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from tidelog.runtime import ScheduledTask, Scheduler
 from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry, Sample
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.append_meters import DESCRIPTIONS, AppendMeters
 from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.manager.metrics.append_meters import DESCRIPTIONS, AppendMeters
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 COLLECT_EVERY_MS = 5_000

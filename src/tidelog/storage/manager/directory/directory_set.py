@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tidelog.model import DirectoryError, StorageError, TidelogError
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.manager.directory_check import check_directories
-from tidelog.storage.manager.log_directory import LogDirectory
+from tidelog.storage.manager.directory.directory_check import check_directories
+from tidelog.storage.manager.directory.log_directory import LogDirectory
 
 _log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 
 from tidelog.model import ClosedError, TidelogError, TopicPartition
 from tidelog.runtime import Scheduler
-from tidelog.storage.manager.directory_set import level_of
-from tidelog.storage.manager.log_move import LogMove
+from tidelog.storage.manager.directory.directory_set import level_of
+from tidelog.storage.manager.move.log_move import LogMove
 
 _BACKOFF_MS = 1000
 

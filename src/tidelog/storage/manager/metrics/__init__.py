@@ -1,0 +1,1 @@
+"""What a manager reports of itself and its logs."""

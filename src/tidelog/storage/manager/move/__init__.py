@@ -1,0 +1,1 @@
+"""A partition moves to another log directory while it is written to."""

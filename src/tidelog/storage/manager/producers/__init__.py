@@ -1,0 +1,1 @@
+"""Who appends under a producer id, and where ids come from."""
