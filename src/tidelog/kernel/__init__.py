@@ -1,4 +1,5 @@
-"""The hot loops, compiled: checksums, the batch table, columns from and to batches, produce checks, search, offset map.
+"""The hot loops, compiled: checksums, the batch table, columns from and to batches, produce checks, search, the
+offset map and the filter of the log cleaner.
 
 Every kernel has a plain twin in ``kernel.reference`` and one suite runs over both.
 """
@@ -15,24 +16,30 @@ from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
 from tidelog.kernel._validate import ProduceRules, Validation, set_max_timestamp, validate_batches, validate_records
 from tidelog.kernel.columns import RecordColumns
+from tidelog.kernel.fates import BatchFates, CleaningRules, FilteredBatches, Retention
 from tidelog.kernel.faults import Fault
 from tidelog.kernel.index_key import IndexKey
 from tidelog.kernel.payload import Payload
 from tidelog.kernel.problems import Problem
+from tidelog.kernel.reference.clean import filter_batches, pack_batches, put_batch_keys
 from tidelog.kernel.table import BatchRow, BatchTable, Stop
 
 __all__ = [
+    "BatchFates",
     "BatchRow",
     "BatchTable",
+    "CleaningRules",
     "ColumnDecoder",
     "ColumnEncoder",
     "Fault",
+    "FilteredBatches",
     "IndexKey",
     "OffsetMap",
     "Payload",
     "Problem",
     "ProduceRules",
     "RecordColumns",
+    "Retention",
     "Stop",
     "Validation",
     "crc32",
@@ -41,8 +48,11 @@ __all__ = [
     "encode_batch",
     "encode_payload",
     "encode_records",
+    "filter_batches",
     "lookup_index",
     "lookup_index_above",
+    "pack_batches",
+    "put_batch_keys",
     "scan_batches",
     "seal_batch",
     "select_index_entries",

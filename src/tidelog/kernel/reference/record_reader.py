@@ -19,6 +19,8 @@ class RawRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
+    fields: bytes
+    """Key, value and headers as they stand there."""
 
 
 class FaultError(Exception):
@@ -60,7 +62,7 @@ def _read_body(body: bytes, index: int, last_delta: int | None) -> RawRecord:
     headers, position = _read_headers(body, position, index)
     if position != end:
         raise FaultError(Fault.RECORD_END, index)
-    return RawRecord(timestamp[0], offset[0], key, value, headers)
+    return RawRecord(timestamp[0], offset[0], key, value, headers, body[offset[1] :])
 
 
 def _read_bytes(body: bytes, position: int, fault: Fault, index: int) -> tuple[bytes | None, int]:

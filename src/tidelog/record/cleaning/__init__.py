@@ -1,0 +1,15 @@
+"""What compaction does to batches, sans I/O: keys into the offset map, then batches without what is obsolete."""
+
+from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
+from tidelog.record.cleaning.clean_batches import CleanedBatches, CleanStats, clean_batches
+from tidelog.record.cleaning.map_keys import put_keys
+
+__all__ = [
+    "BatchFates",
+    "CleanStats",
+    "CleanedBatches",
+    "CleaningRules",
+    "Retention",
+    "clean_batches",
+    "put_keys",
+]

@@ -1,0 +1,106 @@
+"""The second half of a clean: batches without the records that the offset map made obsolete.
+
+=========================================  ============================================================================
+a record                                   stays
+=========================================  ============================================================================
+of a batch to discard                      never
+of a control batch                         always
+above the map's latest offset              always
+without a key                              never; it is counted
+older than the map's offset of its key     never
+with a value                               always
+a tombstone, v2                            until its batch's delete horizon, which the first clean that sees it sets
+a tombstone, v0 and v1                     where the rules retain them
+=========================================  ============================================================================
+
+=========================================  ============================================================================
+a batch                                    becomes
+=========================================  ============================================================================
+that keeps nothing                         nothing; with RETAIN_EMPTY a header, plain, with its timestamps' type,
+                                           producer, sequence, offsets and largest timestamp
+that keeps all, v2, no new horizon         what it is, byte for byte
+any other                                  a v2 batch of the same codec, timestamp type, producer, epoch, sequence and
+                                           leader epoch; of v2 also with the same base and last offset
+=========================================  ============================================================================
+
+A rebuilt batch's base timestamp is its delete horizon or its first record's time, its largest timestamp that of its
+records, or its own where the log set it. Keys, values and headers are copied as they stand.
+
+Called by the cleaner with chunks of a segment; nobody may write to the map meanwhile. Pure; several threads may clean
+with one map. Source: Kafka 4.1's ``MemoryRecords.filterTo``, ``Cleaner.shouldRetainRecord``; KIP-98, KIP-534.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidelog.kernel import BatchTable, FilteredBatches, OffsetMap, filter_batches, pack_batches, scan_batches
+from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
+from tidelog.record.attributes import codec_of
+from tidelog.record.cleaning.plain_records import plain_records
+from tidelog.record.compression import compress
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_V2_HEADER_BYTES = 61
+_V2_ATTRIBUTES_LOW_BYTE = 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanStats:
+    """What went in and what came out; batches that were deleted unseen count as bytes only."""
+
+    records_read: int
+    records_kept: int
+    invalid_records: int
+    """Dropped for having no key."""
+    bytes_read: int
+    bytes_kept: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CleanedBatches:
+    data: Buffer
+    """Whole batches back to back."""
+    table: BatchTable
+    """Of ``data``; its first byte is position 0."""
+    stats: CleanStats
+
+
+def clean_batches(
+    buffer: Buffer,
+    table: BatchTable,
+    fates: BatchFates,
+    offset_map: OffsetMap,
+    rules: CleaningRules,
+    *,
+    base_position: int = 0,
+) -> CleanedBatches:
+    """Clean the batches of ``table``; ``buffer`` begins at ``base_position`` of its positions.
+
+    CorruptRecordError and UnsupportedCompressionError, with position and offset, for a batch that cannot be read;
+    InvalidRecordError for one of v0 or v1 that would have to stay without records, as in Kafka.
+    """
+    read = (fates.retention != Retention.DELETE) & ~fates.discard
+    plain = plain_records(buffer, table, read, base_position=base_position)
+    filtered = filter_batches(buffer, table, fates, offset_map, rules, plain=plain, base_position=base_position)
+    data = _packed(filtered) if len(filtered.unpacked) else filtered.data
+    stats = CleanStats(
+        records_read=filtered.records_read,
+        records_kept=filtered.records_kept,
+        invalid_records=filtered.invalid_records,
+        bytes_read=int(table.size.sum()),
+        bytes_kept=memoryview(data).nbytes,
+    )
+    return CleanedBatches(data=data, table=scan_batches(data, verify_crc=False), stats=stats)
+
+
+def _packed(filtered: FilteredBatches) -> Buffer:
+    view = memoryview(filtered.data)
+    packed = [
+        compress(codec_of(view[start + _V2_ATTRIBUTES_LOW_BYTE]), view[start + _V2_HEADER_BYTES : end])
+        for start, end in filtered.unpacked.tolist()
+    ]
+    return pack_batches(filtered, packed)

@@ -1,0 +1,56 @@
+"""Batches to be cleaned, and how the tests of this room clean them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidelog.kernel import ColumnDecoder, OffsetMap, scan_batches
+from tidelog.model import Record, TimestampType
+from tidelog.record.build import build_batch
+from tidelog.record.cleaning import BatchFates, CleaningRules, Retention, clean_batches, put_keys
+from tidelog.record.decode import decode_chunk, iter_records
+
+NOW = 1_700_000_000_000
+RULES = CleaningRules(now_ms=NOW, delete_retention_ms=1000)
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def record(offset, key, value=b"value", timestamp=None):
+    return Record(offset, 1000 + offset if timestamp is None else timestamp, TimestampType.CREATE, key, value)
+
+
+def batch_of(*records, base_offset=None, **fields):
+    first = records[0].offset if base_offset is None else base_offset
+    return bytes(build_batch(list(records), base_offset=first, keep_offsets=True, **fields))
+
+
+def fates_of(table, retention=Retention.DELETE_EMPTY, *, discard=False, ends_empty_transaction=False):
+    count = len(table)
+    return BatchFates(
+        retention=np.full(count, retention, np.uint8),
+        discard=np.full(count, discard),
+        ends_empty_transaction=np.full(count, ends_empty_transaction),
+    )
+
+
+def map_of(data, start_offset=0):
+    offset_map = OffsetMap(24 * 1000, key=bytes(16))
+    table = scan_batches(data)
+    wanted = ~table.is_control
+    assert put_keys(offset_map, data, table, wanted=wanted, start_offset=start_offset)
+    return offset_map
+
+
+def clean(data, *, offset_map=None, rules=RULES, **fates):
+    table = scan_batches(data)
+    if offset_map is None:
+        offset_map = map_of(data)
+    return clean_batches(data, table, fates_of(table, **fates), offset_map, rules)
+
+
+def records_of(cleaned):
+    decoder = ColumnDecoder()
+    table = scan_batches(cleaned.data)
+    assert table.summary.sound
+    assert decode_chunk(cleaned.data, table, decoder) == len(table)
+    return list(iter_records(decoder.finish()))
