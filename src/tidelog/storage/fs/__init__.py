@@ -1,6 +1,7 @@
 """The only room that touches the operating system: files, directories, locks, atomic replacement."""
 
 from tidelog.storage.fs.atomic import write_atomically
+from tidelog.storage.fs.despite_failures import each_despite_failures
 from tidelog.storage.fs.fork_guard import ForkGuard
 from tidelog.storage.fs.interface import File, FileStat, FileSystem, Lock, MappedBytes
 from tidelog.storage.fs.kept_open import KEPT_OPEN, KeptOpen
@@ -8,7 +9,7 @@ from tidelog.storage.fs.limits import raise_open_file_limit
 from tidelog.storage.fs.local import LOCAL, LocalFileSystem
 from tidelog.storage.fs.processors import usable_processors
 from tidelog.storage.fs.read_only import ReadOnlyFileSystem
-from tidelog.storage.fs.whole_file import read_whole
+from tidelog.storage.fs.whole_file import read_whole, sync_whole
 
 __all__ = [
     "KEPT_OPEN",
@@ -22,8 +23,10 @@ __all__ = [
     "Lock",
     "MappedBytes",
     "ReadOnlyFileSystem",
+    "each_despite_failures",
     "raise_open_file_limit",
     "read_whole",
+    "sync_whole",
     "usable_processors",
     "write_atomically",
 ]

@@ -1,4 +1,7 @@
-"""Read a whole small file (an index, a snapshot, a checkpoint) into memory. Called by: every room of the engine."""
+"""Whole files: a small one (an index, a snapshot, a checkpoint) read into memory, any one synced.
+
+Called by: every room of the engine.
+"""
 
 from __future__ import annotations
 
@@ -11,3 +14,9 @@ def read_whole(fs: FileSystem, path: Path) -> bytes:
     """The bytes of ``path`` as of one moment's size; FileMissingError if it is not there."""
     with fs.open(path) as file:
         return file.pread(file.size, 0)
+
+
+def sync_whole(fs: FileSystem, path: Path) -> None:
+    """fsync the file; FileMissingError if it is not there."""
+    with fs.open(path, write=True) as file:
+        file.sync()

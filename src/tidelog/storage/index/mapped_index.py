@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from tidelog.model import ClosedError, FileMissingError, IndexCorruptError, StorageError
-from tidelog.storage.fs import KEPT_OPEN, File, FileSystem, MappedBytes
+from tidelog.storage.fs import KEPT_OPEN, File, FileSystem, MappedBytes, sync_whole
 
 PENDING_ENTRIES = 64
 """How many entries one write brings to the file."""
@@ -178,8 +178,7 @@ class MappedIndex(ABC):
         if self._dirty:
             self._dirty = False
             try:
-                with self._fs.open(self._path, write=True) as file:
-                    file.sync()
+                sync_whole(self._fs, self._path)
             except StorageError:
                 self._dirty = True
                 raise

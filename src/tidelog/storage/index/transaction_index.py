@@ -17,7 +17,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.model import IndexCorruptError, StorageError
-from tidelog.storage.fs import File, FileSystem, read_whole
+from tidelog.storage.fs import File, FileSystem, read_whole, sync_whole
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -162,8 +162,7 @@ class TransactionIndexWriter:
         if self._dirty:
             self._dirty = False
             try:
-                with self._fs.open(self._path, write=True) as file:
-                    file.sync()
+                sync_whole(self._fs, self._path)
             except StorageError:
                 self._dirty = True
                 raise

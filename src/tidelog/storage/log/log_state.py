@@ -18,7 +18,7 @@ from typing import Self
 from tidelog.model import LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.runtime import Clock
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import FileSystem, each_despite_failures
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deleted_segments import DeletedSegments
 from tidelog.storage.log.load.loader import LoadedLog
@@ -198,15 +198,10 @@ class LogState:
 
     def close(self) -> None:
         """Close every segment, even if one fails; the first failure is raised then."""
-        failures = []
-        for segment in self.segments:
-            try:
-                segment.close()
-            except StorageError as error:
-                failures.append(error)
-        self.deleted.close_handlers()
-        if failures:
-            raise failures[0]
+        try:
+            each_despite_failures(segment.close for segment in self.segments)
+        finally:
+            self.deleted.close_handlers()
 
     def close_handlers(self) -> None:
         for segment in self.segments:

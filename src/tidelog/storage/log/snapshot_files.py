@@ -12,7 +12,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable
 from pathlib import Path
 
-from tidelog.storage.fs import FileSystem, read_whole
+from tidelog.storage.fs import FileSystem, read_whole, sync_whole
 from tidelog.storage.segment.file_names import FileKind, segment_file
 
 
@@ -83,8 +83,7 @@ class SnapshotFiles:
         """While others may be written, which are left for the next time."""
         unsynced = set(self._unsynced)
         for offset in sorted(unsynced):
-            with self._fs.open(self.path(offset), write=True) as file:
-                file.sync()
+            sync_whole(self._fs, self.path(offset))
         self._unsynced -= unsynced
 
 

@@ -11,6 +11,7 @@ ConfigRecord of topics and brokers. Reading changes nothing. Source: Kafka's met
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,10 +21,11 @@ import numpy as np
 
 from tidelog import kernel
 from tidelog.config.topic_settings import topic_texts
-from tidelog.model import CorruptRecordError, TopicPartition
+from tidelog.model import CorruptRecordError, DirectoryError, TopicPartition
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.record.internal.frames import decode_framed
 from tidelog.record.internal.metadata_tables import METADATA_TYPES
+from tidelog.storage.checkpoint import uuid_from_text
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.log.load.listing import list_partition
 from tidelog.storage.segment.segment_reader import SegmentReader
@@ -43,7 +45,10 @@ class ClusterMetadata:
     broker_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     """By broker id as text, "" for the cluster-wide defaults."""
     replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    """Topic id as text, by name."""
     _names: dict[str, str] = field(default_factory=dict)
+    """The other way round."""
 
     def settings_of(self, topic: str, node_id: int | None = None) -> dict[str, str]:
         """A topic's settings over the broker's over the cluster's, in a topic's keys."""
@@ -51,10 +56,9 @@ class ClusterMetadata:
         defaults = {key: found.text for key, found in topic_texts(broker).items()}
         return defaults | self.topic_settings.get(topic, {})
 
-    @property
-    def topic_ids(self) -> dict[str, str]:
-        """Topic id as text, by name."""
-        return {name: topic_id for topic_id, name in self._names.items()}
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        text = self.topic_ids.get(topic)
+        return None if text is None else uuid_from_text(text)
 
     def is_only_replica(self, partition: TopicPartition) -> bool:
         return len(self.replicas.get(partition, ())) == 1
@@ -64,6 +68,7 @@ class ClusterMetadata:
         match name:
             case "TopicRecord":
                 self._names[fields["topicId"]] = fields["name"]
+                self.topic_ids[fields["name"]] = fields["topicId"]
             case "PartitionRecord":
                 self._set_replicas(fields["topicId"], fields["partitionId"], fields["replicas"])
             case "PartitionChangeRecord" if fields.get("replicas") is not None:
@@ -72,6 +77,7 @@ class ClusterMetadata:
                 topic = self._names.pop(fields["topicId"], None)
                 self.replicas = {key: value for key, value in self.replicas.items() if key.topic != topic}
                 if topic is not None:
+                    self.topic_ids.pop(topic, None)
                     self.topic_settings.pop(topic, None)
             case "ConfigRecord":
                 self._set_config(fields)
@@ -92,6 +98,14 @@ class ClusterMetadata:
             settings.pop(fields["name"], None)
         else:
             settings[fields["name"]] = fields["value"]
+
+
+def partition_for_writing(directory: Path) -> TopicPartition:
+    """The partition whose directory has that name; DirectoryError for another name, or one of the metadata's."""
+    partition = TopicPartition.from_directory_name(directory.name)
+    if partition.topic == METADATA_TOPIC:
+        raise DirectoryError("the cluster metadata belongs to its controllers", path=directory)
+    return partition
 
 
 def read_cluster_metadata(fs: FileSystem, log_directory: Path) -> ClusterMetadata:

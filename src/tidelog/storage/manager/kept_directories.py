@@ -14,12 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.model import ClosedError, DirectoryError, TopicPartition
+from tidelog.model import ClosedError, TopicPartition
 from tidelog.runtime import Clock, Scheduler, ThreadScheduler
-from tidelog.storage.checkpoint import uuid_from_text
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import ClusterMetadata, partition_for_writing, read_cluster_metadata
 from tidelog.storage.manager.loading import ProgressListener
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
@@ -51,7 +50,7 @@ class KeptDirectories:
                 found |= one.settings_of(topic)
             return found
 
-        self._topic_ids = {topic: text for one in metadata for topic, text in one.topic_ids.items()}
+        self._metadata = metadata
         self._clock = clock
         self._guard = ForkGuard(paths[0])
         broker = broker or BrokerConfig()
@@ -84,14 +83,13 @@ class KeptDirectories:
     def open_log(self, path: Path) -> WrittenLog:
         """The partition at ``path``, or a new one. DirectoryError, InconsistentTopicIdError, StorageError."""
         self._guard.check()
-        partition = TopicPartition.from_directory_name(path.name)
-        if partition.topic == METADATA_TOPIC:
-            raise DirectoryError("the cluster metadata belongs to its controllers", path=path)
+        partition = partition_for_writing(path)
         if path.parent not in self._open:
             raise ClosedError("the log directory is closed", path=path.parent)
         self.manager.prefer(partition, path.parent)
-        known = self._topic_ids.get(partition.topic)
-        log = self.manager.get_or_create(partition, topic_id=None if known is None else uuid_from_text(known))
+        known = (one.topic_id(partition.topic) for one in self._metadata)
+        topic_id = next((topic_id for topic_id in known if topic_id is not None), None)
+        log = self.manager.get_or_create(partition, topic_id=topic_id)
         return WrittenLog(log, self._clock, self.manager.checkpoint_recovery_points, lambda: None, closes=False)
 
     def close(self, path: Path) -> None:

@@ -13,14 +13,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tidelog.model import ClosedError, DirectoryError, LockedError, StorageError, TopicPartition
+from tidelog.model import ClosedError, LockedError, TopicPartition
 from tidelog.runtime import Clock
-from tidelog.storage.checkpoint import uuid_from_text
-from tidelog.storage.fs import FileSystem, ForkGuard
+from tidelog.storage.fs import FileSystem, ForkGuard, each_despite_failures
 from tidelog.storage.log.append.record_writer import RecordWriter
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import partition_for_writing, read_cluster_metadata
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.log_opening import LogOpening
 from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
@@ -48,7 +47,7 @@ class WrittenDirectory:
             return config or LogConfig.from_properties(settings, ignore_unknown=True)
 
         self._opening = LogOpening(clock=clock, config_of=config_of)
-        self._topic_ids = metadata.topic_ids
+        self._metadata = metadata
         self._guard = ForkGuard(path)
         self._mutex = threading.Lock()
         self._closed = False
@@ -65,16 +64,13 @@ class WrittenDirectory:
         InconsistentTopicIdError for one of another topic of the name.
         """
         self._guard.check()
-        partition = TopicPartition.from_directory_name(path.name)
-        if partition.topic == METADATA_TOPIC:
-            raise DirectoryError("the cluster metadata belongs to its controllers", path=path)
+        partition = partition_for_writing(path)
         with self._mutex:
             if self._closed:
                 raise ClosedError("the log directory is closed", path=self.path)
             if partition in self._open:
                 raise LockedError("the log is open in this process already", path=path)
-            known = self._topic_ids.get(partition.topic)
-            topic_id = None if known is None else uuid_from_text(known)
+            topic_id = self._metadata.topic_id(partition.topic)
             log = self._directory.open_log(path.name, self._opening, topic_id=topic_id)
             self._open[partition] = opened = WrittenLog(
                 log, self._opening.clock, self.checkpoint, lambda: self._forget(partition)
@@ -104,15 +100,10 @@ class WrittenDirectory:
             for log in logs:
                 log.log.close()
             return
-        failures = []
-        for log in logs:
-            try:
-                log.close()
-            except StorageError as error:
-                failures.append(error)
-        self._directory.stop()
-        if failures:
-            raise failures[0]
+        try:
+            each_despite_failures(log.close for log in logs)
+        finally:
+            self._directory.stop()
 
     def _forget(self, partition: TopicPartition) -> None:
         with self._mutex:

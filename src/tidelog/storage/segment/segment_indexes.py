@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import FileSystem, sync_whole
 from tidelog.storage.index import MappedIndex, OffsetIndexWriter, TimeIndexWriter, TransactionIndexWriter
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
 
@@ -89,8 +89,7 @@ class SegmentIndexes:
             if index is not None:
                 index.sync()
             elif self._fs.exists(self._path_of(kind)):
-                with self._fs.open(self._path_of(kind), write=True) as file:
-                    file.sync()
+                sync_whole(self._fs, self._path_of(kind))
         for txn_index in self._txn.values():
             txn_index.sync()
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import FileMissingError, InvalidOffsetError, StorageError
-from tidelog.storage.fs import FileSystem, write_atomically
+from tidelog.storage.fs import FileSystem, sync_whole, write_atomically
 from tidelog.storage.index import AbortedTransaction, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
 from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
@@ -168,8 +168,7 @@ def sync_segment(fs: FileSystem, directory: Path, base_offset: int) -> None:
     """fsync a segment's files as they are: the log first, then its indexes."""
     for kind in SEGMENT_KINDS:
         try:
-            with fs.open(segment_file(directory, base_offset, kind), write=True) as file:
-                file.sync()
+            sync_whole(fs, segment_file(directory, base_offset, kind))
         except FileMissingError:
             if kind is FileKind.LOG:
                 raise

@@ -197,27 +197,17 @@ class LogDirectory:
     # --- checkpoints ---
 
     def checkpoint_recovery_points(self) -> None:
-        with self._checkpoints:
-            self._note_all()
-            self._write(RECOVERY_POINT_CHECKPOINT, self._recovery_points)
+        self._checkpoint(RECOVERY_POINT_CHECKPOINT)
 
     def checkpoint_log_starts(self) -> None:
-        with self._checkpoints:
-            self._note_all()
-            self._write(LOG_START_CHECKPOINT, self._log_starts)
+        self._checkpoint(LOG_START_CHECKPOINT)
 
     def checkpoint_high_watermarks(self) -> None:
-        with self._checkpoints:
-            self._note_all()
-            self._write(HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
+        self._checkpoint(HIGH_WATERMARK_CHECKPOINT)
 
     def checkpoint(self) -> None:
         """All three."""
-        with self._checkpoints:
-            self._note_all()
-            self._write(RECOVERY_POINT_CHECKPOINT, self._recovery_points)
-            self._write(LOG_START_CHECKPOINT, self._log_starts)
-            self._write(HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
+        self._checkpoint(RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
 
     # --- the end ---
 
@@ -257,9 +247,19 @@ class LogDirectory:
 
     # --- inside ---
 
-    def _note_all(self) -> None:
-        for partition, log in list(self.logs.items()):
-            self._note(partition, log)
+    def _checkpoint(self, *names: str) -> None:
+        offsets = {
+            RECOVERY_POINT_CHECKPOINT: self._recovery_points,
+            LOG_START_CHECKPOINT: self._log_starts,
+            HIGH_WATERMARK_CHECKPOINT: self._high_watermarks,
+        }
+        with self._checkpoints:
+            if self._is_released:  # a task may come too late
+                return
+            for partition, log in list(self.logs.items()):
+                self._note(partition, log)
+            for name in names:
+                OffsetCheckpoint.write(self._fs, self.path / name, offsets[name])
 
     def _note(self, partition: TopicPartition, log: PartitionLog) -> None:
         self._recovery_points[partition] = log.synced_offset
@@ -268,10 +268,6 @@ class LogDirectory:
             self._log_starts[partition] = log.log_start_offset
         else:
             self._log_starts.pop(partition, None)
-
-    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        if not self._is_released:  # a task may come too late
-            OffsetCheckpoint.write(self._fs, self.path / name, offsets)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         """An unreadable checkpoint counts as empty and is warned of, as by a broker."""
