@@ -250,6 +250,10 @@ class CancelledError(TidelogError):
     """A long run was cancelled by whoever started it; what it left can be gone on from."""
 
 
+class LogCleaningAbortedError(TidelogError):
+    """A clean of a log was given up, for its records were truncated, deleted or moved meanwhile; the log is whole."""
+
+
 class ForkError(TidelogError):
     """A log opened for writing in one process was used in its forked child."""
 

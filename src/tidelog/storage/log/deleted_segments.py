@@ -36,6 +36,12 @@ class DeletedSegments:
             segment.change_state(FileState.DELETED)
             self._waiting.append((due_ms, segment))
 
+    def add_renamed(self, segments: Iterable[LogSegment], due_ms: int) -> None:
+        """Whose files have that name already."""
+        for segment in segments:
+            segment.renamed(FileState.DELETED)
+            self._waiting.append((due_ms, segment))
+
     def add_files(self, paths: Iterable[Path], due_ms: int) -> None:
         """Files that stand alone (snapshots); a missing one is none."""
         for path in paths:

@@ -66,6 +66,8 @@ def read_segments(
         if not candidates or candidates[0].base_offset > start:
             raise OffsetOutOfRangeError("the segment was removed just now", path=directory, offset=start)
         for segment in candidates:
+            if segment.base_offset >= limit.message_offset:
+                break  # the limit was noted in a segment that compaction has replaced since
             ends_here = segment.base_offset == limit.segment_base_offset
             found = segment.read(
                 start,

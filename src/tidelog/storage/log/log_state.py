@@ -10,7 +10,7 @@ the partition's lock; segments and offsets are replaced whole, so readers take n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -51,6 +51,8 @@ class LogState:
     tasks: LogTasks
     dirty: set[int] = field(default_factory=set)
     """Base offsets of segments with bytes that are not synced."""
+    cuts: int = 0
+    """How often records were cut off the end."""
     first_unstable: LogOffsetMetadata | None = None
     """Where the first transaction begins that is open, or whose marker is not below the high watermark."""
 
@@ -181,20 +183,38 @@ class LogState:
         self.segments.remove_all(gone)
         self._delete_files(gone)
 
+    def replace_segments(self, gone: Sequence[LogSegment], new: Sequence[LogSegment]) -> None:
+        """``new`` have taken the place of ``gone``, whose files are named ``.deleted`` already and go the same way.
+
+        What is new is on the disk. A snapshot whose segment is there no more goes, too.
+        """
+        self.segments.replace(gone, new)
+        self.deleted.add_renamed(gone, self._due_ms)
+        bases = {segment.base_offset for segment in gone}
+        self._forget(bases, snapshots=bases - {segment.base_offset for segment in new})
+
     def start_over(self, base_offset: int) -> None:
         """One empty segment instead of all; the files of those go the same way."""
         gone = list(self.segments)
         self._delete_files(gone)
         self.segments.become(self.new_segment(base_offset))
 
-    def _delete_files(self, gone: list[LogSegment]) -> None:
-        due_ms = self.clock.now_ms() + self.config.file_delete_delay_ms
-        self.dirty -= {segment.base_offset for segment in gone}
-        self.deleted.add(gone, due_ms)
-        snapshots = self.producers.snapshots
-        self.deleted.add_files((snapshots.forget(segment.base_offset) for segment in gone), due_ms)
-        if gone:
+    def _delete_files(self, gone: Sequence[LogSegment]) -> None:
+        bases = {segment.base_offset for segment in gone}
+        self.deleted.add(gone, self._due_ms)
+        self._forget(bases, snapshots=bases)
+
+    def _forget(self, base_offsets: set[int], *, snapshots: set[int]) -> None:
+        self.dirty -= base_offsets
+        paths = (self.producers.snapshots.forget(offset) for offset in sorted(snapshots))
+        self.deleted.add_files(paths, self._due_ms)
+        if base_offsets:
             self.tasks.after_deletion(self.config.file_delete_delay_ms)
+
+    @property
+    def _due_ms(self) -> int:
+        """When files that are deleted now may go."""
+        return self.clock.now_ms() + self.config.file_delete_delay_ms
 
     def close(self) -> None:
         """Close every segment, even if one fails; the first failure is raised then."""

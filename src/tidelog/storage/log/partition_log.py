@@ -12,7 +12,8 @@ append_as_leader       a client's or coordinator's set: checked, given offsets  
 append_as_follower     a leader's batches, taken as they are                          ``follower_check``, the same
 truncate               records that the leader does not have                          ``truncation``
 delete, retention      the oldest records                                             ``deletion``, ``retention``
-read, look up          on immutable snapshots of segments and offsets, without lock   ``log_read``, ``time_lookup``
+replace, split         segments by rewritten ones, for the cleaner                    ``replacement``
+read, look up          on immutable snapshots of segments and offsets, without lock   ``readable_log``
 =====================  =============================================================  ==============================
 
 An append returns when its bytes are in the page cache, ``flush`` when they are on the disk; a crash is the loader's.
@@ -22,22 +23,13 @@ What removes segments holds both locks. Called by: ``storage/manager``, the API;
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tidelog.kernel import scan_batches, validate_batches
-from tidelog.model import (
-    ClosedError,
-    Isolation,
-    LogOffsetMetadata,
-    LogOffsetSnapshot,
-    RecordBatchTooLargeError,
-    StorageError,
-    TidelogError,
-)
-from tidelog.storage.index import TimestampOffset
+from tidelog.model import Isolation, LogOffsetMetadata, RecordBatchTooLargeError, StorageError, TidelogError
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets
@@ -49,39 +41,40 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
 from tidelog.storage.log.directory_life import delete_directory, rename_directory, require_free
 from tidelog.storage.log.flush import flush_held, note, plan_flush, sync
-from tidelog.storage.log.list_offsets import ListedOffset, list_offset
 from tidelog.storage.log.load.loader import LoadedLog, load_log
-from tidelog.storage.log.log_counters import LogCounters, LogMetrics, log_metrics
+from tidelog.storage.log.log_counters import LogCounters
 from tidelog.storage.log.log_epochs import LogEpochs
 from tidelog.storage.log.log_gate import LogGate
-from tidelog.storage.log.log_read import LogRead, ReadLimits, read_segments, readable_end
+from tidelog.storage.log.log_read import LogRead, ReadLimits
 from tidelog.storage.log.log_state import LogState
 from tidelog.storage.log.log_tasks import LogTasks
 from tidelog.storage.log.open_request import OpenRequest
+from tidelog.storage.log.readable_log import ReadableLog
+from tidelog.storage.log.replacement import discard, replace_segments, split_into_drafts
 from tidelog.storage.log.retention import RetentionDecision, decide_retention
-from tidelog.storage.log.time_lookup import first_in_segments, list_request
 from tidelog.storage.log.truncation import truncate_fully, truncate_to
-from tidelog.storage.producer import NO_GUARD, AppendOrigin, ProducerEntry, VerificationGuard
+from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
+from tidelog.storage.segment.segment import LogSegment
+from tidelog.storage.segment.segment_draft import SegmentDraft
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-T = TypeVar("T")
 _FIRST_EPOCH = 0
 _OWN = Appender(AppendOrigin.CLIENT)
 
 
-class PartitionLog:
+class PartitionLog(ReadableLog):
     """Made by ``open``, which makes the directory too where it is missing."""
 
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
-        self._gate = LogGate(request.directory, request.on_failure)
-        self.counters = LogCounters(last_flush_ms=request.clock.now_ms())
+        state = LogState.of(request, loaded, LogTasks(request.scheduler, self.flush, self.remove_deleted))
+        gate = LogGate(request.directory, request.on_failure)
+        super().__init__(state, gate, LogCounters(last_flush_ms=request.clock.now_ms()))
         self._rules = AppendRules.of(request.config)
         self._loaded = loaded
         self._clock = request.clock
         self._on_flush = request.on_flush
-        self._state = LogState.of(request, loaded, LogTasks(request.scheduler, self.flush, self.remove_deleted))
         self.epochs = LogEpochs(self._state, self._gate.lock)
         """What replicas ask about leader epochs."""
 
@@ -93,81 +86,10 @@ class PartitionLog:
             request.fs.sync_dir(request.directory.parent)
         return cls(request, load_log(request.load_request))
 
-    # --- what it is ---
-
-    @property
-    def directory(self) -> Path:
-        return self._state.directory
-
-    @property
-    def config(self) -> LogConfig:
-        return self._state.config
-
     @property
     def loaded(self) -> LoadedLog:
         """What loading found and made."""
         return self._loaded
-
-    @property
-    def recovery_point(self) -> int:
-        """Everything below is on the disk, or below the log start, as in Kafka."""
-        return self._state.offsets.recovery_point
-
-    @property
-    def synced_offset(self) -> int:
-        """Everything below is on the disk, deleted records too, should a crash bring them back: for the checkpoint."""
-        return self._state.offsets.synced
-
-    @property
-    def log_start_offset(self) -> int:
-        return self._state.offsets.log_start
-
-    @property
-    def end_offset(self) -> int:
-        """Of the next record; asked of a closed log too."""
-        return self._state.offsets.log_end.message_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """Records below it are on all in-sync replicas; asked of a closed log too."""
-        return self._state.offsets.high_watermark.message_offset
-
-    @property
-    def is_owner(self) -> bool:
-        """False in a forked child of the process that opened the log."""
-        return self._gate.guard.is_owner
-
-    @property
-    def is_sound(self) -> bool:
-        """No write failed."""
-        return self._gate.failure is None
-
-    @property
-    def starts_inside_segment(self) -> bool:
-        return self.log_start_offset > self.base_offsets[0]
-
-    @property
-    def base_offsets(self) -> list[int]:
-        """Of the segments, ascending."""
-        return self._state.segments.base_offsets
-
-    @property
-    def size(self) -> int:
-        """Bytes of all batches."""
-        return self.metrics().size
-
-    def metrics(self) -> LogMetrics:
-        """At this moment; ``counters`` has what happened so far. Asked of a closed log too."""
-        return log_metrics(self._state.segments, self._state.offsets, self.counters.last_flush_ms)
-
-    @property
-    def producers(self) -> Mapping[int, ProducerEntry]:
-        """The producers whose sequences are known, by id; do not change the entries."""
-        return self._state.producers.state.producers
-
-    def offsets(self) -> LogOffsetSnapshot:
-        """Log start, last stable offset, high watermark and log end, at one moment."""
-        return self._look(self._offsets)
 
     # --- appending ---
 
@@ -298,25 +220,6 @@ class PartitionLog:
                 self._state.after_high_watermark()
             return before
 
-    # --- reading ---
-
-    def read(self, limits: ReadLimits) -> LogRead:
-        """Batches from an offset on; see ``log_read``. Takes no lock."""
-        return self._look(lambda: read_segments(self._state.segments, self.offsets(), limits, self.directory))
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record at or after a timestamp, below the high watermark; None where there is none."""
-        offsets = self.offsets()
-        start, end = offsets.log_start, offsets.high_watermark.message_offset
-        return self._look(lambda: first_in_segments(self._state.segments, timestamp_ms, start, end))
-
-    def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
-        """The answer to Kafka's ListOffsets: a time in ms, or a number of ``OffsetSpec``; see ``list_offsets``."""
-        offsets = self.offsets()
-        start, end = offsets.log_start, readable_end(offsets, isolation).message_offset
-        request = list_request(self._state.segments, self._state.epochs, start, end)
-        return self._look(lambda: list_offset(timestamp, request))
-
     # --- leader epochs ---
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
@@ -362,6 +265,31 @@ class PartitionLog:
         """Forget the producers that were silent longer than ``producer.id.expiration.ms``; how many."""
         with self._gate.changing:
             return self._state.producers.state.remove_expired(self._clock.now_ms())
+
+    # --- rewriting ---
+
+    def replace_segments(self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, cuts: int) -> None:
+        """Put finished drafts in the place of segments that are not appended to any more; see ``replacement``.
+
+        ``cuts``: as it was when the old segments were read. LogCleaningAbortedError, with nothing changed, where they
+        are not what was read, or not there, any more.
+        """
+        with self._gate.files, self._gate.changing:
+            replace_segments(self._state, new, old, cuts)
+
+    def split_overflowed(self, segment: LogSegment) -> list[int]:
+        """Split a segment with offsets that no index can hold; the base offsets of those that take its place.
+
+        StorageError where there is nothing to split, or it cannot be; CorruptRecordError where it is damaged.
+        """
+        self._gate.guard.check()
+        cuts = self.cuts
+        drafts = split_into_drafts(self._state, segment)
+        try:
+            self.replace_segments(drafts, [segment], cuts=cuts)
+        finally:
+            discard(drafts)
+        return [draft.base_offset for draft in drafts]
 
     # --- flushing and ending ---
 
@@ -425,10 +353,6 @@ class PartitionLog:
 
     # --- its directory ---
 
-    @property
-    def topic_id(self) -> uuid.UUID | None:
-        return self._state.topic.topic_id
-
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """InconsistentTopicIdError where the log belongs to another topic of the same name."""
         with self._gate.changing:
@@ -470,27 +394,6 @@ class PartitionLog:
             self._state.active.update_limits(config.segment_limits)
 
     # --- inside ---
-
-    def _look(self, find: Callable[[], T]) -> T:
-        """What is found in the files; looked for again where they were removed or renamed meanwhile."""
-        while True:
-            self._gate.require_open()
-            before = (self.directory, self._state.segments.at_this_moment)
-            try:
-                return find()
-            except (StorageError, ClosedError) as error:
-                with self._gate.lock:  # what is under way ends first
-                    if before == (self.directory, self._state.segments.at_this_moment):
-                        self._gate.report(error)
-                        raise
-
-    def _offsets(self) -> LogOffsetSnapshot:
-        snapshot = self._state.offset_snapshot()
-        if not snapshot.is_whole:
-            with self._gate.lock:
-                self._state.resolve_high_watermark()
-                snapshot = self._state.offset_snapshot()
-        return snapshot
 
     def _flush_by_messages(self) -> None:
         if self.end_offset - self.recovery_point >= self._state.config.flush_messages:

@@ -64,8 +64,13 @@ class LogSegments(Generic[S]):
 
     def remove_all(self, gone: Iterable[S]) -> None:
         """At once, for readers."""
+        self.replace(gone, ())
+
+    def replace(self, gone: Iterable[S], new: Iterable[S]) -> None:
+        """Some by others; at once, for readers."""
         bases = {segment.base_offset for segment in gone}
-        self._segments = tuple(kept for kept in self._segments if kept.base_offset not in bases)
+        kept = (segment for segment in self._segments if segment.base_offset not in bases)
+        self._segments = tuple(sorted([*kept, *new], key=_base_offset))
 
     def become(self, segment: S) -> None:
         """Of several segments, this one alone; at once, for readers."""

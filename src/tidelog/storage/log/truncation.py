@@ -35,6 +35,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     if state.segments.first.base_offset > offset:
         truncate_fully(state, offset, None)
         return True
+    state.cuts += 1
     later = [segment for segment in state.segments if segment.base_offset > offset]
     state.remove_segments(reversed(later))
     state.producers.snapshots.remove_above(offset)
@@ -53,6 +54,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
 
 def truncate_fully(state: LogState, offset: int, log_start: int | None) -> None:
     """Remove every segment; the log begins anew, empty, at ``offset``. ``log_start`` None: there too."""
+    state.cuts += 1
     state.producers.snapshots.remove_all()
     state.start_over(offset)
     state.fs.sync_dir(state.directory)

@@ -2,7 +2,7 @@
 
 from tidelog.storage.producer.append_info import CompletedTransaction, ProducerAppendInfo
 from tidelog.storage.producer.append_origin import AppendOrigin
-from tidelog.storage.producer.entry import CachedBatch, ProducerBatch, ProducerEntry
+from tidelog.storage.producer.entry import CachedBatch, LastRecord, ProducerBatch, ProducerEntry
 from tidelog.storage.producer.marker import MarkerRecord, read_marker
 from tidelog.storage.producer.replay_rows import rows_with_a_trace
 from tidelog.storage.producer.snapshot import SNAPSHOT_VERSION, format_snapshot, parse_snapshot
@@ -24,6 +24,7 @@ __all__ = [
     "CachedBatch",
     "CompletedTransaction",
     "EndedTransaction",
+    "LastRecord",
     "MarkerRecord",
     "OpenTransaction",
     "PendingVerification",

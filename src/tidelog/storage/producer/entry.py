@@ -39,6 +39,14 @@ class CachedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+class LastRecord(NamedTuple):
+    """What says of a producer where it was: its last data, or the marker of its epoch where that is all there is."""
+
+    last_data_offset: int
+    """-1: none in this epoch."""
+    producer_epoch: int
+
+
 class ProducerBatch(Protocol):
     """The columns of a batch that matter here; a row of the batch table is one."""
 
@@ -78,6 +86,10 @@ class ProducerEntry:
     @property
     def last_data_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else -1
+
+    @property
+    def last_record(self) -> LastRecord:
+        return LastRecord(self.last_data_offset, self.producer_epoch)
 
     @property
     def last_offset_delta(self) -> int:

@@ -372,6 +372,10 @@ class LogSegment:
             old = self.path_of(kind)
             if self._fs.exists(old):
                 self._fs.rename(old, segment_file(self._directory, self._base_offset, kind, state))
+        self.renamed(state)
+
+    def renamed(self, state: FileState) -> None:
+        """Take over another suffix, which the files have already."""
         self._state = state
         self._indexes.moved_to(self._directory, self._state)
 

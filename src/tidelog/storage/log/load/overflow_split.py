@@ -9,7 +9,8 @@ its indexes, the one of transactions too (which Kafka's split loses).
 A crash before the copies are whole leaves ``.cleaned`` files, which are rubbish; from then on see ``segment_swap``.
 Refused is what no compaction leaves: offsets that fall, or reach into the next segment. A reader needs no split.
 
-Called by: the loader, and the recovery's planner to foretell it. Source: Kafka's ``LocalLog.splitOverflowedSegment``.
+Called by: the loader, and the recovery's planner to foretell it; ``replacement``, for a log that is open.
+Source: Kafka's ``LocalLog.splitOverflowedSegment``.
 """
 
 from __future__ import annotations
@@ -51,10 +52,7 @@ def split_overflowed_segment(
     """
     log = segment_file(directory, base_offset, FileKind.LOG)
     mtime_ms = fs.stat(log).mtime_ms
-    with SegmentReader(fs, directory, base_offset) as reader:
-        pieces = plan_split(reader, next_base_offset=next_base_offset)
-    if len(pieces) == 1 and pieces[0].base_offset == base_offset:
-        raise StorageError("the segment has no offset that overflows, there is nothing to split", path=log)
+    pieces = plan_pieces(fs, directory, base_offset, next_base_offset)
     bases = [piece.base_offset for piece in pieces]
     try:
         with fs.open(log) as source:
@@ -69,6 +67,15 @@ def split_overflowed_segment(
     swap_in(fs, directory, bases, [base_offset])
     remove_files(fs, directory, [base_offset], FileState.DELETED)
     return bases
+
+
+def plan_pieces(fs: FileSystem, directory: Path, base_offset: int, next_base_offset: int | None) -> list[SegmentPiece]:
+    """``plan_split`` of a segment that needs it; StorageError where it does not."""
+    with SegmentReader(fs, directory, base_offset) as reader:
+        pieces = plan_split(reader, next_base_offset=next_base_offset)
+        if len(pieces) == 1 and pieces[0].base_offset == base_offset:
+            raise StorageError("the segment has no offset that overflows, there is nothing to split", path=reader.path)
+    return pieces
 
 
 def plan_split(reader: SegmentReader, *, next_base_offset: int | None) -> list[SegmentPiece]:

@@ -1,0 +1,97 @@
+"""Put rewritten segments in the place of old ones while the log is open. No lock: PartitionLog has it.
+
+==============================================  =====================================================================
+the old segments                                what happens
+==============================================  =====================================================================
+as they were read                               the drafts are swapped in (``segment_swap``), the old wait as
+                                                ``.deleted`` for ``file.delete.delay.ms``: their readers go on
+some are gone, the oldest of them               the same with those that are left: what was deleted meanwhile is deleted
+                                                again by the next retention, as it lies below the log start
+all are gone; records were cut since;           LogCleaningAbortedError, nothing has changed
+the last one is appended to again
+==============================================  =====================================================================
+
+A crash leaves the old or the new: see ``segment_swap``. Producer snapshots at base offsets that are there no more go
+the way of their segments. Called by: PartitionLog, for the cleaner and for the split of an overflowed segment.
+Source: Kafka's ``UnifiedLog.replaceSegments`` and ``splitOverflowedSegment``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidelog.model import CorruptRecordError, LogCleaningAbortedError
+from tidelog.storage.log.load.overflow_split import SegmentPiece, plan_pieces
+from tidelog.storage.log.load.segment_swap import swap_in
+from tidelog.storage.log.log_state import LogState
+from tidelog.storage.segment.file_names import MAX_OFFSET
+from tidelog.storage.segment.segment import LogSegment
+from tidelog.storage.segment.segment_draft import SegmentDraft
+
+
+def replace_segments(state: LogState, new: Sequence[SegmentDraft], old: Sequence[LogSegment], cuts: int) -> None:
+    """``new`` are finished. ``cuts``: those of the log when ``old`` were read."""
+    present = {segment.base_offset: segment for segment in state.segments}
+    there = [segment for segment in old if present.get(segment.base_offset) is segment]
+    if cuts != state.cuts or not there or there != list(old[-len(there) :]) or state.active in there:
+        raise LogCleaningAbortedError(
+            f"the segments from {old[0].base_offset} to {old[-1].base_offset} are not those that were read any more",
+            path=state.directory,
+        )
+    swap_in(state.fs, state.directory, [draft.base_offset for draft in new], [one.base_offset for one in there])
+    now_ms, limits = state.clock.now_ms(), state.config.segment_limits
+    replaced = [
+        LogSegment(state.fs, state.directory, draft.base_offset, limits, now_ms=now_ms, size=draft.size)
+        for draft in new
+    ]
+    state.replace_segments(there, replaced)
+    watermark = state.offsets.high_watermark
+    if watermark.segment_base_offset in (segment.base_offset for segment in there):
+        state.offsets.resolved_high_watermark(state.resolve(watermark.message_offset))
+
+
+def split_into_drafts(state: LogState, segment: LogSegment) -> list[SegmentDraft]:
+    """A segment with offsets that overflow, in pieces, unchanged; finished. StorageError, with no file left."""
+    following = state.segments.higher(segment.base_offset)
+    pieces = plan_pieces(
+        state.fs, state.directory, segment.base_offset, None if following is None else following.base_offset
+    )
+    mtime_ms = state.fs.stat(segment.path).mtime_ms
+    ends = [*(piece.base_offset for piece in pieces[1:]), MAX_OFFSET]
+    drafts: list[SegmentDraft] = []
+    try:
+        for piece, end_offset in zip(pieces, ends, strict=True):
+            drafts.append(
+                SegmentDraft(
+                    state.fs,
+                    state.directory,
+                    piece.base_offset,
+                    index_interval_bytes=state.config.index_interval_bytes,
+                )
+            )
+            _copy(segment, piece, end_offset, drafts[-1])
+            drafts[-1].finish(mtime_ms=mtime_ms)
+    except BaseException:
+        discard(drafts)
+        raise
+    return drafts
+
+
+def discard(drafts: Iterable[SegmentDraft]) -> None:
+    """Remove what is left of them; nothing is, of one that was swapped in."""
+    for draft in drafts:
+        draft.discard()
+
+
+def _copy(segment: LogSegment, piece: SegmentPiece, end_offset: int, draft: SegmentDraft) -> None:
+    position = piece.start
+    for chunk in segment.chunks(piece.start, piece.end, verify_crc=True):
+        if not chunk.table.summary.crcs_ok:
+            break
+        position = chunk.table.end_position
+        draft.append(chunk.buffer[: position - chunk.base_position], chunk.table)
+    if position < piece.end:
+        raise CorruptRecordError("the segment is damaged and cannot be split", path=segment.path, position=position)
+    for transaction in segment.collect_aborted(0, MAX_OFFSET).transactions:
+        if piece.base_offset <= transaction.last_offset < end_offset:
+            draft.append_aborted(transaction)

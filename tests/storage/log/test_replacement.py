@@ -1,0 +1,216 @@
+"""Rewritten segments take the place of others in an open log: readers go on, what was read before counts no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from log_maker import plain
+from overflowed_log import LAST, OVERFLOWED, PIECES, REACH, three_pieces, with_transactions
+from storage.log.log_home import LogHome, fetch, read
+from storage.log.test_overflow_split import contents, records, wanted
+from tidelog.kernel import scan_batches
+from tidelog.model import (
+    ClosedError,
+    CorruptRecordError,
+    Isolation,
+    LogCleaningAbortedError,
+    LogOffsetMetadata,
+    StorageError,
+)
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.index import AbortedTransaction, encode_transactions
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.segment.file_names import MAX_OFFSET
+from tidelog.storage.segment.segment import LogSegment
+from tidelog.storage.segment.segment_draft import SegmentDraft
+
+SEGMENT = 4 * len(plain(0, 1))
+
+
+def filled(home: LogHome, segments: int = 4) -> PartitionLog:
+    """Four records a segment; the last one is empty, so that the others are whole."""
+    log = home.open(segment_bytes=SEGMENT, index_interval_bytes=0)
+    home.add(log, 4 * segments)
+    log.roll()
+    return log
+
+
+def drafted(log: PartitionLog, base: int, offsets: list[int]) -> SegmentDraft:
+    draft = SegmentDraft(LOCAL, log.directory, base, index_interval_bytes=0)
+    data = b"".join(plain(offset, 1) for offset in offsets)
+    draft.append(data, scan_batches(data))
+    draft.finish(mtime_ms=5_000)
+    return draft
+
+
+def replace(log: PartitionLog, draft: SegmentDraft, old: tuple[LogSegment, ...]) -> None:
+    log.replace_segments([draft], old, cuts=log.cuts)
+
+
+def names(home: LogHome) -> set[str]:
+    return {path.name[20:] for path in home.directory.iterdir() if path.name[:20].isdigit()}
+
+
+def test_several_become_one(home: LogHome) -> None:
+    log = filled(home)
+    log.update_high_watermark(16)
+    replace(log, drafted(log, 4, [5, 9, 10]), log.segments[1:3])
+    assert log.base_offsets == [0, 4, 12, 16]
+    assert read(log, 3) == [3]
+    assert read(log, 4) == [5, 9, 10]
+    assert read(log, 6) == [9, 10]
+    assert read(log, 11) == [12, 13, 14, 15]
+    assert (log.end_offset, log.log_start_offset) == (16, 0)
+    assert log.segments[1].max_timestamp.offset == 10
+    assert LOCAL.stat(log.segments[1].path).mtime_ms == 5_000
+    assert home.files(".log.deleted") == [4, 8]
+    home.clock.now += log.config.file_delete_delay_ms
+    assert log.remove_deleted() == 2
+    assert names(home) == {".log", ".index", ".timeindex", ".snapshot"}
+
+
+def test_the_snapshot_of_a_segment_that_is_there_no_more_goes_with_it(home: LogHome) -> None:
+    log = filled(home)
+    assert home.files(".snapshot") == [4, 8, 12, 16]
+    replace(log, drafted(log, 4, [5]), log.segments[1:3])
+    assert home.files(".snapshot") == [4, 12, 16]
+    assert home.files(".snapshot.deleted") == [8]
+
+
+def test_who_reads_an_old_segment_goes_on(home: LogHome) -> None:
+    log = filled(home)
+    found = fetch(log, 4)
+    replace(log, drafted(log, 4, []), log.segments[1:2])
+    assert scan_batches(found.data()).base_offset.tolist() == [4, 5, 6, 7]
+    assert read(log, 4) == [8, 9, 10, 11]
+
+
+def test_a_high_watermark_at_the_end_of_a_segment_that_is_replaced(home: LogHome) -> None:
+    log = filled(home)
+    log.maybe_increment_high_watermark(LogOffsetMetadata(12, 8, SEGMENT))
+    replace(log, drafted(log, 4, [5]), log.segments[1:3])
+    assert log.offsets().high_watermark == LogOffsetMetadata(12, 12, 0)
+    assert fetch(log, 6, Isolation.READ_UNCOMMITTED).batches is None
+
+
+def test_it_is_there_after_loading_again(home: LogHome) -> None:
+    log = filled(home)
+    replace(log, drafted(log, 0, [3, 7]), log.segments[:3])
+    log.close()
+    again = home.open(segment_bytes=SEGMENT)
+    assert again.base_offsets == [0, 12, 16]
+    assert read(again, 0) == [3, 7]
+    assert again.end_offset == 16
+
+
+class TestRefused:
+    """Nothing has changed then."""
+
+    def refused(self, log: PartitionLog, old: tuple[LogSegment, ...], cuts: int) -> None:
+        before = log.segments
+        draft = drafted(log, old[0].base_offset, [5])
+        with pytest.raises(LogCleaningAbortedError, match="not those that were read"):
+            log.replace_segments([draft], old, cuts=cuts)
+        draft.discard()
+        assert log.segments == before
+        assert ".log.cleaned" not in names(LogHome(log.directory))
+
+    def test_records_were_cut(self, home: LogHome) -> None:
+        log = filled(home)
+        old, cuts = log.segments[1:2], log.cuts
+        log.truncate_to(15)
+        self.refused(log, old, cuts)
+
+    def test_the_log_began_anew(self, home: LogHome) -> None:
+        log = filled(home)
+        old, cuts = log.segments[1:2], log.cuts
+        log.truncate_fully_and_start_at(4)
+        self.refused(log, old, cuts)
+
+    def test_it_is_appended_to(self, home: LogHome) -> None:
+        log = filled(home)
+        self.refused(log, log.segments, log.cuts)
+
+    def test_all_were_deleted(self, home: LogHome) -> None:
+        log = filled(home)
+        old = log.segments[:2]
+        log.update_high_watermark(16)
+        log.maybe_increment_log_start_offset(8)
+        assert len(log.delete_old_segments().deletions) == 2
+        self.refused(log, old, log.cuts)
+
+    def test_the_log_is_closed(self, home: LogHome) -> None:
+        log = filled(home)
+        draft, old, cuts = drafted(log, 4, [5]), log.segments[1:2], log.cuts
+        log.close()
+        with pytest.raises(ClosedError):
+            log.replace_segments([draft], old, cuts=cuts)
+
+
+def test_some_were_deleted_meanwhile(home: LogHome) -> None:
+    log = filled(home)
+    old = log.segments[:3]
+    log.update_high_watermark(16)
+    log.maybe_increment_log_start_offset(4)
+    log.delete_old_segments()
+    replace(log, drafted(log, 0, [5]), old)
+    assert log.base_offsets == [0, 12, 16]
+    assert read(log, 4) == [5]
+    assert len(log.delete_old_segments().deletions) == 0
+
+
+class TestSplit:
+    def opened(self, directory: Path) -> tuple[LogHome, PartitionLog]:
+        home = LogHome(directory)
+        return home, home.open(index_interval_bytes=0)
+
+    def test_a_segment_of_an_open_log(self, tmp_path: Path) -> None:
+        home, log = self.opened(three_pieces(tmp_path / "t-0"))
+        before = records(home.directory)
+        mtime_ms = LOCAL.stat(log.segments[1].path).mtime_ms
+        assert log.split_overflowed(log.segments[1]) == list(PIECES)
+        assert log.base_offsets == [0, *PIECES, LAST]
+        assert {LOCAL.stat(segment.path).mtime_ms for segment in log.segments[1:-1]} == {mtime_ms}
+        home.clock.now += log.config.file_delete_delay_ms
+        log.remove_deleted()
+        log.close()
+        expected = wanted(tmp_path / "wanted")
+        assert {name: data for name, data in contents(home.directory).items() if name in expected} == expected
+        assert records(home.directory) == before
+
+    def test_its_aborted_transactions_lie_with_their_markers(self, tmp_path: Path) -> None:
+        directory, far = with_transactions(tmp_path / "t-0"), OVERFLOWED + REACH + 5
+        low, over, high = (
+            AbortedTransaction(7, 100, 104, 103),
+            AbortedTransaction(7, far, far + 2, 103),
+            AbortedTransaction(9, 103, far + 3, far + 4),
+        )
+        (directory / f"{OVERFLOWED:020d}.txnindex").write_bytes(encode_transactions([low, over, high]))
+        _, log = self.opened(directory)
+        first, second = log.split_overflowed(log.segments[1])
+        assert (first, second) == (OVERFLOWED, far)
+        assert [[*one.collect_aborted(0, MAX_OFFSET).transactions] for one in log.segments] == [
+            [],
+            [low],
+            [over, high],
+            [],
+        ]
+        log.close()
+
+    def test_there_is_nothing_to_split(self, home: LogHome) -> None:
+        log = filled(home)
+        with pytest.raises(StorageError, match="nothing to split"):
+            log.split_overflowed(log.segments[0])
+        assert ".log.cleaned" not in names(home)
+
+    def test_damage_is_not_carried_along(self, tmp_path: Path) -> None:
+        directory = three_pieces(tmp_path / "t-0")
+        path = directory / f"{OVERFLOWED:020d}.log"
+        path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+        home, log = self.opened(directory)
+        with pytest.raises(CorruptRecordError, match="damaged"):
+            log.split_overflowed(log.segments[1])
+        assert ".log.cleaned" not in names(home)
+        log.close()
