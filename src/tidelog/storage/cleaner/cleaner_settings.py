@@ -1,0 +1,63 @@
+"""What the log cleaner goes by besides the topics' settings: Kafka's ``log.cleaner`` keys as fields, with its defaults.
+
+A value. Called by: the log manager, ``tidelog compact``. Source: Kafka's ``CleanerConfig``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.broker_keys import BROKER_KEYS
+from tidelog.config.columns import INT_MAX
+from tidelog.kernel import OffsetMap
+
+_KEYS = {
+    "threads": "log.cleaner.threads",
+    "dedupe_buffer_bytes": "log.cleaner.dedupe.buffer.size",
+    "dedupe_load_factor": "log.cleaner.io.buffer.load.factor",
+    "io_buffer_bytes": "log.cleaner.io.buffer.size",
+    "io_max_bytes_per_second": "log.cleaner.io.max.bytes.per.second",
+    "backoff_ms": "log.cleaner.backoff.ms",
+}
+_FULLEST = 0.99
+"""A map needs an empty slot to find the end of a search; Kafka's key takes any number."""
+
+
+def _default(name: str) -> Any:
+    return BROKER_KEYS[_KEYS[name]].default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerSettings:
+    threads: int = _default("threads")
+    """At least 1."""
+    dedupe_buffer_bytes: int = _default("dedupe_buffer_bytes")
+    """For the maps from keys to offsets of all threads together."""
+    dedupe_load_factor: float = _default("dedupe_load_factor")
+    io_buffer_bytes: int = _default("io_buffer_bytes")
+    """For what all threads together read and write."""
+    io_max_bytes_per_second: float = _default("io_max_bytes_per_second")
+    """Read and written by all threads together."""
+    backoff_ms: int = _default("backoff_ms")
+    """How long a thread waits that found nothing to clean."""
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        """As a broker's properties say."""
+        return cls(**{name: config[key] for name, key in _KEYS.items()})  # type: ignore[arg-type]
+
+    @property
+    def map_bytes(self) -> int:
+        """For the map of one thread; what is above 2 GiB is left, as in Kafka."""
+        return min(self.dedupe_buffer_bytes // self.threads, INT_MAX)
+
+    @property
+    def thread_io_bytes(self) -> int:
+        """For what one thread reads, and as much for what it writes."""
+        return self.io_buffer_bytes // self.threads // 2
+
+    def new_map(self, key: bytes) -> OffsetMap:
+        """For one thread; ``key``: 16 random bytes, so that nobody can choose keys that collide."""
+        return OffsetMap(self.map_bytes, key=key, load_factor=min(self.dedupe_load_factor, _FULLEST))
