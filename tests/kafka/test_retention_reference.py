@@ -11,10 +11,11 @@ import pytest
 from golden_sets import SCENARIOS
 from kafka.conftest import BrokerFactory
 from kafka.directories import METADATA
-from tidelog.inspect.retention import Goes, PartitionRetention, read_setting_sources, survey_retention
+from tidelog.inspect.retention import Goes, PartitionRetention, survey_retention
 from tidelog.model import TopicPartition
 from tidelog.storage.checkpoint import LOG_START_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.survey.setting_sources import read_setting_sources
 
 pytestmark = pytest.mark.kafka
 

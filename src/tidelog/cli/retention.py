@@ -18,15 +18,14 @@ from tidelog.inspect.retention import (
     Goes,
     PartitionRetention,
     SegmentOutlook,
-    SettingSources,
-    read_setting_sources,
     survey_retention,
 )
 from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text, why_text
-from tidelog.inspect.retention.settings import RETENTION_KEYS
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
 
+RETENTION_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes")
 COLUMNS = ("base_offset", "last_offset", "bytes", "time", "time_from", "goes", "why")
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.kernel import BatchTable
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.record.internal.frames import decode_key, decode_value
@@ -24,6 +23,7 @@ from tidelog.record.internal.group_tables import GROUP_TYPES
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
+from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
 

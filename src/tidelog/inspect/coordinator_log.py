@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
 from tidelog.record.internal.frames import decode_key, decode_value
 from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
@@ -26,6 +25,7 @@ from tidelog.record.rows import iter_records
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice
+from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import ReadRange
 from tidelog.storage.manager.cluster_metadata import read_cluster_metadata

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.model import CheckpointError, DirectoryError, TidelogError, TopicPartition
 from tidelog.record.attributes import CODECS, DELETE_HORIZON_FLAG, TIMESTAMP_TYPE_FLAG, codec_of
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
@@ -21,6 +20,7 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.load.leftovers import decide_leftovers
 from tidelog.storage.log.time_lookup import largest_timestamp
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_reader import SegmentReader

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.inspect.bounds import USUAL_LIMITS, Bound, ReadLimits, look_up
-from tidelog.inspect.each_partition import Advance, each_partition
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView, Until
 
 

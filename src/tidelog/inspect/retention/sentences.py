@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from tidelog.inspect.durations import UNITS, duration_text
 from tidelog.inspect.record_text import iso_time
 from tidelog.inspect.retention.explain import Cause, Goes, SegmentOutlook
-from tidelog.inspect.retention.survey import HighWatermarkFrom, PartitionRetention, TimeFrom
+from tidelog.inspect.retention.survey import PartitionRetention
 from tidelog.storage.log.retention import Deletion, RetentionRule, RetentionSegment, RetentionState
+from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom, TimeFrom
 
 _LAST_YEAR_MS = 253_402_300_800_000
 """The first moment that no calendar of four-digit years has."""
@@ -39,7 +40,7 @@ def _exactly(duration_ms: int) -> bool:
 def settings_text(found: PartitionRetention) -> str:
     """For example ``cleanup.policy delete (default), retention.ms 7 days (topic), retention.bytes -1 (default)``.
 
-    In brackets where a value comes from: see ``settings``.
+    In brackets where a value comes from: see ``setting_sources``.
     """
     config, origins = found.settings.config, found.settings.origins
     values = {

@@ -1,7 +1,7 @@
 """The same work for every partition of a log directory, in threads. Reads only.
 
-Called by: the reports that read logs. Thread rule: the work runs in several threads at once, each with its own view;
-progress is told one call at a time.
+Called by: the reports that read logs, compaction's plan. Thread rule: the work runs in several threads at once, each
+with its own view; progress is told one call at a time.
 """
 
 from __future__ import annotations

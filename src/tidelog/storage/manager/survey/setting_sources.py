@@ -1,4 +1,4 @@
-"""The settings that decide retention, for one topic, each with where it comes from.
+"""The settings of a topic, by what lies in log directories and what is said beside them; each with where it comes from.
 
 A later source wins over an earlier one:
 
@@ -7,11 +7,11 @@ A later source wins over an earlier one:
 3. dynamic broker settings in the cluster metadata: of all brokers, then of this one
 4. the topic's settings in the cluster metadata
 5. topic settings of the properties file (``retention.ms``, ...)
-6. those of the command line
+6. those of the command line: for every topic, then for this one
 
 Broker settings are merged before they are read: of ``log.retention.ms``, ``.minutes`` and ``.hours`` the finest unit
 wins, wherever it comes from. The metadata log itself is the exception: no setting reaches it, because snapshots decide
-where it begins. Pure but for ``read_setting_sources``, which only reads.
+where it begins. Pure but for ``read_setting_sources``, which only reads. Called by: the retention report, compaction.
 Source: Kafka's ``KafkaConfig``, ``ServerTopicConfigSynonyms``, ``KafkaMetadataLog``.
 """
 
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import topic_texts
 from tidelog.model import CheckpointError
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
@@ -33,15 +34,16 @@ from tidelog.storage.manager.cluster_metadata import (
     read_cluster_metadata,
 )
 
-RETENTION_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes")
-"""The topic settings that decide."""
-
 DEFAULT_ORIGIN = "default"
 COMMAND_LINE_ORIGIN = "--config"
+TOPIC_CONFIG_ORIGIN = "--topic-config"
 
+_PRODUCER_KEY = "producer.id.expiration.ms"
 _INTERNAL_ORIGIN = "default of this topic"
 _TOPIC_ORIGIN = "topic"
 _METADATA_ORIGIN = "KRaft keeps it by snapshots"
+_CHECKED = (COMMAND_LINE_ORIGIN, TOPIC_CONFIG_ORIGIN)
+"""From here an unknown key is a mistake."""
 
 _INTERNAL_TOPICS: Mapping[str, Mapping[str, str]] = {
     "__consumer_offsets": {"cleanup.policy": "compact"},
@@ -50,8 +52,8 @@ _INTERNAL_TOPICS: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionSettings:
-    """Of one topic. ``origins``: where each of RETENTION_KEYS comes from, in a word or two."""
+class SourcedConfig:
+    """Of one topic. ``origins``: where each setting comes from, by its key, in a word or two."""
 
     config: LogConfig
     origins: Mapping[str, str]
@@ -68,18 +70,20 @@ class SettingSources:
     file: Mapping[str, str] = field(default_factory=dict)
     file_name: str = ""
     overrides: Mapping[str, str] = field(default_factory=dict)
+    """For every topic; ``topic_overrides`` for one, by its name."""
+    topic_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def of_topic(self, topic: str) -> RetentionSettings:
+    def of_topic(self, topic: str) -> SourcedConfig:
         """ConfigError for a value that is out of range or not of its type, or an override that is no topic setting."""
         if topic == METADATA_TOPIC:
             config = LogConfig(retention_ms=-1, retention_bytes=-1)
-            return RetentionSettings(config=config, origins=dict.fromkeys(RETENTION_KEYS, _METADATA_ORIGIN))
+            return SourcedConfig(config=config, origins=dict.fromkeys(TOPIC_KEYS, _METADATA_ORIGIN))
         config = LogConfig()
-        origins = dict.fromkeys(RETENTION_KEYS, DEFAULT_ORIGIN)
+        origins = dict.fromkeys(TOPIC_KEYS, DEFAULT_ORIGIN)
         for properties, origin in self._layers(topic):
-            config = config.with_properties(properties, ignore_unknown=origin != COMMAND_LINE_ORIGIN)
+            config = config.with_properties(properties, ignore_unknown=origin not in _CHECKED)
             origins.update(dict.fromkeys(properties.keys() & origins.keys(), origin))
-        return RetentionSettings(config=config, origins=origins)
+        return SourcedConfig(config=config, origins=origins)
 
     def _layers(self, topic: str) -> Iterable[tuple[Mapping[str, str], str]]:
         """In the order of the module's list, in a topic's keys."""
@@ -87,8 +91,9 @@ class SettingSources:
         for key, value, origin in self._broker_settings():
             yield {key: value}, origin
         yield self.metadata.topic_settings.get(topic, {}), _TOPIC_ORIGIN
-        yield {key: self.file[key] for key in RETENTION_KEYS if key in self.file}, self.file_name
+        yield {key: text for key, text in self.file.items() if key in TOPIC_KEYS}, self.file_name
         yield self.overrides, COMMAND_LINE_ORIGIN
+        yield self.topic_overrides.get(topic, {}), TOPIC_CONFIG_ORIGIN
 
     def _broker_settings(self) -> Iterable[tuple[str, str, str]]:
         """As topic settings: key, value, origin."""
@@ -101,9 +106,10 @@ class SettingSources:
         ):
             merged.update({key: (value, origin) for key, value in properties.items()})
         found = topic_texts({key: text for key, (text, _) in merged.items()})
-        for key in RETENTION_KEYS:
-            if key in found:
-                yield key, found[key].text, merged[found[key].broker_key][1]
+        for key, (text, broker_key) in found.items():
+            yield key, text, merged[broker_key][1]
+        if _PRODUCER_KEY in merged:
+            yield _PRODUCER_KEY, *merged[_PRODUCER_KEY]
 
 
 def read_setting_sources(
@@ -113,6 +119,7 @@ def read_setting_sources(
     file: Mapping[str, str] | None = None,
     file_name: str = "",
     overrides: Mapping[str, str] | None = None,
+    topic_overrides: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[Path, SettingSources]:
     """The sources for each log directory.
 
@@ -132,6 +139,7 @@ def read_setting_sources(
             file=file or {},
             file_name=file_name,
             overrides=overrides or {},
+            topic_overrides=topic_overrides or {},
         )
     return sources
 

@@ -1,0 +1,97 @@
+"""What decides about a log that is only read: its segments' sizes and times, its high watermark.
+
+A segment's time is what a broker takes it from: the ``.timeindex`` where its owner finished that, else the batches
+behind the index's last entry, else the time of the file. A ``.timeindex`` that is missing where nothing else makes a
+broker recover the segment leaves it the time of the file too: a broker makes an empty one and looks no further.
+
+The high watermark is the log end where this broker has the only replica (as soon as it leads), else what the
+checkpoint says; without either, the log end. Reads only. Called by: the retention report, compaction's plan.
+Source: Kafka's ``LogSegment.largestTimestamp``, ``LogSegment.sanityCheck``, ``Partition.makeLeader``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import TypeVar
+
+from tidelog.model import FileMissingError, TopicPartition
+from tidelog.storage.log.retention import RetentionSegment
+from tidelog.storage.log.time_lookup import indexed_largest, largest_timestamp
+from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.view_state import ViewSegment
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata
+from tidelog.storage.segment.file_names import FileKind
+
+_T = TypeVar("_T")
+_ATTEMPTS = 5
+
+
+class TimeFrom(enum.StrEnum):
+    """Where a segment's time comes from."""
+
+    TIME_INDEX = "timeindex"
+    RECORDS = "records"
+    FILE = "file"
+    """No record has a timestamp."""
+    FILE_WITHOUT_INDEX = "file_without_timeindex"
+    """The ``.timeindex`` is missing, whatever the records say."""
+
+
+class HighWatermarkFrom(enum.StrEnum):
+    ONLY_REPLICA = "only_replica"
+    """The log end, of the only replica or of a log whose high watermark is kept in memory only."""
+    CHECKPOINT = "checkpoint"
+    LOG_END = "log_end"
+    """The log end, since nothing says otherwise."""
+
+
+def while_files_move(view: LogView, survey: Callable[[], _T]) -> _T:
+    """What a survey finds; begun again, a few times, where a broker deleted, rolled or compacted meanwhile."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return survey()
+        except FileMissingError:
+            view.refresh()
+    return survey()
+
+
+def survey_segment(view: LogView, segment: ViewSegment) -> tuple[RetentionSegment, TimeFrom]:
+    state = view.state
+    following = state.segments.higher(segment.base_offset)
+    end = state.end_position(segment)
+    largest, found_in = _time(view, segment)
+    found = RetentionSegment(
+        base_offset=segment.base_offset,
+        end_offset=view.log_end if following is None else following.base_offset,
+        size_bytes=segment.size if end is None else end,
+        largest_timestamp_ms=largest,
+        modified_ms=view.fs.stat(segment.files.path(view.directory, FileKind.LOG)).mtime_ms,
+    )
+    return found, found_in
+
+
+def _time(view: LogView, segment: ViewSegment) -> tuple[int | None, TimeFrom]:
+    """The largest timestamp, None where the time of the file counts."""
+    state = view.state
+    if state.condition is not Condition.HELD and not state.was_recovered(segment):
+        kinds = segment.files.kinds
+        if FileKind.TIME_INDEX not in kinds and FileKind.INDEX in kinds:
+            return None, TimeFrom.FILE_WITHOUT_INDEX
+    with segment.open(view.fs, view.directory) as reader:
+        indexed = indexed_largest(state, segment, reader)
+        if indexed is not None:
+            return indexed, TimeFrom.TIME_INDEX
+        largest = largest_timestamp(state, segment, reader)
+    return (None, TimeFrom.FILE) if largest < 0 else (largest, TimeFrom.RECORDS)
+
+
+def survey_high_watermark(
+    view: LogView, partition: TopicPartition, metadata: ClusterMetadata
+) -> tuple[int, HighWatermarkFrom]:
+    if partition.topic == METADATA_TOPIC or metadata.is_only_replica(partition):
+        return view.log_end, HighWatermarkFrom.ONLY_REPLICA
+    if partition in view.directory_state.high_watermarks:
+        return view.end_offset(Until.HIGH_WATERMARK), HighWatermarkFrom.CHECKPOINT
+    return view.log_end, HighWatermarkFrom.LOG_END
