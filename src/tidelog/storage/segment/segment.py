@@ -146,6 +146,12 @@ class LogSegment:
             return self.time_index.last_entry
         return self._builder.largest
 
+    @property
+    def time_ms(self) -> int:
+        """The largest timestamp; where no record has one, the last change of the ``.log``."""
+        largest = self.max_timestamp.timestamp
+        return self._fs.stat(self.path).mtime_ms if largest < 0 else largest
+
     def can_hold(self, offset: int) -> bool:
         """Whether ``offset`` lies within 31 bits above the base offset."""
         return 0 <= offset - self._base_offset <= MAX_RELATIVE_OFFSET

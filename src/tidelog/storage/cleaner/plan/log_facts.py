@@ -1,0 +1,171 @@
+"""What a plan needs to know of a log: values, taken at one moment from an open log or from a read-only view.
+
+Times are only looked up where the topic's settings ask for them, and of the segments that are not compacted yet.
+Called by: the cleaner's pool, ``tidelog compact``. Thread rule: any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tidelog.config.columns import LONG_MAX
+from tidelog.model import TopicPartition
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.retention import RetentionSegment
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.segment.segment import LogSegment
+
+_CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFacts:
+    """``size_bytes``: of the ``.log``."""
+
+    base_offset: int
+    size_bytes: int
+    time_ms: int | None = None
+    """Of its largest timestamp; of the last change of its ``.log`` where it has none. None: nobody asked."""
+    first_timestamp_ms: int | None = None
+    """The largest timestamp of its first batch. None: nobody asked, or it is empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFacts:
+    partition: TopicPartition
+    config: LogConfig
+    segments: tuple[SegmentFacts, ...]
+    """Ascending; the last is the active one, and there may be none."""
+    log_start_offset: int
+    last_stable_offset: int
+    end_offset: int
+    last_clean_offset: int | None
+    """As the cleaner's checkpoint has it."""
+    now_ms: int
+    keyless_offset: int | None = None
+    """Of the first record without a key, where somebody has looked for one."""
+
+    @property
+    def first_dirty_offset(self) -> int:
+        return first_dirty_offset(self.log_start_offset, self.end_offset, self.last_clean_offset)
+
+    @property
+    def active_base_offset(self) -> int:
+        return self.segments[-1].base_offset if self.segments else self.end_offset
+
+    def inactive_from(self, offset: int) -> tuple[SegmentFacts, ...]:
+        """The segments from the one that holds ``offset`` on, without the active one."""
+        if offset >= self.active_base_offset:
+            return ()
+        before = self.segments[:-1]
+        following = [segment.base_offset for segment in before[1:]] + [self.active_base_offset]
+        return tuple(one for one, end in zip(before, following, strict=True) if offset < end)
+
+    def bytes_between(self, start: int, end: int) -> int:
+        """Of the segments that begin in [start, end)."""
+        return sum(segment.size_bytes for segment in self.segments if start <= segment.base_offset < end)
+
+
+def first_dirty_offset(log_start_offset: int, end_offset: int, last_clean_offset: int | None) -> int:
+    """Where the last clean ended; the log start where there was none, or that offset cannot be."""
+    if last_clean_offset is None or not log_start_offset <= last_clean_offset <= end_offset:
+        return log_start_offset
+    return last_clean_offset
+
+
+def facts_of_log(
+    log: PartitionLog, partition: TopicPartition, *, last_clean_offset: int | None, now_ms: int
+) -> LogFacts:
+    """Of an open log. ClosedError, StorageError."""
+    config, segments, offsets = log.config, log.segments, log.offsets()
+    end_offset = offsets.log_end.message_offset
+    asked = _Asked(config, first_dirty_offset(offsets.log_start, end_offset, last_clean_offset))
+
+    def facts(segment: LogSegment, end: int) -> SegmentFacts:
+        return asked.facts(
+            segment.base_offset, end, segment.size, lambda: segment.time_ms, lambda: segment.roll_timestamp
+        )
+
+    return LogFacts(
+        partition=partition,
+        config=config,
+        segments=tuple(map(facts, segments, [*(segment.base_offset for segment in segments[1:]), end_offset])),
+        log_start_offset=offsets.log_start,
+        last_stable_offset=offsets.last_stable.message_offset,
+        end_offset=end_offset,
+        last_clean_offset=last_clean_offset,
+        now_ms=now_ms,
+    )
+
+
+def facts_of_view(
+    view: LogView,
+    partition: TopicPartition,
+    *,
+    config: LogConfig,
+    segments: Sequence[RetentionSegment],
+    high_watermark: int,
+    last_clean_offset: int | None,
+    now_ms: int,
+    keyless_offset: int | None = None,
+) -> LogFacts:
+    """Of a log that is only read; ``segments``: all of it, as retention counts their times."""
+    asked = _Asked(config, first_dirty_offset(view.log_start, view.log_end, last_clean_offset))
+
+    def facts(segment: RetentionSegment) -> SegmentFacts:
+        return asked.facts(
+            segment.base_offset,
+            segment.end_offset,
+            segment.size_bytes,
+            lambda: segment.time_ms,
+            lambda: _first_timestamp(view, segment.base_offset),
+        )
+
+    return LogFacts(
+        partition=partition,
+        config=config,
+        segments=tuple(map(facts, segments)),
+        log_start_offset=view.log_start,
+        last_stable_offset=view.transactions(high_watermark).last_stable_offset(high_watermark),
+        end_offset=view.log_end,
+        last_clean_offset=last_clean_offset,
+        now_ms=now_ms,
+        keyless_offset=keyless_offset,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which times matter: none below the first dirty offset."""
+
+    config: LogConfig
+    first_dirty_offset: int
+
+    def facts(
+        self,
+        base_offset: int,
+        end_offset: int,
+        size_bytes: int,
+        time_ms: Callable[[], int],
+        first_timestamp_ms: Callable[[], int | None],
+    ) -> SegmentFacts:
+        is_dirty = end_offset > self.first_dirty_offset
+        wants_time = is_dirty and self.config.min_compaction_lag_ms > 0
+        wants_first = is_dirty and self.config.max_compaction_lag_ms < LONG_MAX
+        return SegmentFacts(
+            base_offset=base_offset,
+            size_bytes=size_bytes,
+            time_ms=time_ms() if wants_time else None,
+            first_timestamp_ms=first_timestamp_ms() if wants_first else None,
+        )
+
+
+def _first_timestamp(view: LogView, base_offset: int) -> int | None:
+    segment = view.state.segments.floor(base_offset)
+    if segment is None or segment.base_offset != base_offset:
+        return None
+    with segment.open(view.fs, view.directory) as reader:
+        first = next(iter(reader.chunks(0, verify_crc=False, chunk_bytes=_CHUNK_BYTES)), None)
+        return int(first.table.max_timestamp[0]) if first is not None and len(first.table) else None
