@@ -5,17 +5,19 @@ by a number that hurts, with varints overwritten. Checksums are repaired on half
 the record parsers. ``TIDELOG_FUZZ_EXAMPLES`` sets how many of the seeded examples run.
 """
 
+import functools
 import os
 import random
 import struct
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.batch_bytes import V2, batch, message, record
-from kernel.twins import COMPILED, PLAIN, columns_value, outcome, table_value, validation_value
-from tidelog.kernel import crc32c
+from kernel.twins import COMPILED, PLAIN, columns_value, filtered_value, outcome, table_value, validation_value
+from tidelog.kernel import BatchFates, CleaningRules, crc32c
 from tidelog.model import CorruptRecordError
 
 EXAMPLES = int(os.environ.get("TIDELOG_FUZZ_EXAMPLES", "1500"))
@@ -180,11 +182,52 @@ def payload_of(twin, data, chance_seed):
     return added, columns_value(decoder.finish()), validation_value(found)
 
 
+def some_plain(chance, data, row):
+    """What stands for a row: what belongs there, something else, or nothing."""
+    whole = data[row.position : row.position + row.size]
+    right = whole[V2.size :] if row.magic == 2 else batch([some_record(chance, number) for number in range(3)])
+    return chance.choice([right, right, right, whole, chance.randbytes(20), None])
+
+
+def cleaned(twin, data, chance_seed):
+    """Each batch, then all of them, into a map and through the filter."""
+    chance = random.Random(chance_seed)
+    table = twin.scan_batches(data)
+    offset_map = twin.OffsetMap(24 * chance.choice([2, 5, 50]), key=bytes(16))
+    rules = CleaningRules(chance.choice([0, 1000, *LONGS]), chance.choice([0, *LONGS]), chance.random() < 0.5)
+    plain = chance.choice([None, *[[some_plain(chance, data, row) for row in table.rows()]] * 4])
+    count = len(table)
+    wanted = np.array([chance.random() < 0.8 for _ in range(count)], np.bool_)
+    fates = BatchFates(
+        retention=np.array([chance.randrange(3) for _ in range(count)], np.uint8),
+        discard=np.array([chance.random() < 0.2 for _ in range(count)], np.bool_),
+        ends_empty_transaction=np.array([chance.random() < 0.2 for _ in range(count)], np.bool_),
+    )
+    start_offset = chance.choice([0, 0, 1, 10])
+
+    def put_and_filter(rows):
+        part = table.take(rows)
+        chosen = BatchFates(**{name: getattr(fates, name)[rows] for name in BatchFates.__slots__})
+        given = None if plain is None else plain[rows]
+        put = functools.partial(twin.put_batch_keys, wanted=wanted[rows], start_offset=start_offset, plain=given)
+        yield outcome(lambda: put(offset_map, data, part)), len(offset_map), offset_map.latest_offset
+        yield outcome(lambda: packed(twin, twin.filter_batches(data, part, chosen, offset_map, rules, plain=given)))
+
+    parts = [slice(row, row + 1) for row in range(count)] + [slice(0, count)]
+    return [event for rows in parts for event in put_and_filter(rows)]
+
+
+def packed(twin, filtered):
+    payloads = [bytes([number]) * 7 for number in range(len(filtered.unpacked))]
+    return filtered_value(filtered), bytes(twin.pack_batches(filtered, payloads))
+
+
 def check(data, seed):
     tables = [table_value(twin.scan_batches(data, base_position=7)) for twin in (COMPILED, PLAIN)]
     assert tables[0] == tables[1]
     assert decoded(COMPILED, data, seed) == decoded(PLAIN, data, seed)
     assert validated(COMPILED, data, seed) == validated(PLAIN, data, seed)
+    assert cleaned(COMPILED, data, seed) == cleaned(PLAIN, data, seed)
     assert payload_of(COMPILED, data[V2.size :], seed) == payload_of(PLAIN, data[V2.size :], seed)
 
 

@@ -11,7 +11,18 @@ import pytest
 
 from tidelog import kernel
 from tidelog.kernel.columns import RecordColumns
-from tidelog.kernel.reference import checksums, decode, encode, offset_map, scan, search, validate
+from tidelog.kernel.fates import FilteredBatches
+from tidelog.kernel.reference import (
+    checksums,
+    clean,
+    decode,
+    encode,
+    map_keys,
+    offset_map,
+    scan,
+    search,
+    validate,
+)
 from tidelog.kernel.table import BatchTable
 from tidelog.model import TidelogError
 
@@ -23,6 +34,8 @@ NAMES = {
     validate: ("ProduceRules", "validate_batches", "validate_records", "set_max_timestamp"),
     search: ("lookup_index", "lookup_index_above"),
     offset_map: ("OffsetMap",),
+    map_keys: ("put_batch_keys",),
+    clean: ("filter_batches", "pack_batches"),
 }
 COMPILED = SimpleNamespace(id="compiled", **{name: getattr(kernel, name) for names in NAMES.values() for name in names})
 PLAIN = SimpleNamespace(
@@ -71,3 +84,7 @@ def validation_value(validation: Any) -> dict[str, Any]:
         "last_offset_of_max_batch needs_decompression problem fault record_index"
     )
     return {name: getattr(validation, name) for name in names.split()}
+
+
+def filtered_value(filtered: FilteredBatches) -> Any:
+    return bytes(filtered.data), filtered.unpacked.tolist(), filtered[2:]

@@ -4,11 +4,13 @@ offset map and the filter of the log cleaner.
 Every kernel has a plain twin in ``kernel.reference`` and one suite runs over both.
 """
 
+from tidelog.kernel._clean import filter_batches, pack_batches
 from tidelog.kernel._crc import crc32, crc32c, crc32c_implementations
 from tidelog.kernel._decode import ColumnDecoder
 from tidelog.kernel._encode import ColumnEncoder, encode_batch, encode_payload
 from tidelog.kernel._encode_records import encode_records
 from tidelog.kernel._index_build import select_index_entries
+from tidelog.kernel._map_keys import put_batch_keys
 from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
 from tidelog.kernel._scan import scan_batches
@@ -21,7 +23,6 @@ from tidelog.kernel.faults import Fault
 from tidelog.kernel.index_key import IndexKey
 from tidelog.kernel.payload import Payload
 from tidelog.kernel.problems import Problem
-from tidelog.kernel.reference.clean import filter_batches, pack_batches, put_batch_keys
 from tidelog.kernel.table import BatchRow, BatchTable, Stop
 
 __all__ = [

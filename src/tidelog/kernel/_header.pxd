@@ -1,11 +1,11 @@
-# The 61 bytes before a v2 batch's records, written whole.
+# The 61 bytes before a v2 batch's records, read and written whole.
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from tidelog.kernel._bytes cimport (
     PREFIX, V2_ATTRIBUTES, V2_BASE_SEQUENCE, V2_BASE_TIMESTAMP, V2_CRC, V2_HEADER, V2_LAST_OFFSET_DELTA,
     V2_LEADER_EPOCH, V2_LENGTH, V2_MAGIC, V2_MAX_TIMESTAMP, V2_PRODUCER_EPOCH, V2_PRODUCER_ID, V2_RECORD_COUNT,
-    tl_store16, tl_store32, tl_store64,
+    tl_load16, tl_load32, tl_load64, tl_store16, tl_store32, tl_store64,
 )
 from tidelog.kernel._crc cimport crc32c_of
 
@@ -20,6 +20,20 @@ cdef struct Header:
     int32_t record_count
     int16_t attributes
     int16_t producer_epoch
+
+
+# All fields but size and checksum; 61 bytes can be read at `p`.
+cdef inline void read_header(const uint8_t* p, Header* header) noexcept nogil:
+    header.base_offset = <int64_t>tl_load64(p)
+    header.leader_epoch = <int32_t>tl_load32(p + V2_LEADER_EPOCH)
+    header.attributes = <int16_t>tl_load16(p + V2_ATTRIBUTES)
+    header.last_offset_delta = <int32_t>tl_load32(p + V2_LAST_OFFSET_DELTA)
+    header.base_timestamp = <int64_t>tl_load64(p + V2_BASE_TIMESTAMP)
+    header.max_timestamp = <int64_t>tl_load64(p + V2_MAX_TIMESTAMP)
+    header.producer_id = <int64_t>tl_load64(p + V2_PRODUCER_ID)
+    header.producer_epoch = <int16_t>tl_load16(p + V2_PRODUCER_EPOCH)
+    header.base_sequence = <int32_t>tl_load32(p + V2_BASE_SEQUENCE)
+    header.record_count = <int32_t>tl_load32(p + V2_RECORD_COUNT)
 
 
 # Write the header of the batch that fills [p, p + size), whose records are in place; the checksum comes last.

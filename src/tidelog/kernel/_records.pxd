@@ -18,8 +18,9 @@ from tidelog.kernel._memory cimport Block, reserve, reserve_total
 
 cdef extern from "record.h" nogil:
     enum: TL_MIN_RECORD_BODY
-    # The fields of one record; `rest` is where its headers begin, `stop` where it ends.
+    # One record: `fields` is where its key's length stands, `rest` where its headers begin, `stop` where it ends.
     ctypedef struct tl_record:
+        const uint8_t* fields
         const uint8_t* key
         const uint8_t* value
         const uint8_t* rest
@@ -236,6 +237,7 @@ cdef inline int read_record(
     p += used
     if used == 0 or record.offset_delta < 0 or record.offset_delta > last_delta:
         return FAULT_OFFSET
+    record.fields = p
     used = tl_varint(p, stop, &record.key_length)
     p += used
     if used == 0 or record.key_length > stop - p:

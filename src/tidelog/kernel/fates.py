@@ -59,8 +59,7 @@ class FilteredBatches(NamedTuple):
     """What ``filter_batches`` kept."""
 
     data: Buffer
-    """Whole v2 batches back to back; those that are to be compressed have their codec's number, but plain records and
-    no checksum."""
+    """Whole v2 batches back to back; those that are to be compressed have their codec's number, but plain records."""
     unpacked: npt.NDArray[np.int64]
     """A row for each batch to be compressed: where it begins in ``data`` and where it ends."""
     records_read: int

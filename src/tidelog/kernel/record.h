@@ -15,10 +15,11 @@
 #define TL_VARINT_BLIND_BYTES 3
 
 typedef struct {
-    const uint8_t *key;   /* NULL: null */
-    const uint8_t *value; /* NULL: null */
-    const uint8_t *rest;  /* the header count */
-    const uint8_t *stop;  /* after the record */
+    const uint8_t *fields; /* the key's length */
+    const uint8_t *key;    /* NULL: null */
+    const uint8_t *value;  /* NULL: null */
+    const uint8_t *rest;   /* the header count */
+    const uint8_t *stop;   /* after the record */
     int64_t timestamp_delta;
     int32_t offset_delta;
     int32_t key_length;
@@ -52,6 +53,7 @@ static inline int tl_usual_record(const uint8_t *p, const uint8_t *end, int64_t 
     record->timestamp_delta = timestamp_delta;
     if (!(p = tl_varint_blind(p, &record->offset_delta))) return 0;
     if (record->offset_delta < 0 || record->offset_delta > last_delta) return 0;
+    record->fields = p;
     if (!(p = tl_varint_blind(p, &record->key_length))) return 0;
     if (p > record->stop || record->key_length > record->stop - p) return 0;
     record->key = NULL;

@@ -15,11 +15,16 @@ typedef struct {
 
 static inline uint64_t tl_rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
+/* n <= 8 bytes, least significant first; written so that compilers make single loads of it. */
+static inline uint64_t tl_little32(const uint8_t *p) {
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24;
+}
+
 static inline uint64_t tl_little64(const uint8_t *p, size_t n) {
-    uint64_t v = 0;
-    size_t i;
-    for (i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
-    return v;
+    if (n == 8) return tl_little32(p) | tl_little32(p + 4) << 32;
+    if (n >= 4) return tl_little32(p) | tl_little32(p + n - 4) << 8 * (n - 4);
+    if (n == 0) return 0;
+    return (uint64_t)p[0] | (uint64_t)p[n >> 1] << 8 * (n >> 1) | (uint64_t)p[n - 1] << 8 * (n - 1);
 }
 
 static inline void tl_sip_rounds(uint64_t v[4], int rounds) {

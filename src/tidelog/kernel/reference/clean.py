@@ -1,21 +1,23 @@
-"""The cleaner's map of keys and its filter. Twin of _clean.pyx; the contract of every function stands there."""
+"""The cleaner's filter. Twin of _clean.pyx; the contract of every function stands there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tidelog.kernel.fates import BatchFates, CleaningRules, FilteredBatches, Retention
+from tidelog.kernel.open_fault import OpenFault
 from tidelog.kernel.reference.encode import seal_batch
+from tidelog.kernel.reference.offset_map import OffsetMap
 from tidelog.kernel.reference.open_batch import (
     CONTROL,
     DELETE_HORIZON,
     LOG_APPEND,
     Header,
     OpenBatch,
+    check_rows,
     open_batch,
 )
 from tidelog.kernel.reference.record_reader import RawRecord
@@ -23,7 +25,6 @@ from tidelog.kernel.reference.scan import V2_HEADER
 from tidelog.kernel.reference.varint import write_varint
 from tidelog.kernel.reference.wrap import wrap64
 from tidelog.kernel.table import BatchTable
-from tidelog.model.errors import InvalidRecordError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -32,60 +33,18 @@ _KEPT_ATTRIBUTES: Final = 0x38
 """Timestamp type, transactional and control."""
 
 
-class _Map(Protocol):
-    latest_offset: int
-
-    @property
-    def full(self) -> bool: ...
-    def put(self, key: Buffer, offset: int) -> bool: ...
-    def get(self, key: Buffer) -> int: ...
-
-
-def put_batch_keys(
-    offset_map: _Map,
-    buffer: Buffer,
-    table: BatchTable,
-    *,
-    wanted: npt.NDArray[np.bool_],
-    start_offset: int,
-    plain: Sequence[Buffer | None] | None = None,
-    base_position: int = 0,
-) -> int:
-    data = memoryview(buffer).cast("B")
-    _check_rows(table, wanted=wanted, plain=plain)
-    for row, last_offset in enumerate(table.last_offset.tolist()):
-        if last_offset < start_offset:
-            continue
-        if wanted[row] and not _put_keys(offset_map, open_batch(data, table, row, plain, base_position), start_offset):
-            return row
-        offset_map.latest_offset = max(offset_map.latest_offset, last_offset)
-    return len(table)
-
-
-def _put_keys(offset_map: _Map, batch: OpenBatch, start_offset: int) -> bool:
-    """False where the map was full when the next key came, known or not: so Kafka's cleaner stops."""
-    for record in batch.read():
-        offset = batch.header.base_offset + record.offset_delta
-        if record.key is None or offset < start_offset:
-            continue
-        if offset_map.full:
-            return False
-        offset_map.put(record.key, offset)
-    return True
-
-
 def filter_batches(
     buffer: Buffer,
     table: BatchTable,
     fates: BatchFates,
-    offset_map: _Map,
+    offset_map: OffsetMap,
     rules: CleaningRules,
     *,
     plain: Sequence[Buffer | None] | None = None,
     base_position: int = 0,
 ) -> FilteredBatches:
     columns = {name: getattr(fates, name) for name in ("retention", "discard", "ends_empty_transaction")}
-    _check_rows(table, plain=plain, **columns)
+    check_rows(table, plain=plain, **columns)
     filtering = _Filter(offset_map, rules)
     data = memoryview(buffer).cast("B")
     for row in range(len(table)):
@@ -109,7 +68,7 @@ def filter_batches(
 
 
 class _Filter:
-    def __init__(self, offset_map: _Map, rules: CleaningRules) -> None:
+    def __init__(self, offset_map: OffsetMap, rules: CleaningRules) -> None:
         self.map = offset_map
         self.rules = rules
         self.data = bytearray()
@@ -168,16 +127,11 @@ class _Filter:
         start = len(self.data)
         self.data += _seal(header, payload)
         if batch.codec:
-            self.data[start + 17 : start + 21] = bytes(4)
             self.unpacked.append((start, len(self.data)))
 
     def put_empty(self, batch: OpenBatch) -> None:
         if batch.is_legacy:
-            raise InvalidRecordError(
-                f"a batch of format v{batch.whole[16]} that loses all its records cannot be kept",
-                position=batch.position,
-                offset=int.from_bytes(batch.whole[:8], "big", signed=True),
-            )
+            raise batch.error(OpenFault.EMPTY_LEGACY)
         attributes = batch.header.attributes & _KEPT_ATTRIBUTES
         self.data += _seal(batch.header._replace(attributes=attributes, base_timestamp=-1, record_count=0), b"")
 
@@ -187,6 +141,11 @@ def pack_batches(filtered: FilteredBatches, packed: Sequence[Buffer]) -> Buffer:
         raise ValueError(f"{len(packed)} payloads for {len(filtered.unpacked)} batches")
     data = memoryview(filtered.data).cast("B")
     out = bytearray()
+    done = 0
+    for start, end in filtered.unpacked.tolist():
+        if not done <= start <= end <= len(data) or end - start < V2_HEADER.size:
+            raise ValueError(f"no batch lies at [{start}:{end}] of {len(data)} bytes")
+        done = end
     done = 0
     for (start, end), records in zip(filtered.unpacked.tolist(), packed, strict=True):
         out += data[done:start]
@@ -205,9 +164,3 @@ def _seal(header: Header, records: Buffer) -> bytearray:
 def _record(record: RawRecord, timestamp_delta: int, offset_delta: int) -> bytes:
     body = b"\0" + write_varint(timestamp_delta) + write_varint(offset_delta) + record.fields
     return write_varint(len(body)) + body
-
-
-def _check_rows(table: BatchTable, **columns: Any) -> None:
-    for name, column in columns.items():
-        if column is not None and len(column) != len(table):
-            raise ValueError(f"{name} has {len(column)} rows, the table {len(table)}")

@@ -1,16 +1,16 @@
-"""One batch of a table with its records as plain v2 bytes, whatever its format and codec. Used by clean.py."""
+"""One batch of a table with its records as plain v2 bytes, whatever its format and codec. Twin of _open_batch.pxd."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.kernel.faults import Fault
+from tidelog.kernel.open_fault import OpenFault, open_error
 from tidelog.kernel.reference.record_reader import FaultError, RawRecord, read_records
 from tidelog.kernel.reference.scan import HEADER_UP_TO_MAGIC, PREFIX, SMALLEST_RECORD, V2_HEADER
 from tidelog.kernel.reference.wrap import wrap64
 from tidelog.kernel.table import BatchTable
-from tidelog.model.errors import CorruptRecordError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -63,26 +63,24 @@ class OpenBatch(NamedTuple):
             return self.header.max_timestamp
         return wrap64(self.header.base_timestamp + record.timestamp_delta)
 
-    def read(self) -> list[RawRecord]:
-        """All records; CorruptRecordError where they contradict themselves or the header."""
-        if self.records is None:
-            raise ValueError(f"the batch at position {self.position} is compressed or legacy, and was not opened")
+    def read(self) -> Iterator[RawRecord]:
+        """All records, until one contradicts itself or the header."""
         count, span = self.header.record_count, self.header.last_offset_delta
+        if self.records is None and (self.is_legacy or count):
+            raise self.error(OpenFault.NOT_OPENED)
+        records = self.records or b""
         if not 0 <= self.header.base_offset <= _INT64_LIMIT - max(span, 0) or span < 0 or not 0 <= count <= span + 1:
-            raise self.refusal(Fault.HEADER, -1)
-        if count * SMALLEST_RECORD > len(self.records):
-            raise self.refusal(Fault.RECORD_COUNT, -1)
+            raise self.error(Fault.HEADER)
+        if count * SMALLEST_RECORD > len(records):
+            raise self.error(Fault.RECORD_COUNT)
         try:
-            return list(read_records(self.records, count, last_delta=span))
+            yield from read_records(records, count, last_delta=span)
         except FaultError as found:
-            raise self.refusal(found.fault, found.index) from None
+            raise self.error(found.fault, found.index) from None
 
-    def refusal(self, fault: Fault, index: int) -> CorruptRecordError:
-        message = fault.sentence
-        if fault.is_of_a_record:
-            message = f"{message}: record {index} of {self.header.record_count}"
+    def error(self, fault: int, record: int = -1) -> Exception:
         offset = int.from_bytes(self.whole[:8], "big", signed=True)
-        return CorruptRecordError(message, position=self.position, offset=offset)
+        return open_error(fault, position=self.position, offset=offset, record=record, count=self.header.record_count)
 
 
 def open_batch(
@@ -91,22 +89,37 @@ def open_batch(
     """The batch of a row; ``plain`` holds its records where it is compressed, its stand-in where it is legacy."""
     position = int(table.position[row])
     start = position - base_position
-    length = int.from_bytes(data[start + 8 : start + 12], "big", signed=True) if 0 <= start <= len(data) - 17 else -1
-    least = (V2_HEADER.size if length >= 0 and data[start + 16] == 2 else HEADER_UP_TO_MAGIC + 1) - PREFIX
-    if not least <= length <= len(data) - start - PREFIX:
-        raise ValueError(f"the batch at position {position} does not lie in this buffer")
-    whole = bytes(data[start : start + PREFIX + length])
-    is_legacy = whole[16] != 2
-    batch = OpenBatch(whole, _NO_HEADER, None, whole[17 if is_legacy else 22] & CODEC, is_legacy, position)
+    whole = _batch_at(data, start)
+    batch = OpenBatch(whole, _NO_HEADER, None, 0, is_legacy=False, position=position)
+    if not whole:
+        raise batch.error(OpenFault.NOT_IN_BUFFER)
     if not table.crc_ok[row]:
-        raise batch.refusal(Fault.CRC, -1)
+        raise batch.error(Fault.CRC)
+    is_legacy = whole[16] != 2
     given = None if plain is None else plain[row]
     opened = None if given is None else bytes(given)
+    batch = batch._replace(codec=whole[17 if is_legacy else 22] & CODEC, is_legacy=is_legacy)
     if is_legacy:
         if opened is None:
             return batch
         if len(opened) < V2_HEADER.size or opened[16] != 2:
-            raise ValueError(f"the stand-in of the batch at position {position} is no v2 batch")
+            raise batch.error(OpenFault.NO_STAND_IN)
         return batch._replace(header=Header(*V2_HEADER.unpack_from(opened)), records=opened[V2_HEADER.size :])
     header = Header(*V2_HEADER.unpack_from(whole))
     return batch._replace(header=header, records=opened if batch.codec else whole[V2_HEADER.size :])
+
+
+def _batch_at(data: memoryview, start: int) -> bytes:
+    """Empty where none lies there."""
+    if not 0 <= start < len(data) - HEADER_UP_TO_MAGIC + 1:
+        return b""
+    length = int.from_bytes(data[start + 8 : start + 12], "big", signed=True)
+    least = (V2_HEADER.size if data[start + 16] == 2 else HEADER_UP_TO_MAGIC + 1) - PREFIX
+    return bytes(data[start : start + PREFIX + length]) if least <= length <= len(data) - start - PREFIX else b""
+
+
+def check_rows(table: BatchTable, **columns: Any) -> None:
+    """ValueError where a column has more or fewer rows than the table."""
+    for name, column in columns.items():
+        if column is not None and len(column) != len(table):
+            raise ValueError(f"{name} has {len(column)} rows, the table {len(table)}")

@@ -1,0 +1,19 @@
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer
+
+from tidelog.kernel._offset_map import OffsetMap
+from tidelog.kernel.table import BatchTable
+
+def put_batch_keys(
+    offset_map: OffsetMap,
+    buffer: Buffer,
+    table: BatchTable,
+    *,
+    wanted: npt.NDArray[np.bool_],
+    start_offset: int,
+    plain: Sequence[Buffer | None] | None = None,
+    base_position: int = 0,
+) -> int: ...

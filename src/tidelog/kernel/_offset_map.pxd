@@ -1,0 +1,99 @@
+# The slots of an OffsetMap, for the kernels that put keys and look them up themselves. How they may take turns with a
+# map stands in _offset_map.pyx: `enter` before the GIL goes, `leave` once it is back.
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+cdef extern from "siphash.h" nogil:
+    ctypedef struct tl_hash128:
+        uint64_t low
+        uint64_t high
+    tl_hash128 tl_siphash(uint64_t, uint64_t, const uint8_t*, size_t, int, int)
+    uint64_t tl_little64(const uint8_t*, size_t)
+
+cdef extern from "zeroed.h" nogil:
+    ctypedef struct tl_zeroed:
+        void* data
+    bint tl_zeroed_take(tl_zeroed*, size_t)
+    void tl_zeroed_free(tl_zeroed*)
+
+cdef extern from *:
+    """
+    static inline size_t tl_scale(uint64_t hash, size_t slots) {
+        return (size_t)(((unsigned __int128)hash * slots) >> 64);
+    }
+    static inline void tl_prefetch(const void *p) { __builtin_prefetch(p, 1); }
+    """
+    size_t tl_scale(uint64_t, size_t) nogil
+    void tl_prefetch(const void*) nogil
+
+cdef enum:
+    WORD_ROUNDS = 1
+    END_ROUNDS = 3
+    RUN = 16  # keys hashed, and their slots fetched, before the first of them is looked at
+
+cdef struct Slot:
+    uint64_t low
+    uint64_t high
+    uint64_t offset_and_one
+
+# What a look-up needs; the counts are the caller's own until `leave`.
+cdef struct Slots:
+    Slot* first
+    size_t count
+    uint64_t key_low
+    uint64_t key_high
+    int64_t lookups
+    int64_t probes
+
+
+# The hash of a key, whose slot is on its way to the cache.
+cdef inline tl_hash128 hash_key(const Slots* slots, const uint8_t* data, size_t length) noexcept nogil:
+    cdef tl_hash128 hash = tl_siphash(slots.key_low, slots.key_high, data, length, WORD_ROUNDS, END_ROUNDS)
+    tl_prefetch(slots.first + tl_scale(hash.low, slots.count))
+    return hash
+
+
+# The slot of the hash, or the empty one where it belongs; there is one, as no map is ever full to the last slot.
+cdef inline Slot* find_slot(Slots* slots, tl_hash128 hash) noexcept nogil:
+    cdef Slot* slot = slots.first + tl_scale(hash.low, slots.count)
+    cdef Slot* end = slots.first + slots.count
+    slots.lookups += 1
+    slots.probes += 1
+    while slot.offset_and_one and (slot.low != hash.low or slot.high != hash.high):
+        slots.probes += 1
+        slot += 1
+        if slot == end:
+            slot = slots.first
+    return slot
+
+
+cdef inline int64_t offset_in(const Slot* slot) noexcept nogil:
+    return <int64_t>(slot.offset_and_one - 1)
+
+
+cdef class OffsetMap:
+    cdef tl_zeroed memory
+    cdef Slots slots
+    cdef readonly Py_ssize_t max_size
+    cdef readonly Py_ssize_t size
+    cdef public int64_t latest_offset
+    cdef int users
+
+    cdef Slots enter(self, bint writes) except *
+    cdef void leave(self, bint writes, const Slots* counted) noexcept
+
+
+# False where the key is new and there is no room; a smaller offset never replaces a larger one.
+cdef inline bint put_hash(OffsetMap offset_map, Slots* slots, tl_hash128 hash, int64_t offset) noexcept nogil:
+    cdef Slot* slot = find_slot(slots, hash)
+    if not slot.offset_and_one:
+        if offset_map.size >= offset_map.max_size:
+            return False
+        offset_map.size += 1
+        slot.low = hash.low
+        slot.high = hash.high
+    if <uint64_t>offset + 1 > slot.offset_and_one:
+        slot.offset_and_one = <uint64_t>offset + 1
+    if offset > offset_map.latest_offset:
+        offset_map.latest_offset = offset
+    return True

@@ -1,0 +1,194 @@
+"""The cleaner's kernels, compiled and plain, where the log is odd or the arguments are; the rest is in tests/record."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from kernel.batch_bytes import batch, message, record
+from kernel.twins import COMPILED, PLAIN, both, filtered_value
+from tidelog.kernel import BatchFates, CleaningRules, FilteredBatches, Retention, scan_batches
+from tidelog.model import CorruptRecordError, InvalidRecordError
+
+SECRET = bytes(16)
+RULES = CleaningRules(now_ms=5000, delete_retention_ms=1000)
+
+
+def everything(table):
+    return np.ones(len(table), np.bool_)
+
+
+def filtered(twin, data, offset_map, rules=RULES, **options):
+    table = scan_batches(data)
+    return twin.filter_batches(data, table, BatchFates.of_data(len(table)), offset_map, rules, **options)
+
+
+@both
+def test_columns_that_do_not_fit_the_table(twin):
+    data = batch([record(0)]) + batch([record(0)], base_offset=1)
+    table = scan_batches(data)
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    wanted = everything(table)
+    with pytest.raises(ValueError, match="wanted has 1 rows, the table 2"):
+        twin.put_batch_keys(offset_map, data, table, wanted=wanted[:1], start_offset=0)
+    with pytest.raises(ValueError, match="plain has 1 rows, the table 2"):
+        twin.put_batch_keys(offset_map, data, table, wanted=wanted, start_offset=0, plain=[None])
+    with pytest.raises(ValueError, match="retention has 1 rows, the table 2"):
+        twin.filter_batches(data, table, BatchFates.of_data(1), offset_map, RULES)
+    with pytest.raises(ValueError, match="plain has 1 rows, the table 2"):
+        filtered(twin, data, offset_map, plain=[None])
+
+
+@both
+@pytest.mark.parametrize("base_position", [-1, 1, 2**62, -(2**62)])
+def test_a_buffer_that_is_not_the_tables(twin, base_position):
+    data = batch([record(0)])
+    table = scan_batches(data)
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    with pytest.raises(ValueError, match="does not lie in this buffer"):
+        twin.put_batch_keys(
+            offset_map, data, table, wanted=everything(table), start_offset=0, base_position=base_position
+        )
+    with pytest.raises(ValueError, match="does not lie in this buffer"):
+        filtered(twin, data, offset_map, base_position=base_position)
+
+
+@both
+@pytest.mark.parametrize("data", [batch([record(0)], attributes=3), message(0), message(0, magic=0)])
+def test_what_stands_for_a_batch_is_asked_for(twin, data):
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    for plain in (None, [None]):
+        with pytest.raises(ValueError, match="nothing stands for it"):
+            filtered(twin, data, offset_map, plain=plain)
+    if data[16] < 2:
+        with pytest.raises(ValueError, match="is no v2 batch"):
+            filtered(twin, data, offset_map, plain=[data])
+
+
+@both
+def test_batches_to_compress_come_with_plain_records(twin):
+    records = [record(0, b"a"), record(1, b"b"), record(2, b"a")]
+    data = batch(records[:1]) + batch(records, attributes=3, base_offset=1) + batch(records[:1], base_offset=4)
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    offset_map.put(b"a", 3)
+    found = filtered(twin, data, offset_map, plain=[None, b"".join(records), None])
+    start, end = found.unpacked.tolist()[0]
+    assert (start, found.records_read, found.records_kept) == (0, 5, 3)
+    whole = bytes(found.data)
+    assert whole[start:end] == batch(
+        [record(1, b"b", timestamp_delta=0), record(2, b"a", timestamp_delta=1)],
+        base_offset=1,
+        attributes=3,
+        last_offset_delta=2,
+        base_timestamp=1001,
+        max_timestamp=1002,
+    )
+    out = bytes(twin.pack_batches(found, [b"squeezed"]))
+    assert out[61:69] == b"squeezed"
+    assert out[69:] == whole[end:]
+    table = scan_batches(out)
+    assert (len(table), table.summary.crcs_ok, table.end_position) == (2, True, len(out))
+
+
+@both
+@pytest.mark.parametrize(
+    "unpacked",
+    [[[0, 60]], [[-1, 80]], [[0, 400]], [[100, 30]], [[0, 70], [69, 140]], [[2**63 - 1, -(2**63)]], [[0, -(2**63)]]],
+)
+def test_batches_to_compress_that_lie_elsewhere(twin, unpacked):
+    wrong = FilteredBatches(bytes(200), np.array(unpacked, np.int64), 0, 0, 0)
+    with pytest.raises(ValueError, match="no batch lies at"):
+        twin.pack_batches(wrong, [b""] * len(unpacked))
+    with pytest.raises(ValueError, match="payloads for"):
+        twin.pack_batches(wrong, [])
+
+
+@both
+def test_a_horizon_below_zero_is_none(twin):
+    data = batch([record(0, b"a", None)], base_timestamp=1000)
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    offset_map.latest_offset = 0
+    found = filtered(twin, data, offset_map, RULES._replace(delete_retention_ms=2**63 - 1))
+    assert bytes(found.data) == data
+
+
+@both
+def test_numbers_in_a_record_may_grow(twin):
+    """With a horizon the deltas count from another time, and may take more bytes than before."""
+    records = [record(n, b"%d" % n, None, timestamp_delta=0) for n in range(200)]
+    data = batch(records, base_timestamp=2**62, max_timestamp=2**62)
+    offset_map = twin.OffsetMap(24 * 400, key=SECRET)
+    found = filtered(twin, data, offset_map, CleaningRules(0, 0))
+    assert len(found.data) > len(data) + 8 * 200
+    offset_map.latest_offset = 199
+    again = filtered(twin, bytes(found.data), offset_map, CleaningRules(-1, 0))
+    assert bytes(again.data) == bytes(found.data)
+
+
+@both
+def test_a_legacy_batch_cannot_stay_empty(twin):
+    data = message(3)
+    table = scan_batches(data)
+    fates = BatchFates.of_data(1)
+    fates.retention[:] = Retention.RETAIN_EMPTY
+    fates.discard[:] = True
+    with pytest.raises(InvalidRecordError, match="cannot be kept") as caught:
+        twin.filter_batches(data, table, fates, twin.OffsetMap(2400, key=SECRET), RULES)
+    assert (caught.value.position, caught.value.offset) == (0, 3)
+
+
+@both
+def test_a_batch_with_a_wrong_checksum_is_refused_unless_it_is_deleted(twin):
+    data = batch([record(0)], crc=1)
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    with pytest.raises(CorruptRecordError, match="checksum"):
+        filtered(twin, data, offset_map)
+    fates = BatchFates.of_data(1)
+    fates.retention[:] = Retention.DELETE
+    assert not len(twin.filter_batches(data, scan_batches(data), fates, offset_map, RULES).data)
+
+
+def test_keys_of_every_length():
+    """Long batches, so that keys wait for one another: the compiled kernel looks ahead, the plain one does not."""
+    records = [record(n, bytes([n % 7]) * (n % 40)) for n in range(1000)]
+    data = batch(records) + batch(records, base_offset=1000)
+    found = []
+    for twin in (COMPILED, PLAIN):
+        offset_map = twin.OffsetMap(24 * 500, key=SECRET)
+        table = scan_batches(data)
+        assert twin.put_batch_keys(offset_map, data, table, wanted=everything(table), start_offset=17) == 2
+        found.append((len(offset_map), offset_map.lookups, filtered_value(filtered(twin, data, offset_map))))
+    assert found[0] == found[1]
+
+
+def test_a_map_full_in_the_middle_of_a_batch():
+    records = [record(n, b"%d" % n) for n in range(100)]
+    for slots in range(2, 60):
+        maps = []
+        for twin in (COMPILED, PLAIN):
+            offset_map = twin.OffsetMap(24 * slots, key=SECRET)
+            data = batch(records)
+            table = scan_batches(data)
+            assert twin.put_batch_keys(offset_map, data, table, wanted=everything(table), start_offset=0) == 0
+            maps.append((len(offset_map), offset_map.latest_offset))
+        assert maps[0] == maps[1] == (offset_map.max_size, offset_map.max_size - 1)
+
+
+def test_several_threads_look_up_at_once_and_nobody_puts_meanwhile():
+    records = [record(n % 1000, b"%d" % n) for n in range(1000)]
+    data = b"".join(batch(records, base_offset=1000 * number) for number in range(40))
+    table = scan_batches(data)
+    offset_map = COMPILED.OffsetMap(24 * 5000, key=SECRET)
+    assert COMPILED.put_batch_keys(offset_map, data, table, wanted=everything(table), start_offset=0) == 40
+    expected = filtered_value(filtered(COMPILED, data, offset_map))
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(filtered_value(filtered(COMPILED, data, offset_map))))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+    assert offset_map.lookups == 6 * 40_000
