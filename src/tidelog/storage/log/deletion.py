@@ -65,7 +65,7 @@ def retention_state(state: LogState, now_ms: int) -> RetentionState:
                 end_offset=end,
                 size_bytes=segment.size,
                 largest_timestamp_ms=segment.max_timestamp.timestamp if segment.max_timestamp.timestamp >= 0 else None,
-                modified_ms=state.fs.stat(segment.path).mtime_ms,
+                modified_ms=segment.modified_ms,
             )
             for segment, end in zip(segments, ends, strict=True)
         ),

@@ -50,7 +50,7 @@ from tidelog.storage.log.log_state import LogState
 from tidelog.storage.log.log_tasks import LogTasks
 from tidelog.storage.log.open_request import OpenRequest
 from tidelog.storage.log.readable_log import ReadableLog
-from tidelog.storage.log.replacement import discard, replace_segments, split_into_drafts
+from tidelog.storage.log.replacement import discard, new_draft, replace_segments, split_into_drafts
 from tidelog.storage.log.retention import RetentionDecision, decide_retention
 from tidelog.storage.log.truncation import truncate_fully, truncate_to
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
@@ -267,6 +267,12 @@ class PartitionLog(ReadableLog):
             return self._state.producers.state.remove_expired(self._clock.now_ms())
 
     # --- rewriting ---
+
+    def draft_segment(self, base_offset: int) -> SegmentDraft:
+        """An empty segment beside the log, to be written and to replace others."""
+        self._gate.guard.check()
+        self._gate.require_open()
+        return new_draft(self._state, base_offset)
 
     def replace_segments(self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, cuts: int) -> None:
         """Put finished drafts in the place of segments that are not appended to any more; see ``replacement``.

@@ -29,11 +29,24 @@ from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_draft import SegmentDraft
 
 
+def new_draft(state: LogState, base_offset: int) -> SegmentDraft:
+    """An empty one."""
+    interval_bytes = state.config.index_interval_bytes
+    return SegmentDraft(state.fs, state.directory, base_offset, index_interval_bytes=interval_bytes)
+
+
 def replace_segments(state: LogState, new: Sequence[SegmentDraft], old: Sequence[LogSegment], cuts: int) -> None:
     """``new`` are finished. ``cuts``: those of the log when ``old`` were read."""
     present = {segment.base_offset: segment for segment in state.segments}
     there = [segment for segment in old if present.get(segment.base_offset) is segment]
-    if cuts != state.cuts or not there or there != list(old[-len(there) :]) or state.active in there:
+    is_what_was_read = (
+        cuts == state.cuts
+        and bool(there)
+        and there == list(old[-len(there) :])
+        and state.active not in there
+        and all(draft.path.parent == state.directory for draft in new)
+    )
+    if not is_what_was_read:
         raise LogCleaningAbortedError(
             f"the segments from {old[0].base_offset} to {old[-1].base_offset} are not those that were read any more",
             path=state.directory,
@@ -56,21 +69,13 @@ def split_into_drafts(state: LogState, segment: LogSegment) -> list[SegmentDraft
     pieces = plan_pieces(
         state.fs, state.directory, segment.base_offset, None if following is None else following.base_offset
     )
-    mtime_ms = state.fs.stat(segment.path).mtime_ms
     ends = [*(piece.base_offset for piece in pieces[1:]), MAX_OFFSET]
     drafts: list[SegmentDraft] = []
     try:
         for piece, end_offset in zip(pieces, ends, strict=True):
-            drafts.append(
-                SegmentDraft(
-                    state.fs,
-                    state.directory,
-                    piece.base_offset,
-                    index_interval_bytes=state.config.index_interval_bytes,
-                )
-            )
+            drafts.append(new_draft(state, piece.base_offset))
             _copy(segment, piece, end_offset, drafts[-1])
-            drafts[-1].finish(mtime_ms=mtime_ms)
+            drafts[-1].finish(mtime_ms=segment.modified_ms)
     except BaseException:
         discard(drafts)
         raise

@@ -110,6 +110,11 @@ class LogSegment:
         """The ``.log``."""
         return self.path_of(FileKind.LOG)
 
+    @property
+    def modified_ms(self) -> int:
+        """When the ``.log`` was written to last; of a rewritten one, when those that it replaced were."""
+        return self._fs.stat(self.path).mtime_ms
+
     def path_of(self, kind: FileKind) -> Path:
         return segment_file(self._directory, self._base_offset, kind, self._state)
 

@@ -1,0 +1,1 @@
+"""Cleaning one log: its keys mapped, its segments rewritten without what is obsolete."""

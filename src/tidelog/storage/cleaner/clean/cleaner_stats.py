@@ -1,0 +1,55 @@
+"""What one clean did, counted. Source: Kafka's ``CleanerStats`` and the report of its ``CleanerThread``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelog.record.cleaning import CleanStats
+
+_MB = 1024 * 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class CleanerStats:
+    """Bytes of batches, counts of records, times of a monotonic clock in ms."""
+
+    start_ms: int
+    map_bytes_read: int = 0
+    map_messages_read: int = 0
+    """What the offset map was built from; messages of v0 and v1 that are compressed count as one."""
+    map_done_ms: int = 0
+    bytes_read: int = 0
+    messages_read: int = 0
+    """What was rewritten; messages of batches that went unseen are not among them."""
+    bytes_written: int = 0
+    messages_written: int = 0
+    invalid_messages_read: int = 0
+    """Without a key, dropped for that."""
+    buffer_utilization: float = 0.0
+    """How full the offset map became: keys a slot."""
+    end_ms: int = 0
+
+    def note_cleaned(self, cleaned: CleanStats) -> None:
+        self.bytes_read += cleaned.bytes_read
+        self.bytes_written += cleaned.bytes_kept
+        self.messages_read += cleaned.records_read
+        self.messages_written += cleaned.records_kept
+        self.invalid_messages_read += cleaned.invalid_records
+
+    @property
+    def elapsed_index_secs(self) -> float:
+        return (self.map_done_ms - self.start_ms) / 1000
+
+    @property
+    def elapsed_secs(self) -> float:
+        return (self.end_ms - self.start_ms) / 1000
+
+    def report(self) -> str:
+        """One line for people."""
+        kept = self.bytes_written / self.bytes_read if self.bytes_read else 1.0
+        return (
+            f"{self.messages_read:,} records in {self.bytes_read / _MB:,.1f} MB became {self.messages_written:,} in"
+            f" {self.bytes_written / _MB:,.1f} MB, {1 - kept:.1%} less; {self.elapsed_secs:.1f} s, of which"
+            f" {self.elapsed_index_secs:.1f} s for the keys of {self.map_bytes_read / _MB:,.1f} MB, buffer"
+            f" {self.buffer_utilization:.1%} full"
+        )

@@ -1,0 +1,62 @@
+"""What becomes of each batch in a clean: the retention of whole batches, column by column. Pure.
+
+The first line that holds:
+
+=========================================================================  ============================================
+a batch                                                                    stays
+=========================================================================  ============================================
+with the last data offset of an active producer                            empty, if none of its records does
+a marker with the epoch of an active producer without data in that epoch   the same
+the last one below the first uncleanable offset                            the same: the log's offsets go on behind it
+aborted data; a marker whose delete horizon has passed                     not at all
+any other                                                                  while a record of it does
+=========================================================================  ============================================
+
+The records of the line before the last go in any case. A marker that can be discarded and has no delete horizon gets
+one, so that who reads in between still sees it. Source: Kafka's ``Cleaner.cleanInto`` (KIP-98, KIP-534).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from tidelog.kernel import BatchTable
+from tidelog.record.cleaning import BatchFates, Retention
+from tidelog.storage.producer import LastRecord
+
+Mask = npt.NDArray[np.bool_]
+
+
+class FateRules:
+    """Of one group of segments."""
+
+    def __init__(self, last_records: Mapping[int, LastRecord], *, first_uncleanable: int, now_ms: int) -> None:
+        self._first_uncleanable = first_uncleanable
+        self._now_ms = now_ms
+        ids = sorted(last_records)
+        ends = [last_records[producer_id] for producer_id in ids]
+        self._ids = np.array(ids, np.int64)
+        self._data_offsets = np.array([end.last_data_offset for end in ends], np.int64)
+        self._epochs = np.array([end.producer_epoch for end in ends], np.int16)
+
+    def fates(self, table: BatchTable, discardable: Mask) -> BatchFates:
+        """``discardable``: as ``CleanedTransactions`` judged."""
+        horizon_passed = table.has_delete_horizon & (table.base_timestamp <= self._now_ms)
+        discard = discardable & (~table.is_control | horizon_passed)
+        retention = np.where(discard, np.uint8(Retention.DELETE), np.uint8(Retention.DELETE_EMPTY))
+        retention[self._is_last_of_producer(table)] = Retention.RETAIN_EMPTY
+        retention[table.last_offset == self._first_uncleanable - 1] = Retention.RETAIN_EMPTY
+        return BatchFates(retention=retention, discard=discard, ends_empty_transaction=discardable & table.is_control)
+
+    def _is_last_of_producer(self, table: BatchTable) -> Mask:
+        if not len(self._ids) or table.summary.producer_id < 0:
+            return np.zeros(len(table), np.bool_)
+        at = np.minimum(np.searchsorted(self._ids, table.producer_id), len(self._ids) - 1)
+        data_offset = self._data_offsets[at]
+        is_last_data = table.last_offset == data_offset
+        is_last_marker = table.is_control & (table.producer_epoch == self._epochs[at])
+        is_last: Mask = np.where(data_offset >= 0, is_last_data, is_last_marker) & (self._ids[at] == table.producer_id)
+        return is_last

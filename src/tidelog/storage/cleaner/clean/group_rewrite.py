@@ -1,0 +1,98 @@
+"""The second half of a clean: a group of segments is rewritten into one, without what is obsolete.
+
+Per segment, per chunk: what is wrong ends it (``sound_chunks``), transactions are followed (``cleaned_transactions``),
+the fate of each batch is decided (``fate_rules``), records are filtered (``record.cleaning``), what stays is appended
+to a draft beside the log. The draft is synced, gets the time of the group's last segment, and takes its place.
+
+A crash leaves the old segments or the new one; an error or an abort leaves the old ones and no draft. Where a segment
+has an offset that no index can hold it is split, and the clean given up, to be done again.
+
+Called by: ``clean_log``. Thread rule: one thread a log. Source: Kafka's ``Cleaner.cleanSegments`` and ``cleanInto``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidelog.model import LogCleaningAbortedError, OffsetOverflowError, StorageError
+from tidelog.record.cleaning import CleaningRules, clean_batches
+from tidelog.storage.cleaner.clean.clean_request import CleanRequest, located
+from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
+from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.clean.fate_rules import FateRules
+from tidelog.storage.cleaner.clean.sound_chunks import sound_chunks
+from tidelog.storage.segment.segment import LogSegment
+from tidelog.storage.segment.segment_draft import SegmentDraft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRewrite:
+    """What the groups of one clean share."""
+
+    request: CleanRequest
+    transactions: CleanedTransactions
+    legacy_delete_horizon_ms: int
+    """Tombstones of v0 and v1 go where their segment is not younger than that."""
+    cuts: int
+    """Those of the log when the clean began."""
+    stats: CleanerStats
+
+    def rewrite(self, segments: Sequence[LogSegment]) -> None:
+        """``segments``: one group. LogCleaningAbortedError, CorruptRecordError, StorageError: it is as it was then."""
+        log = self.request.log
+        fates = FateRules(
+            log.last_records_of_active_producers(),
+            first_uncleanable=self.request.first_uncleanable,
+            now_ms=self.request.now_ms,
+        )
+        draft = log.draft_segment(segments[0].base_offset)
+        try:
+            ends = [*(segment.base_offset for segment in segments[1:]), segments[-1].read_next_offset()]
+            for segment, end in zip(segments, ends, strict=True):
+                self.transactions.add(log.aborted_transactions(segment.base_offset, end))
+                self._rewrite_into(draft, segment, fates)
+            draft.finish(mtime_ms=segments[-1].modified_ms)
+            log.replace_segments([draft], segments, cuts=self.cuts)
+        except BaseException:
+            _discard(draft)
+            raise
+        draft.close()
+
+    def _rewrite_into(self, draft: SegmentDraft, segment: LogSegment, fates: FateRules) -> None:
+        rules = CleaningRules(
+            now_ms=self.request.now_ms,
+            delete_retention_ms=self.request.log.config.delete_retention_ms,
+            retain_legacy_deletes=segment.modified_ms > self.legacy_delete_horizon_ms,
+        )
+        for chunk in sound_chunks(segment, 0, chunk_bytes=self.request.chunk_bytes):
+            self.request.check_done()
+            self.request.throttle(len(chunk.buffer))
+            with located(segment):
+                verdicts = self.transactions.judge(chunk)
+                cleaned = clean_batches(
+                    chunk.buffer,
+                    chunk.table,
+                    fates.fates(chunk.table, verdicts.discardable),
+                    self.request.offset_map,
+                    rules,
+                    base_position=chunk.base_position,
+                )
+            try:
+                draft.append(cleaned.data, cleaned.table)
+            except OffsetOverflowError as error:
+                self.request.log.split_overflowed(segment)
+                raise LogCleaningAbortedError(
+                    f"the segment was split, for {error.message}", path=segment.path
+                ) from error
+            for transaction in verdicts.aborted:
+                draft.append_aborted(transaction)
+            self.stats.note_cleaned(cleaned.stats)
+            self.request.throttle(cleaned.stats.bytes_kept)
+
+
+def _discard(draft: SegmentDraft) -> None:
+    try:
+        draft.discard()
+    except StorageError:  # the first error says more; the next loading removes what is left
+        draft.close()
