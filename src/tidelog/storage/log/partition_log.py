@@ -29,7 +29,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.kernel import scan_batches, validate_batches
-from tidelog.model import Isolation, LogOffsetMetadata, RecordBatchTooLargeError, StorageError, TidelogError
+from tidelog.model import (
+    Isolation,
+    LogCleaningAbortedError,
+    LogOffsetMetadata,
+    RecordBatchTooLargeError,
+    StorageError,
+    TidelogError,
+)
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets
@@ -293,8 +300,9 @@ class PartitionLog(ReadableLog):
         drafts = split_into_drafts(self._state, segment)
         try:
             self.replace_segments(drafts, [segment], cuts=cuts)
-        finally:
+        except LogCleaningAbortedError:
             discard(drafts)
+            raise
         return [draft.base_offset for draft in drafts]
 
     # --- flushing and ending ---

@@ -2,7 +2,8 @@
 
 1. The offset map learns the keys from the first dirty to the first uncleanable offset (``dirty_keys``).
 2. The segments below the offset that it reached are grouped (``segment_groups``).
-3. Each group, oldest first, is rewritten into one segment, which takes its place (``group_rewrite``).
+3. Each group, oldest first, is rewritten into one segment, which takes its place (``group_rewrite``): as soon as it is
+   written; or, ``at_once``, all together when the last one is, which takes as much space as the log will have.
 
 A clean that ends early, by a crash, an abort or an error, leaves groups that are done and groups that are as they were:
 the log reads the same either way, and the next clean begins where this one did, for whoever calls notes the next dirty
@@ -45,12 +46,13 @@ def clean_log(
     check_done: Callable[[], None] = lambda: None,
     throttle: Callable[[int], None] = lambda _bytes: None,
     chunk_bytes: int = CHUNK_BYTES,
+    at_once: bool = False,
 ) -> CleanResult:
     """Clean ``log`` up to ``first_uncleanable``, or up to where the keys fill the map; where the next clean begins.
 
     ``check_done``: called for every chunk, raises LogCleaningAbortedError to end the clean. ``throttle``: told the
     bytes that were read or written, may wait. ``chunk_bytes``: how much is read at once, some five times of which are
-    in memory; a larger batch is taken whole.
+    in memory; a larger batch is taken whole. ``at_once``: as the module says.
     CorruptRecordError, with file, position and offset, where the log is damaged; StorageError where the disk fails.
     """
     cuts, segments = log.cuts, LogSegments(log.segments)
@@ -78,9 +80,8 @@ def clean_log(
     )
     cleaned = segments.between(0, end_offset)
     sizes = [SegmentSizes.of(segment) for segment in cleaned]
-    for group in group_segments(sizes, log.config, first_uncleanable=first_uncleanable):
-        check_done()
-        rewrite.rewrite(cleaned[group.start : group.stop])
+    groups = group_segments(sizes, log.config, first_uncleanable=first_uncleanable)
+    rewrite.rewrite([cleaned[group.start : group.stop] for group in groups], at_once=at_once)
     stats.buffer_utilization = offset_map.utilization
     stats.end_ms = clock.monotonic_ms()
     _log.info("Cleaned %s up to offset %d: %s", log.directory.name, end_offset, stats.report())

@@ -12,7 +12,7 @@ Called by: ``clean_log``. Thread rule: one thread a log. Source: Kafka's ``Clean
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidelog.model import LogCleaningAbortedError, OffsetOverflowError, StorageError
@@ -38,26 +38,51 @@ class GroupRewrite:
     """Those of the log when the clean began."""
     stats: CleanerStats
 
-    def rewrite(self, segments: Sequence[LogSegment]) -> None:
-        """``segments``: one group. LogCleaningAbortedError, CorruptRecordError, StorageError: it is as it was then."""
+    def rewrite(self, groups: Iterable[Sequence[LogSegment]], *, at_once: bool) -> None:
+        """Each group's rewritten segment takes its place when it is written; ``at_once``: all when the last one is.
+
+        LogCleaningAbortedError, CorruptRecordError, StorageError: groups that were not replaced are as they were then.
+        """
+        drafts: list[SegmentDraft] = []
+        old: list[LogSegment] = []
+        try:
+            for group in groups:
+                self.request.check_done()
+                drafts.append(self.request.log.draft_segment(group[0].base_offset))
+                self._write(drafts[-1], group)
+                old += group
+                if not at_once:
+                    self._swap_in(drafts, old)
+            self._swap_in(drafts, old)
+        except BaseException:
+            for draft in drafts:
+                _discard(draft)
+            raise
+
+    def _swap_in(self, drafts: list[SegmentDraft], old: list[LogSegment]) -> None:
+        """Both are empty afterwards."""
+        if not drafts:
+            return
+        try:
+            self.request.log.replace_segments(drafts, old, cuts=self.cuts)
+        except StorageError:
+            drafts.clear()  # half way: together, the files there say what they are to the next loading
+            raise
+        drafts.clear()
+        old.clear()
+
+    def _write(self, draft: SegmentDraft, segments: Sequence[LogSegment]) -> None:
         log = self.request.log
         fates = FateRules(
             log.last_records_of_active_producers(),
             first_uncleanable=self.request.first_uncleanable,
             now_ms=self.request.now_ms,
         )
-        draft = log.draft_segment(segments[0].base_offset)
-        try:
-            ends = [*(segment.base_offset for segment in segments[1:]), segments[-1].read_next_offset()]
-            for segment, end in zip(segments, ends, strict=True):
-                self.transactions.add(log.aborted_transactions(segment.base_offset, end))
-                self._rewrite_into(draft, segment, fates)
-            draft.finish(mtime_ms=segments[-1].modified_ms)
-            log.replace_segments([draft], segments, cuts=self.cuts)
-        except BaseException:
-            _discard(draft)
-            raise
-        draft.close()
+        ends = [*(segment.base_offset for segment in segments[1:]), segments[-1].read_next_offset()]
+        for segment, end in zip(segments, ends, strict=True):
+            self.transactions.add(log.aborted_transactions(segment.base_offset, end))
+            self._rewrite_into(draft, segment, fates)
+        draft.finish(mtime_ms=segments[-1].modified_ms)
 
     def _rewrite_into(self, draft: SegmentDraft, segment: LogSegment, fates: FateRules) -> None:
         rules = CleaningRules(
