@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +129,8 @@ def test_an_interruption_can_be_repeated(golden_copy: GoldenFactory, monkeypatch
 
 def test_little_space_is_a_warning(golden_copy: GoldenFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = golden_copy(FLIGHTS, "unclean")
-    usage = recover_module.shutil.disk_usage(directory)
-    monkeypatch.setattr(recover_module.shutil, "disk_usage", lambda _path: usage._replace(free=0))
+    usage = shutil.disk_usage(directory)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=0))
     assert "0 are free" in run("recover", directory, "--apply").stderr
 
 

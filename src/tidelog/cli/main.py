@@ -23,6 +23,7 @@ from tidelog.model.errors import ConfigError, OffsetOutOfRangeError, TidelogErro
 from tidelog.version import __version__
 
 COMMANDS = {
+    "compact": "Compact logs without a broker, or show which of them are due.",
     "config": "Explain configuration keys: what they are set to, where that comes from, and what they do.",
     "count": "Count records, batches and bytes exactly, committed and aborted apart.",
     "dump": "Print what is in log, index, snapshot and checkpoint files.",

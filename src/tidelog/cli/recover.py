@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
+from tidelog.cli.applying import applied_report, apply_to_each, warn_of_space, with_progress
 from tidelog.cli.options import output_options, selection, threads_option
-from tidelog.cli.output import visible
-from tidelog.cli.progress import progress
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_of_files
+from tidelog.cli.setting_options import topic_config_option, topic_settings
 from tidelog.cli.targets import Target, select
-from tidelog.model import CancelledError, TidelogError
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.recovery.recover import RecoverProgress, RecoverResult, recover_directory
+from tidelog.storage.manager.partition_work import ProgressListener
+from tidelog.storage.manager.recovery.recover import RecoverResult, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
 
 PLAN_COLUMNS = ("name", "segments", "from_offset", "reasons", "read_bytes", "write_bytes", "leftovers", "trims")
@@ -36,13 +36,7 @@ DONE_COLUMNS = (
 @click.command()
 @selection
 @click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is changed.")
-@click.option(
-    "--topic-config",
-    "settings",
-    multiple=True,
-    metavar="TOPIC:KEY=VALUE",
-    help="A setting of a topic, by Kafka's key; wins over the cluster metadata in the directory. Repeatable.",
-)
+@topic_config_option
 @threads_option
 @output_options
 def recover(
@@ -72,23 +66,12 @@ def recover(
     """
     exit_code = ExitCode()
     targets = select(arguments, topics, exit_code)
-    options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=_settings(settings), threads=threads)
+    options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=topic_settings(settings), threads=threads)
     if not is_applied:
         return _plan_report(targets, options, exit_code)
     if any(target.only is not None for target in targets):
         raise click.UsageError("--apply recovers whole log directories: name no topic and no partition.")
     return _apply_report(targets, options, exit_code)
-
-
-def _settings(texts: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    settings: dict[str, dict[str, str]] = {}
-    for text in texts:
-        topic, colon, setting = text.partition(":")
-        key, equals, value = setting.partition("=")
-        if not (topic and colon and key and equals):
-            raise click.UsageError(f"--topic-config {text!r} is not TOPIC:KEY=VALUE.")
-        settings.setdefault(topic, {})[key.strip()] = value
-    return settings
 
 
 def _plan_report(targets: Sequence[Target], options: RecoverOptions, exit_code: ExitCode) -> Report:
@@ -153,23 +136,13 @@ def _plan_notes(plan: RecoverPlan) -> Iterator[str]:
 
 
 def _apply_report(targets: Sequence[Target], options: RecoverOptions, exit_code: ExitCode) -> Report:
-    results: list[RecoverResult] = []
-    for target in targets:
-        try:
-            results.append(_apply(target, options))
-        except CancelledError:
-            raise
-        except TidelogError as error:
-            click.echo(f"Error: {visible(str(error))}", err=True)
-            exit_code.at_least(UNREADABLE)
+    results = apply_to_each(targets, lambda target: _apply(target, options), exit_code)
     if any(result.failures for result in results):
         exit_code.at_least(UNREADABLE)
-    rows = [row for result in results for row in _done_rows(result)]
-    where = ["directory"] * (len(results) > 1)
-    failed = any(row["error"] is not None for row in rows)
-    return Report(
-        rows=rows,
-        tables=[Table(rows=rows, columns=[*where, *DONE_COLUMNS, *(["error"] * failed)])],
+    return applied_report(
+        [row for result in results for row in _done_rows(result)],
+        DONE_COLUMNS,
+        several=len(results) > 1,
         notes=[note for result in results for note in _done_notes(result)],
         exit_code=exit_code,
     )
@@ -177,24 +150,17 @@ def _apply_report(targets: Sequence[Target], options: RecoverOptions, exit_code:
 
 def _apply(target: Target, options: RecoverOptions) -> RecoverResult:
     plan = plan_directory(LOCAL, target.path, options)
-    free = shutil.disk_usage(target.path).free
-    if free < plan.free_bytes_needed:
-        needs = f"up to {plan.free_bytes_needed:,} bytes are needed, {free:,} are free"
-        click.echo(f"Warning: {visible(str(target.path))}: {needs}.", err=True)
-    cancelled = threading.Event()
-    done = 0
-    with progress(f"Recovering {target.path.name}", plan.read_bytes) as advance:
+    warn_of_space(target.path, plan.free_bytes_needed)
 
-        def on_progress(now: RecoverProgress) -> None:
-            nonlocal done
-            advance(now.bytes_done - done)
-            done = now.bytes_done
+    def recover_now(on_progress: ProgressListener, cancelled: threading.Event) -> RecoverResult:
+        return recover_directory(LOCAL, target.path, options, on_progress=on_progress, cancelled=cancelled)
 
-        try:
-            return recover_directory(LOCAL, target.path, options, on_progress=on_progress, cancelled=cancelled)
-        except KeyboardInterrupt:
-            click.echo("Interrupted: what is done is done, the rest is as it was. Start it again to finish.", err=True)
-            raise
+    return with_progress(
+        f"Recovering {target.path.name}",
+        plan.read_bytes,
+        recover_now,
+        interrupted="what is done is done, the rest is as it was. Start it again to finish.",
+    )
 
 
 def _done_rows(result: RecoverResult) -> Iterator[Row]:

@@ -9,8 +9,8 @@ import click
 
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
+from tidelog.cli.setting_options import config_file_option, properties
 from tidelog.cli.targets import Target, each_target, select
-from tidelog.config.java_properties import load_properties
 from tidelog.inspect.bounds import BoundKind, parse_time
 from tidelog.inspect.record_text import iso_time
 from tidelog.inspect.retention import (
@@ -38,12 +38,7 @@ COLUMNS = ("base_offset", "last_offset", "bytes", "time", "time_from", "goes", "
     metavar="KEY=VALUE",
     help="A topic setting (retention.ms, ...) for every topic shown; wins over all else. Repeatable.",
 )
-@click.option(
-    "--config-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A broker's properties file (log.retention.hours, ...), or one with topic settings.",
-)
+@config_file_option
 @click.option("--now", metavar="TIME", help="Judge as of then: ms since 1970, or a date and time.  [default: now]")
 @threads_option
 @output_options
@@ -78,7 +73,7 @@ def retention(
     """
     exit_code = ExitCode()
     overrides = _settings(settings)
-    file = {} if config_file is None else _properties(config_file)
+    file = properties(config_file)
     SettingSources(file=file, overrides=overrides).of_topic("")  # wrong values end the run before anything is read
     now_ms = SYSTEM_CLOCK.now_ms() if now is None else _moment(now)
     targets = select(arguments, topics, exit_code)
@@ -114,13 +109,6 @@ def _settings(texts: Sequence[str]) -> Mapping[str, str]:
             raise click.UsageError(f"--config {text!r} is not KEY=VALUE.")
         settings[key.strip()] = value
     return settings
-
-
-def _properties(path: Path) -> Mapping[str, str]:
-    try:
-        return load_properties(path.read_text(encoding="latin-1"))
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"--config-file {path} cannot be read: {error}") from None
 
 
 def _moment(text: str) -> int:

@@ -19,7 +19,8 @@ from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.load.load_plan import RecoveryReason
 from tidelog.storage.log.view.directory_state import Condition
-from tidelog.storage.manager.recovery.recover import RecoverProgress, recover, recover_directory
+from tidelog.storage.manager.partition_work import WorkProgress
+from tidelog.storage.manager.recovery.recover import recover, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 
 WRITTEN_MS = 1_795_218_000_000
@@ -117,9 +118,9 @@ def killed(tmp_path: Path) -> Path:
 def test_a_cancelled_run_can_be_repeated(killed: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     whole = Path(shutil.copytree(killed, tmp_path_factory.mktemp("other") / "whole"))
     cancelled = threading.Event()
-    told: list[RecoverProgress] = []
+    told: list[WorkProgress] = []
 
-    def on_progress(progress: RecoverProgress) -> None:
+    def on_progress(progress: WorkProgress) -> None:
         told.append(progress)
         if len(told) == 2:
             cancelled.set()
@@ -136,7 +137,7 @@ def test_a_cancelled_run_can_be_repeated(killed: Path, tmp_path_factory: pytest.
 
 
 def test_progress_ends_where_the_plan_says(killed: Path) -> None:
-    told: list[RecoverProgress] = []
+    told: list[WorkProgress] = []
     result = recover_directory(LOCAL, killed, OPTIONS, on_progress=told.append)
     assert told[-1].bytes_done == told[-1].bytes_total == result.plan.read_bytes > 0
     assert told[-1].partitions_done == told[-1].partitions_total == 4

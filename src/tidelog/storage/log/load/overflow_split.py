@@ -9,12 +9,13 @@ its indexes, the one of transactions too (which Kafka's split loses).
 A crash before the copies are whole leaves ``.cleaned`` files, which are rubbish; from then on see ``segment_swap``.
 Refused is what no compaction leaves: offsets that fall, or reach into the next segment. A reader needs no split.
 
-Called by: the loader, and the recovery's planner to foretell it; ``replacement``, for a log that is open.
+Called by: the loader; ``replacement``, for a log that is open; the planners of recovery and compaction, to foretell it.
 Source: Kafka's ``LocalLog.splitOverflowedSegment``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tidelog.model import StorageError
 from tidelog.record.attributes import CODEC_MASK
 from tidelog.record.decode import decode_columns
 from tidelog.storage.fs import File, FileSystem
+from tidelog.storage.log.load.leftovers import read_end_offset
 from tidelog.storage.log.load.segment_swap import remove_files, swap_in
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
@@ -67,6 +69,21 @@ def split_overflowed_segment(
     swap_in(fs, directory, bases, [base_offset])
     remove_files(fs, directory, [base_offset], FileState.DELETED)
     return bases
+
+
+def is_overflowed(fs: FileSystem, directory: Path, base_offset: int, base_offsets: Sequence[int]) -> bool:
+    """Whether a segment ends more than 31 bits above its base; read only where the next of ``base_offsets`` allows it.
+
+    False where it cannot be read: what is wrong with the file is said by whoever needs it.
+    """
+    above = [base for base in base_offsets if base > base_offset]
+    if above and above[0] - base_offset <= MAX_RELATIVE_OFFSET:
+        return False
+    try:
+        with SegmentReader(fs, directory, base_offset) as reader:
+            return read_end_offset(reader) - 1 - base_offset > MAX_RELATIVE_OFFSET
+    except StorageError:
+        return False
 
 
 def plan_pieces(fs: FileSystem, directory: Path, base_offset: int, next_base_offset: int | None) -> list[SegmentPiece]:

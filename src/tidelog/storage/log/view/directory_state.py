@@ -69,13 +69,16 @@ class ReadCheckpoint:
     warning: str | None = None
 
 
-def read_directory_state(fs: FileSystem, path: Path, previous: DirectoryState | None = None) -> DirectoryState:
+def read_directory_state(
+    fs: FileSystem, path: Path, previous: DirectoryState | None = None, *, held_here: bool = False
+) -> DirectoryState:
     """Read lock, marker and checkpoints of a log directory; none of them has to be there.
 
     With ``previous`` a checkpoint that has not changed since is not read again: one of thousands of partitions takes
-    milliseconds, and whoever follows a log asks ten times a second.
+    milliseconds, and whoever follows a log asks ten times a second. ``held_here``: the caller holds the lock, so the
+    condition is the one in which the last owner left the directory.
     """
-    holder = fs.lock_holder(path / LOCK_FILE)
+    holder = None if held_here else fs.lock_holder(path / LOCK_FILE)
     if holder is not None:
         condition = Condition.HELD
     else:

@@ -22,12 +22,10 @@ Source: Kafka's ``LogManager``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tidelog.model import CancelledError, CheckpointError, TidelogError, TopicPartition
+from tidelog.model import CheckpointError, TopicPartition
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -41,6 +39,7 @@ from tidelog.storage.log.load.loader import LoadedLog, load_log
 from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.partition_work import Failures, PartitionWork, ProgressListener
 from tidelog.storage.manager.recovery.recover_plan import (
     PartitionPlan,
     RecoverOptions,
@@ -51,17 +50,6 @@ from tidelog.storage.manager.recovery.recover_plan import (
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, sync_segment
 
 UNKNOWN_BROKER_EPOCH = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoverProgress:
-    """After each recovered segment and each finished partition. Bytes are of ``.log`` files read."""
-
-    partition: str
-    bytes_done: int
-    bytes_total: int
-    partitions_done: int
-    partitions_total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +76,12 @@ class RecoverResult:
 
     plan: RecoverPlan
     partitions: tuple[RecoveredPartition, ...]
-    failures: tuple[tuple[str, TidelogError], ...]
+    failures: Failures
     """Directory names and why they could not be recovered."""
 
     @property
     def cut_bytes(self) -> int:
         return sum(partition.cut_bytes for partition in self.partitions)
-
-
-ProgressListener = Callable[[RecoverProgress], None]
 
 
 def recover_directory(
@@ -121,7 +106,7 @@ def recover_directory(
         marker.remove()
         for name in plan.temporary:
             fs.remove(path / name, missing_ok=True)
-        run = _Run(fs, path, options, plan, on_progress, cancelled or threading.Event())
+        run = _Run(fs, path, options, plan, on_progress, cancelled)
         partitions, failures = run.load_all()
         if not failures:
             _write_checkpoints(fs, path, plan, partitions)
@@ -140,7 +125,7 @@ def recover(path: Path, *, now_ms: int, fs: FileSystem = LOCAL) -> RecoverResult
 
 
 class _Run:
-    """Loads the partitions in parallel and adds up the progress."""
+    """Loads the partitions in parallel."""
 
     def __init__(
         self,
@@ -149,51 +134,29 @@ class _Run:
         options: RecoverOptions,
         plan: RecoverPlan,
         on_progress: ProgressListener | None,
-        cancelled: threading.Event,
+        cancelled: threading.Event | None,
     ) -> None:
         self._fs = fs
         self._path = path
         self._options = options
-        self._plan = plan
-        self._on_progress = on_progress
-        self._cancelled = cancelled
-        self._lock = threading.Lock()
-        self._bytes_done = 0
-        self._partitions_done = 0
+        self._work = PartitionWork(
+            path, plan.partitions, lambda part: part.read_bytes, on_progress=on_progress, cancelled=cancelled
+        )
 
-    def load_all(self) -> tuple[tuple[RecoveredPartition, ...], tuple[tuple[str, TidelogError], ...]]:
-        """The largest first, so that one large partition does not run alone at the end."""
-        done: list[RecoveredPartition] = []
-        failures: list[tuple[str, TidelogError]] = []
-        order = sorted(self._plan.partitions, key=lambda partition: -partition.read_bytes)
+    def load_all(self) -> tuple[tuple[RecoveredPartition, ...], Failures]:
         threads = self._options.threads or usable_processors()
         # A thread a partition keeps its order; the reading, nearly all of the work, is shared out by segments.
-        with WalkThreads(threads) as walks, ThreadPoolExecutor(threads, thread_name_prefix="recover") as pool:
-            futures = {pool.submit(self._load_one, partition, walks): partition for partition in order}
-            try:
-                for future in as_completed(futures):
-                    try:
-                        done.append(future.result())
-                    except CancelledError:
-                        raise
-                    except TidelogError as error:
-                        failures.append((futures[future].name, error))
-            except BaseException:
-                self._cancelled.set()
-                raise
-        return tuple(sorted(done, key=lambda part: part.name)), tuple(sorted(failures, key=lambda part: part[0]))
+        with WalkThreads(threads) as walks:
+            return self._work.run(lambda part: self._load_one(part, walks), threads=threads, thread_name="recover")
 
     def _load_one(self, partition: PartitionPlan, walks: WalkThreads) -> RecoveredPartition:
-        self._check_cancelled()
-
         def on_segment(segment: RecoveredSegment) -> None:
-            self._tell(partition.name, segment.size + segment.cut_bytes, partitions=0)
-            self._check_cancelled()
+            self._work.tell(partition.name, segment.size + segment.cut_bytes)
+            self._work.check_cancelled()
 
         request = load_request(self._fs, self._path, partition, self._options)
         log = load_log(replace(request, on_segment=on_segment, threads=walks))
         self._sync(partition, log)
-        self._tell(partition.name, 0, partitions=1)
         return RecoveredPartition(
             name=partition.name,
             topic_partition=partition.topic_partition,
@@ -219,25 +182,6 @@ class _Run:
                 sync_segment(self._fs, directory, base_offset)
         log.producers.snapshots.sync()
         self._fs.sync_dir(directory)
-
-    def _check_cancelled(self) -> None:
-        if self._cancelled.is_set():
-            raise CancelledError("the recovery was cancelled; it can be started again", path=self._path)
-
-    def _tell(self, name: str, read_bytes: int, *, partitions: int) -> None:
-        with self._lock:
-            self._bytes_done += read_bytes
-            self._partitions_done += partitions
-            if self._on_progress is not None:
-                self._on_progress(
-                    RecoverProgress(
-                        partition=name,
-                        bytes_done=self._bytes_done,
-                        bytes_total=self._plan.read_bytes,
-                        partitions_done=self._partitions_done,
-                        partitions_total=len(self._plan.partitions),
-                    )
-                )
 
 
 def _write_checkpoints(

@@ -9,24 +9,23 @@ Called by: ``recover`` (apply) and the command line. Source of what is done: Kaf
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tidelog.model import CheckpointError, DirectoryError, StorageError, TopicPartition
-from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
+from tidelog.model import CheckpointError, DirectoryError, TopicPartition
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.load.leftovers import Leftovers, decide_leftovers, read_end_offset, replaced_offsets
+from tidelog.storage.log.load.leftovers import Leftovers, decide_leftovers, replaced_offsets
 from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing, list_partition, sort_names
 from tidelog.storage.log.load.load_plan import SegmentToRecover
 from tidelog.storage.log.load.loader import LoadRequest, plan_recovery
-from tidelog.storage.log.load.overflow_split import MAX_RELATIVE_OFFSET
+from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, SegmentFileName
-from tidelog.storage.segment.segment_reader import SegmentReader
 
 _ENTRY_BYTES = {FileKind.INDEX: 8, FileKind.TIME_INDEX: 12}
 _NEVER_EXPIRE_MS = 2**31 - 1
@@ -121,10 +120,7 @@ def plan_directory(
     directory's lock, so the condition is the one in which the last owner left it.
     """
     fs = ReadOnlyFileSystem(fs)
-    state = read_directory_state(fs, path)
-    if held_here:
-        left_clean = CleanShutdownFile(fs, path).exists()
-        state = replace(state, condition=Condition.CLEAN if left_clean else Condition.KILLED, holder=None)
+    state = read_directory_state(fs, path, held_here=held_here)
     metadata = read_cluster_metadata(fs, path) if options.use_cluster_metadata else ClusterMetadata()
     planner = _Planner(fs, path, options, state, metadata, _node_id(fs, path))
     partitions, untouched, temporary, warnings = [], [], [], list(state.warnings)
@@ -224,7 +220,9 @@ class _Planner:
             log_bytes = sizes[str(SegmentFileName(part.base_offset, FileKind.LOG))]
             most_entries = log_bytes // max(1, draft.config.index_interval_bytes) + 1
             read_bytes += log_bytes
-            if part.base_offset not in swapped and self._overflows(directory, part.base_offset, settled.base_offsets):
+            if part.base_offset not in swapped and is_overflowed(
+                self._fs, directory, part.base_offset, settled.base_offsets
+            ):
                 splits.append(part.base_offset)
                 write_bytes += log_bytes
             for kind, entry_bytes in _ENTRY_BYTES.items():
@@ -240,17 +238,6 @@ class _Planner:
             read_bytes=read_bytes,
             write_bytes=write_bytes,
         )
-
-    def _overflows(self, directory: Path, base_offset: int, base_offsets: Sequence[int]) -> bool:
-        """Whether the segment ends more than 31 bits above its base offset; read only where the next one allows it."""
-        above = [base for base in base_offsets if base > base_offset]
-        if above and above[0] - base_offset <= MAX_RELATIVE_OFFSET:
-            return False
-        try:
-            with SegmentReader(self._fs, directory, base_offset) as reader:
-                return read_end_offset(reader) - 1 - base_offset > MAX_RELATIVE_OFFSET
-        except StorageError:
-            return False  # what is wrong with the file is said once it is to be recovered
 
     def _config(self, topic: str) -> LogConfig:
         if topic == METADATA_TOPIC:

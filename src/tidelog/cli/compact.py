@@ -1,0 +1,174 @@
+"""``tidelog compact``: prints a plan, a row a log; with ``--apply`` carries it out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import click
+
+from tidelog.cli.applying import apply_to_each, warn_of_space, with_progress
+from tidelog.cli.compact_report import done_report, plan_report
+from tidelog.cli.options import output_options, selection, threads_option
+from tidelog.cli.progress import progress
+from tidelog.cli.report import ExitCode, Report
+from tidelog.cli.setting_options import config_file_option, properties, topic_config_option, topic_settings
+from tidelog.cli.targets import Target, each_target, select
+from tidelog.config.broker_keys import BROKER_KEYS
+from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.compact.compact import CompactResult, compact_directory, compact_into
+from tidelog.storage.manager.compact.compact_plan import CompactOptions, CompactPlan, check_logs, plan_compaction
+from tidelog.storage.manager.partition_work import ProgressListener
+from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
+
+_BUFFER_KEY = "log.cleaner.dedupe.buffer.size"
+_RATIO_KEY = "min.cleanable.dirty.ratio"
+
+
+@click.command()
+@selection
+@click.option("--plan", "is_planned", is_flag=True, help="Only say what would be done: the default.")
+@click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is changed.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR2",
+    help="With --apply: leave the directory as it is and make a compacted copy of it.",
+)
+@click.option("--all", "is_all", is_flag=True, help="Every compacted log that has anything to clean counts as due.")
+@click.option(
+    "--min-dirty-ratio",
+    type=click.FloatRange(0, 1),
+    metavar="RATIO",
+    help="In place of the topics' min.cleanable.dirty.ratio.",
+)
+@click.option("--no-check", is_flag=True, help="Do not read the logs that are due for what would stop a cleaner.")
+@topic_config_option
+@config_file_option
+@threads_option
+@output_options
+def compact(
+    arguments: Sequence[str],
+    topics: Sequence[str],
+    is_planned: bool,
+    is_applied: bool,
+    output: Path | None,
+    is_all: bool,
+    min_dirty_ratio: float | None,
+    no_check: bool,
+    settings: Sequence[str],
+    config_file: Path | None,
+    threads: int | None,
+) -> Report:
+    """Compact logs without a broker, or show which of them are due.
+
+    Says of every log whose cleanup.policy has compact from where to where Kafka's cleaner would clean it, how much of
+    it is dirty, whether it is due, and why not. Logs that are due are read to the end of the clean: a batch that would
+    stop the cleaner is named with its file, position and offset, and so are records without a key, which it drops.
+    A live broker's directories can be planned, too. Reading changes nothing.
+
+    --apply cleans the logs that are due as Kafka's cleaner does, a log a core, in directories that no broker has open
+    and that were stopped in order (else recover them first). Each log is replaced in one step, when all of it is
+    written: Ctrl-C, or a kill, leaves it as it was or compacted.
+
+    Settings come from the cluster metadata if that is in a directory given, else they are Kafka's defaults, under
+    which only internal topics are compacted; --topic-config and --config-file say others, also how much memory the
+    keys may take (log.cleaner.dedupe.buffer.size).
+
+    Exit codes: 0 planned or compacted, 1 a log that is due cannot be cleaned, 2 wrong usage, 3 a partition or directory
+    cannot be read, is held, or was not stopped in order.
+
+    \b
+    Examples:
+      tidelog compact /var/lib/kafka
+      tidelog compact '/mnt/disk*/kafka' --all --no-check --csv
+      tidelog compact /var/lib/kafka --topic customers --min-dirty-ratio 0.1 --apply
+      tidelog compact /var/lib/kafka --all --apply --output /backup/kafka
+    """
+    if is_planned and is_applied:
+        raise click.UsageError("--plan and --apply exclude each other.")
+    if output is not None and not is_applied:
+        raise click.UsageError("--output goes with --apply.")
+    exit_code = ExitCode()
+    targets = select(arguments, topics, exit_code)
+    overrides = _overrides(is_all=is_all, min_dirty_ratio=min_dirty_ratio)
+    options = _options(targets, overrides, topic_settings(settings), properties(config_file), config_file, threads)
+    if is_applied:
+        if output is not None and len(targets) != 1:
+            raise click.UsageError("--output takes one directory at a time.")
+        results = apply_to_each(targets, lambda target: _apply(target, options[target.path], output), exit_code)
+        return done_report(results, exit_code)
+    plans = [plan for _, plan in each_target(targets, lambda target: _plan(target, options[target.path]), exit_code)]
+    if not no_check:
+        plans = [_checked(plan, threads) for plan in plans]
+    return plan_report(plans, {path: of.sources for path, of in options.items()}, exit_code)
+
+
+def _overrides(*, is_all: bool, min_dirty_ratio: float | None) -> Mapping[str, str]:
+    if is_all and min_dirty_ratio is not None:
+        raise click.UsageError("--all and --min-dirty-ratio exclude each other.")
+    if is_all:
+        return {_RATIO_KEY: "0"}
+    return {} if min_dirty_ratio is None else {_RATIO_KEY: str(min_dirty_ratio)}
+
+
+def _options(
+    targets: Sequence[Target],
+    overrides: Mapping[str, str],
+    topic_overrides: Mapping[str, Mapping[str, str]],
+    file: Mapping[str, str],
+    config_file: Path | None,
+    threads: int | None,
+) -> dict[Path, CompactOptions]:
+    """By log directory; ConfigError, before any log is read, for values that are none."""
+    for topic in ("", *topic_overrides):
+        SettingSources(file=file, overrides=overrides, topic_overrides=topic_overrides).of_topic(topic)
+    sources = read_setting_sources(
+        LOCAL,
+        [target.path for target in targets],
+        file=file,
+        file_name="" if config_file is None else config_file.name,
+        overrides=overrides,
+        topic_overrides=topic_overrides,
+    )
+    buffer = {"dedupe_buffer_bytes": BROKER_KEYS[_BUFFER_KEY].parse(file[_BUFFER_KEY])} if _BUFFER_KEY in file else {}
+    cleaner = CleanerSettings(**buffer)  # type: ignore[arg-type]
+    return {
+        path: CompactOptions(sources=of_path, cleaner=cleaner, threads=threads) for path, of_path in sources.items()
+    }
+
+
+def _plan(target: Target, options: CompactOptions) -> CompactPlan:
+    return plan_compaction(LOCAL, target.path, options, only=target.only)
+
+
+def _checked(plan: CompactPlan, threads: int | None) -> CompactPlan:
+    with progress(f"Checking {plan.path.name}", plan.bytes_to_clean) as advance:
+        try:
+            return check_logs(LOCAL, plan, threads=threads, advance=advance)
+        except KeyboardInterrupt:
+            advance.cancel()
+            raise
+
+
+def _apply(target: Target, options: CompactOptions, output: Path | None) -> CompactResult:
+    plan = _plan(target, options)
+    where = target.path if output is None else output.absolute().parent
+    warn_of_space(where, plan.free_bytes_needed if output is None else target.log_bytes())
+
+    run = compact_directory if output is None else partial(compact_into, output=output)
+
+    def compact_now(on_progress: ProgressListener, cancelled: threading.Event) -> CompactResult:
+        return run(LOCAL, target.path, options, only=target.only, on_progress=on_progress, cancelled=cancelled)
+
+    return with_progress(
+        f"Compacting {target.path.name}",
+        plan.work_bytes,
+        compact_now,
+        interrupted="logs that were done are compacted, the others are as they were."
+        if output is None
+        else "the copy was not finished and is gone.",
+    )

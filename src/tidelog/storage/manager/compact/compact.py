@@ -1,0 +1,293 @@
+"""Compact the logs of a directory that nobody has open: what a broker's cleaner does, all cores at it, then done.
+
+Steps, in place:
+
+1. The directory's ``.lock`` is taken; a live broker's lock refuses all of it (LockedError). So does a directory that
+   was not stopped in order (DirectoryError): which of its records stay is for recovery to say, before any are dropped.
+2. The plan is made; logs that are due are cleaned side by side, the largest first, each by one thread.
+3. A log is loaded as after an orderly stop, and cleaned in rounds until nothing dirty is left below the end of the
+   clean. A round writes all that it keeps beside the log, and swaps it in at once (``segment_swap``).
+4. After a round the cleaner's checkpoint says so; what was replaced is removed.
+
+The clean-shutdown marker stays, and so do recovery points, log starts and high watermarks: of what they speak nothing
+changes, and whatever a crash leaves between two calls is what a start after an orderly stop settles. It finds each log
+as it was, or as a round left it; the checkpoint may be a round behind, and that round is done again at no loss.
+Cancelling leaves no files behind.
+
+Into another directory (``compact_into``) nothing of the source is written, locked or touched; see ``directory_copy``.
+
+Called by: the command line, Spark, Python users. Thread rule: one run at a time a directory (the lock sees to it).
+Source: Kafka's ``LogCleaner``, ``LogCleanerManager.doneCleaning``.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tidelog.kernel import OffsetMap
+from tidelog.model import (
+    CheckpointError,
+    DirectoryError,
+    LockedError,
+    LogCleaningAbortedError,
+    StorageError,
+    TopicPartition,
+)
+from tidelog.storage.checkpoint import CLEAN_SHUTDOWN_FILE, CLEANER_CHECKPOINT, OffsetCheckpoint
+from tidelog.storage.cleaner.clean.clean_log import clean_log
+from tidelog.storage.cleaner.plan.log_plan import LogPlan
+from tidelog.storage.fs import FileStat, FileSystem, usable_processors
+from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
+from tidelog.storage.manager.compact.compact_plan import (
+    CompactionOutlook,
+    CompactOptions,
+    CompactPlan,
+    plan_compaction,
+)
+from tidelog.storage.manager.compact.directory_copy import DirectoryCopy
+from tidelog.storage.manager.partition_work import Failures, PartitionWork, ProgressListener, require_not_cancelled
+from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom
+
+_LEAST_MAP_BYTES = 4096
+_MAP_BYTES_A_KEY = 32
+"""A slot has 24, and of the slots a tenth stays empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedLog:
+    """What was done to one log; sizes in bytes, of ``.log`` files."""
+
+    partition: TopicPartition
+    first_dirty_offset: int
+    """Where the next clean begins."""
+    rounds: int
+    segments_before: int
+    segments: int
+    bytes_before: int
+    bytes: int
+
+    @property
+    def name(self) -> str:
+        return self.partition.directory_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactResult:
+    """What came of a plan; logs with failures are as they were."""
+
+    plan: CompactPlan
+    path: Path
+    """Where the compacted logs lie: the plan's path, or the output."""
+    logs: tuple[CompactedLog, ...]
+    failures: Failures
+
+    @property
+    def bytes_freed(self) -> int:
+        return sum(log.bytes_before - log.bytes for log in self.logs)
+
+
+def compact_directory(
+    fs: FileSystem,
+    path: Path,
+    options: CompactOptions,
+    *,
+    only: Iterable[TopicPartition] | None = None,
+    on_progress: ProgressListener | None = None,
+    cancelled: threading.Event | None = None,
+) -> CompactResult:
+    """Compact the logs in ``path`` that are due, or of those ``only``.
+
+    Setting ``cancelled`` ends the run within a chunk or so, with CancelledError; logs that are done stay done. A log
+    that cannot be cleaned is a failure in the result. LockedError, DirectoryError as the module says.
+    """
+    fs.stat(path)
+    lock = fs.lock(path / LOCK_FILE)
+    try:
+        plan = plan_compaction(fs, path, options, only=only, held_here=True)
+        require_clean(plan)
+        return _Run(fs, path, plan, options, on_progress, cancelled).clean_all()
+    finally:
+        lock.release()
+
+
+def compact_into(
+    fs: FileSystem,
+    source: Path,
+    options: CompactOptions,
+    *,
+    output: Path,
+    only: Iterable[TopicPartition] | None = None,
+    on_progress: ProgressListener | None = None,
+    cancelled: threading.Event | None = None,
+) -> CompactResult:
+    """Make ``output``, a copy of ``source`` whose logs that are due are compacted; it is there when it is whole.
+
+    As ``compact_directory``; LockedError where somebody holds the source, DirectoryError where ``output`` exists, or
+    where the source was opened meanwhile.
+    """
+    plan = plan_compaction(fs, source, options, only=only)
+    require_clean(plan)
+    marker = _marker(fs, source)
+    ended = cancelled or threading.Event()
+    with DirectoryCopy(fs, source, output, check=lambda: require_not_cancelled(ended, source)) as copy:
+        copy.copy_rest({log.name for log in plan.due})
+        run = _Run(fs, copy.path, plan, options, on_progress, ended, before_each=copy.copy_directory)
+        result = run.clean_all()
+        if _marker(fs, source) != marker:
+            raise DirectoryError("the directory was opened while it was copied", path=source)
+        copy.finish()
+    return replace(result, path=output)
+
+
+def require_clean(plan: CompactPlan) -> None:
+    """LockedError where somebody holds the directory, DirectoryError where it was not stopped in order."""
+    if plan.state.condition is Condition.HELD:
+        raise LockedError(f"process {plan.state.holder} holds the directory", path=plan.path)
+    if plan.state.condition is Condition.KILLED:
+        raise DirectoryError(
+            "the directory was not stopped in order: recover it first (tidelog recover --apply)", path=plan.path
+        )
+
+
+def _marker(fs: FileSystem, path: Path) -> FileStat | None:
+    """Of an orderly stop: whoever opens the directory removes it, and writes another in the end."""
+    marker = path / CLEAN_SHUTDOWN_FILE
+    return fs.stat(marker) if fs.exists(marker) else None
+
+
+class _Run:
+    """Cleans the logs of a plan in ``path``, which is the plan's or a copy of it."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: Path,
+        plan: CompactPlan,
+        options: CompactOptions,
+        on_progress: ProgressListener | None,
+        cancelled: threading.Event | None,
+        *,
+        before_each: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        self._fs = fs
+        self._path = path
+        self._plan = plan
+        self._options = options
+        self._before_each = before_each
+        self._work = PartitionWork(
+            path, plan.due, lambda log: log.work_bytes, on_progress=on_progress, cancelled=cancelled
+        )
+        self._checkpoint = _CleanerCheckpoint(fs, path)
+
+    def clean_all(self) -> CompactResult:
+        for log in self._plan.logs:
+            if log.plan is not None and log.plan.resets_checkpoint:
+                self._checkpoint.note(log.partition, log.plan.first_dirty_offset)
+        threads = self._options.threads or usable_processors()
+        logs, failures = self._work.run(self._clean_one, threads=threads, thread_name="compact")
+        return CompactResult(plan=self._plan, path=self._path, logs=logs, failures=failures)
+
+    def _clean_one(self, outlook: CompactionOutlook) -> CompactedLog:
+        assert outlook.plan is not None
+        self._before_each(outlook.name)
+        log = PartitionLog.open(self._open_request(outlook))
+        try:
+            segments_before, bytes_before = len(log.segments), log.size
+            rounds, first_dirty = self._clean(log, outlook.plan, outlook.work_bytes)
+            return CompactedLog(
+                partition=outlook.partition,
+                first_dirty_offset=first_dirty,
+                rounds=rounds,
+                segments_before=segments_before,
+                segments=len(log.segments),
+                bytes_before=bytes_before,
+                bytes=log.size,
+            )
+        finally:
+            log.close_handlers()  # nothing was appended: its files stay as they are
+
+    def _open_request(self, outlook: CompactionOutlook) -> OpenRequest:
+        state, partition = self._plan.state, outlook.partition
+        return OpenRequest(
+            fs=self._fs,
+            directory=self._path / outlook.name,
+            clock=self._options.clock,
+            config=replace(outlook.settings.config, file_delete_delay_ms=0),  # nobody else reads
+            clean_shutdown=True,
+            recovery_point=state.recovery_points.get(partition, 0),
+            log_start_offset=state.log_start_offsets.get(partition, 0),
+            high_watermark=outlook.high_watermark,
+            is_sole_replica=outlook.high_watermark_from is not HighWatermarkFrom.CHECKPOINT,
+        )
+
+    def _clean(self, log: PartitionLog, plan: LogPlan, most: int) -> tuple[int, int]:
+        """How many rounds it took, and where the next clean begins. ``most``: bytes of progress to tell."""
+        told = 0
+
+        def tell(count: int) -> None:
+            nonlocal told
+            count = min(count, most - told)
+            told += count
+            self._work.tell(log.directory.name, count)
+
+        rounds, first_dirty = 0, plan.first_dirty_offset
+        offset_map = self._new_map(plan)
+        while first_dirty < plan.end_offset:
+            segments = len(log.segments)
+            try:
+                result = clean_log(
+                    log,
+                    first_dirty=first_dirty,
+                    first_uncleanable=plan.end_offset,
+                    offset_map=offset_map,
+                    clock=self._options.clock,
+                    check_done=self._work.check_cancelled,
+                    throttle=tell,
+                    at_once=True,
+                )
+            except LogCleaningAbortedError:
+                if len(log.segments) <= segments:
+                    raise
+                continue  # a segment with offsets that overflow was split
+            if result.next_dirty_offset <= first_dirty:
+                raise StorageError(
+                    f"{self._options.cleaner.map_bytes} bytes hold too few keys to get on",
+                    path=log.directory,
+                    offset=first_dirty,
+                )
+            rounds, first_dirty = rounds + 1, result.next_dirty_offset
+            self._checkpoint.note(plan.partition, first_dirty)
+            log.remove_deleted()
+        tell(most)
+        return rounds, first_dirty
+
+    def _new_map(self, plan: LogPlan) -> OffsetMap:
+        """A thread's share of the buffer, or what a key for each dirty offset takes if that is less."""
+        threads = self._options.threads or usable_processors()
+        settings = replace(self._options.cleaner, threads=threads)
+        enough = _LEAST_MAP_BYTES + _MAP_BYTES_A_KEY * (plan.end_offset - plan.first_dirty_offset)
+        settings = replace(settings, threads=1, dedupe_buffer_bytes=min(settings.map_bytes, enough))
+        return settings.new_map(secrets.token_bytes(16))
+
+
+class _CleanerCheckpoint:
+    """The file of a directory that is compacted; entries of other partitions stay as they are."""
+
+    def __init__(self, fs: FileSystem, path: Path) -> None:
+        self._fs = fs
+        self._path = path / CLEANER_CHECKPOINT
+        self._lock = threading.Lock()
+        try:
+            self._offsets = OffsetCheckpoint.read(fs, self._path)
+        except CheckpointError:
+            self._offsets = {}  # the plan has warned of it
+
+    def note(self, partition: TopicPartition, offset: int) -> None:
+        with self._lock:
+            self._offsets[partition] = offset
+            OffsetCheckpoint.write(self._fs, self._path, self._offsets)

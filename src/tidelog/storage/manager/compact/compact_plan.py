@@ -1,0 +1,201 @@
+"""What compacting a log directory would do: a description made by reading only, beside a live broker too.
+
+=====================================  ================================================================================
+a log                                  in the plan
+=====================================  ================================================================================
+the metadata log                       left out: KRaft keeps it by snapshots
+without ``compact`` in its policy      named, with that reason; nothing of it is read
+with it                                its ranges, bytes and dirty ratio as Kafka's cleaner would see them, with the
+                                       reason why it is due, or why not (``storage.cleaner.plan``)
+that is due, on ``check_logs``         read to the end of the clean: what stops a cleaner, and where (``obstacles``)
+that cannot be read                    named, with the error
+=====================================  ================================================================================
+
+Settings that make more logs due are for ``SettingSources.overrides``. A plan is a forecast where a broker lives in the
+directory; applying makes its own, under the lock. Called by: ``compact``, the command line, Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tidelog.model import CheckpointError, TidelogError, TopicPartition
+from tidelog.runtime import SYSTEM_CLOCK, Clock
+from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
+from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
+from tidelog.storage.cleaner.plan.log_facts import facts_of_view
+from tidelog.storage.cleaner.plan.log_plan import LogPlan, plan_log
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.log.retention import RetentionSegment
+from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
+from tidelog.storage.log.view.each_partition import Advance, each_partition
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.compact.obstacles import Obstacle, find_obstacles
+from tidelog.storage.manager.survey.log_survey import (
+    HighWatermarkFrom,
+    survey_high_watermark,
+    survey_segment,
+    while_files_move,
+)
+from tidelog.storage.manager.survey.setting_sources import SettingSources, SourcedConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactOptions:
+    sources: SettingSources
+    clock: Clock = SYSTEM_CLOCK
+    """By which lags, delete horizons and idle producers count."""
+    cleaner: CleanerSettings = field(default_factory=CleanerSettings)
+    threads: int | None = None
+    """None: one a processor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOutlook:
+    """One log. ``plan`` is None where the log is not compacted, or ``error`` says why it cannot be read."""
+
+    partition: TopicPartition
+    settings: SourcedConfig
+    plan: LogPlan | None = None
+    high_watermark: int = 0
+    high_watermark_from: HighWatermarkFrom = HighWatermarkFrom.LOG_END
+    segments: tuple[RetentionSegment, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    error: TidelogError | None = None
+
+    @property
+    def name(self) -> str:
+        return self.partition.directory_name
+
+    @property
+    def is_due(self) -> bool:
+        return self.plan is not None and self.plan.is_due
+
+    @property
+    def stopped_by(self) -> Obstacle | None:
+        return next((obstacle for obstacle in self.obstacles if obstacle.stops), None)
+
+    @property
+    def bytes_to_clean(self) -> int:
+        """Of the segments that are written anew; 0 where the log is not due."""
+        return self.plan.reclaimable_bytes if self.plan is not None and self.plan.is_due else 0
+
+    @property
+    def work_bytes(self) -> int:
+        """What a clean reads and writes at most: the dirty bytes for their keys, then all."""
+        return 2 * self.bytes_to_clean + self.plan.dirty_bytes if self.plan is not None and self.plan.is_due else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactPlan:
+    """A whole log directory, or the partitions that were asked for; in the order of their names."""
+
+    path: Path
+    state: DirectoryState
+    logs: tuple[CompactionOutlook, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def due(self) -> tuple[CompactionOutlook, ...]:
+        return tuple(log for log in self.logs if log.is_due)
+
+    @property
+    def bytes_to_clean(self) -> int:
+        return sum(log.bytes_to_clean for log in self.logs)
+
+    @property
+    def work_bytes(self) -> int:
+        return sum(log.work_bytes for log in self.logs)
+
+    @property
+    def free_bytes_needed(self) -> int:
+        """At most, were no record obsolete and all logs cleaned at once: the new lies beside the old for a while."""
+        return self.bytes_to_clean
+
+
+def plan_compaction(
+    fs: FileSystem,
+    path: Path,
+    options: CompactOptions,
+    *,
+    only: Iterable[TopicPartition] | None = None,
+    held_here: bool = False,
+) -> CompactPlan:
+    """Look at a log directory. DirectoryError where it cannot be listed; ConfigError for settings that are none.
+
+    ``held_here``: the caller holds the directory's lock, so it is as the last owner left it.
+    """
+    state = read_directory_state(fs, path, held_here=held_here)
+    last_clean, warning = _last_clean_offsets(fs, path)
+
+    def outlook(view: LogView, partition: TopicPartition, _tell: Advance) -> CompactionOutlook:
+        settings = options.sources.of_topic(partition.topic)
+        if not settings.config.is_compacted:
+            return CompactionOutlook(partition=partition, settings=settings)
+        bare = CompactionOutlook(partition=partition, settings=settings)
+        try:
+            return while_files_move(view, lambda: _outlook(view, bare, options, last_clean.get(partition)))
+        except TidelogError as error:
+            return replace(bare, error=error)
+
+    logs = each_partition(fs, path, outlook, only=only, state=state, threads=options.threads)
+    return CompactPlan(
+        path=path,
+        state=state,
+        logs=tuple(log for log in logs if log.partition.topic != METADATA_TOPIC),
+        warnings=(*state.warnings, *([warning] if warning else ())),
+    )
+
+
+def check_logs(
+    fs: FileSystem, plan: CompactPlan, *, threads: int | None = None, advance: Callable[[int], None]
+) -> CompactPlan:
+    """The plan with what would stop a cleaner in the logs that are due; ``advance`` is called from several threads."""
+
+    def check(log: CompactionOutlook) -> CompactionOutlook:
+        if log.plan is None or not log.plan.is_due:
+            return log
+        view = LogView(ReadOnlyFileSystem(fs), plan.path / log.name, directory_state=plan.state)
+        try:
+            found = find_obstacles(view, log.plan.end_offset, aborted_below=log.high_watermark, advance=advance)
+        except TidelogError as error:
+            return replace(log, error=error)
+        return replace(log, obstacles=found)
+
+    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="check") as pool:
+        return replace(plan, logs=tuple(pool.map(check, plan.logs)))
+
+
+def _outlook(
+    view: LogView, bare: CompactionOutlook, options: CompactOptions, last_clean: int | None
+) -> CompactionOutlook:
+    segments = tuple(survey_segment(view, segment)[0] for segment in view.state.segments)
+    high_watermark, known_from = survey_high_watermark(view, bare.partition, options.sources.metadata)
+    facts = facts_of_view(
+        view,
+        bare.partition,
+        config=bare.settings.config,
+        segments=segments,
+        high_watermark=high_watermark,
+        last_clean_offset=last_clean,
+        now_ms=options.clock.now_ms(),
+    )
+    return replace(
+        bare,
+        plan=plan_log(facts),
+        high_watermark=high_watermark,
+        high_watermark_from=known_from,
+        segments=segments,
+    )
+
+
+def _last_clean_offsets(fs: FileSystem, path: Path) -> tuple[dict[TopicPartition, int], str | None]:
+    """And a warning, where the checkpoint cannot be read: nothing counts as cleaned then, as for a broker."""
+    try:
+        return OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT), None
+    except CheckpointError as error:
+        return {}, f"{error}; taken as empty"
