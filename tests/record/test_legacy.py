@@ -87,7 +87,6 @@ def broken_wrappers() -> dict[str, bytes]:
         "holds no": encode_wrapper(1, 1, b"", 1, GZIP),
         "holds no messages": encode_wrapper(1, 1, inner[:20], 1, GZIP),
         "compressed itself": encode_wrapper(1, 1, encode_set([good], 1, GZIP), 1, SNAPPY),
-        "inside a wrapper of magic": encode_wrapper(1, 1, encode_message(good, 0), 1, GZIP),
         "less than the": encode_wrapper(1, 1, encode_message(good._replace(offset=5), 1), 1, GZIP),
         "CRC of a message inside": encode_wrapper(1, 1, bytes(bad_crc), 1, GZIP),
         "declares 13 bytes": encode_wrapper(1, 1, inner[:8] + (13).to_bytes(4, "big") + inner[12:], 1, GZIP),
@@ -99,6 +98,13 @@ def broken_wrappers() -> dict[str, bytes]:
 def test_broken_wrappers(reason: str) -> None:
     with pytest.raises(CorruptRecordError, match=reason):
         read(broken_wrappers()[reason])
+
+
+def test_a_wrapper_of_another_format_than_its_messages_is_read() -> None:
+    """KAFKA-4298: cleaners of old brokers wrote such."""
+    inner = encode_set([Message(0, -1, b"k", b"v"), Message(1, -1, b"k", b"w")], 0)
+    (first, second) = read(encode_wrapper(8, 5, inner, 1, GZIP))
+    assert (first.offset, first.magic, second.offset, second.timestamp) == (7, 0, 8, -1)
 
 
 @pytest.mark.parametrize("codec", [NONE, *WRAPPING])

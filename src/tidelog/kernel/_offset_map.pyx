@@ -82,7 +82,8 @@ cdef class OffsetMap:
     def clear(self):
         """Forget all keys, counts and the latest offset; the memory stays."""
         cdef Slots slots = self.enter(True)
-        memset(slots.first, 0, slots.count * sizeof(Slot))
+        if self.size:
+            memset(slots.first, 0, slots.count * sizeof(Slot))
         slots.lookups = slots.probes = 0
         self.size = 0
         self.latest_offset = -1

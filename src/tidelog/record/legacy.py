@@ -67,7 +67,7 @@ def read_messages(
     """The messages of one shallow ``entry`` (12-byte prefix to last byte): itself, or what is in it if it is a wrapper.
 
     The shallow CRC is the caller's to check (the batch table has it). Raises CorruptRecordError; where not ``checked``,
-    inner messages of another magic, with a codec or with a wrong CRC are given as they are.
+    inner messages with a codec or with a wrong CRC are given as they are.
     """
     message = _parse(entry, 0, len(entry), check_crc=False)
     if not attribute_bits.codec_of(message.attributes):
@@ -79,7 +79,7 @@ def read_messages(
     )
     messages = _read_set(memoryview(plain))
     if checked:
-        _check_inner(messages, message.magic)
+        _check_inner(messages)
     return _unwrap(message, messages)
 
 
@@ -100,12 +100,11 @@ def _read_set(plain: memoryview) -> list[LegacyMessage]:
     return messages
 
 
-def _check_inner(messages: list[LegacyMessage], magic: int) -> None:
+def _check_inner(messages: list[LegacyMessage]) -> None:
+    """Of any magic: cleaners of old brokers put v0 messages into wrappers of v1, and Kafka reads them (KAFKA-4298)."""
     for message in messages:
         if not message.crc_ok:
             raise CorruptRecordError(f"the CRC of a message inside a wrapper is wrong, inner offset {message.offset}")
-        if message.magic != magic:
-            raise CorruptRecordError(f"a message of magic {message.magic} inside a wrapper of magic {magic}")
         if attribute_bits.codec_of(message.attributes):
             raise CorruptRecordError("a message inside a compressed wrapper is compressed itself")
 

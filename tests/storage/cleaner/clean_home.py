@@ -1,85 +1,98 @@
-"""A compacted partition for tests of cleaning one log: records appended, the log cleaned, what is left read."""
+"""A compacted partition for tests of cleaning one log: batches appended, the log cleaned, what is left read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from log_maker import CONTROL, TRANSACTIONAL, batch
 from storage.log.log_home import LogHome
-from tidelog.kernel import BatchTable, OffsetMap
-from tidelog.model import Isolation, Record
+from tidelog.kernel import BatchTable, ColumnDecoder, OffsetMap
+from tidelog.model import Record, TimestampType
+from tidelog.record.build import build_batch
+from tidelog.record.decode import decode_columns
 from tidelog.record.rows import iter_records
-from tidelog.storage.cleaner.clean.clean_log import clean_log
-from tidelog.storage.cleaner.clean.clean_request import CleanResult
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES, clean_log
+from tidelog.storage.cleaner.clean.clean_request import CleanRequest, CleanResult
+from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
+from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
+from tidelog.storage.cleaner.clean.side_by_side import SideBySide
+from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.producer import AppendOrigin
+from tidelog.storage.segment.segment import LogSegment
 
-MAP_BYTES = 64 * 1024
-
-
-class Kept(NamedTuple):
-    """A record that is left."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
+SLOT_BYTES = 24
+"""Of an OffsetMap."""
+DELETE_RETENTION_MS = 86_400_000
+"""The default of ``delete.retention.ms``."""
+NEVER = 2**62
+Pair = tuple[int, int | None]
 
 
 class CleanHome(LogHome):
-    """Small segments, an index entry a batch, no other replicas."""
+    """Small segments, an index entry a batch, no other replicas. Keys and values are numbers, written in digits."""
 
     def open(self, **options: Any) -> PartitionLog:
         defaults = {
-            "segment_bytes": 1000,
+            "segment_bytes": 1024,
             "index_interval_bytes": 0,
             "is_sole_replica": True,
             "cleanup_policy": frozenset({"compact"}),
         }
+        self._sequences: defaultdict[int, int] = defaultdict(int)
         return super().open(**(defaults | options))
 
-    def put(self, log: PartitionLog, *pairs: tuple[int | bytes, bytes | int | None], **fields: Any) -> range:
-        """A batch of one record for each (key, value); numbers stand for their digits."""
-        offsets = range(log.end_offset, log.end_offset)
-        for key, value in pairs:
-            content = batch(0, [_bytes(value)], key=_bytes(key), timestamp=self.clock.now, **fields)
-            taken = log.append_as_leader(bytearray(content), leader_epoch=0).offsets
-            offsets = range(offsets.start, taken.stop)
-        return offsets
+    # --- appending ---
 
-    def produce_keys(
-        self, log: PartitionLog, keys: Sequence[int], *, producer_id: int, sequence: int, **fields: Any
-    ) -> range:
-        """A producer's batch a key, in or out of a transaction; the value says the offset's sequence."""
-        start = log.end_offset
-        for number, key in enumerate(keys):
-            made = {"producer_id": producer_id, "sequence": sequence + number} | fields
-            self.put(log, (key, sequence + number), **made)
-        return range(start, log.end_offset)
+    def put(self, log: PartitionLog, *pairs: Pair, **fields: Any) -> int:
+        """A batch for each pair; the last one's offset. ``fields``: see ``build_batch``."""
+        for pair in pairs:
+            self.put_together(log, [pair], **fields)
+        return log.end_offset - 1
 
-    def transact(
-        self, log: PartitionLog, keys: Sequence[int], *, producer_id: int, sequence: int, **fields: Any
-    ) -> range:
-        return self.produce_keys(
-            log, keys, producer_id=producer_id, sequence=sequence, attributes=TRANSACTIONAL, **fields
-        )
+    def put_together(self, log: PartitionLog, pairs: Iterable[Pair], **fields: Any) -> AppendResult:
+        """One batch."""
+        content = keyed_batch(pairs, timestamp=self.clock.now, **fields)
+        return log.append_as_leader(bytearray(content), leader_epoch=0)
 
-    def end(self, log: PartitionLog, producer_id: int, *, committed: bool, producer_epoch: int = 0) -> int:
-        """The marker's offset."""
+    def fill(self, log: PartitionLog, segments: int) -> None:
+        """Batches of one record, key and value its offset, until there are so many segments."""
+        while len(log.base_offsets) < segments:
+            self.put(log, (log.end_offset, log.end_offset))
+
+    def write(self, log: PartitionLog, producer_id: int, keys: Sequence[int], **fields: Any) -> AppendResult:
+        """A producer's batch, with its next sequences unless told; the values are those of the keys."""
+        sequence = fields.pop("base_sequence", self._sequences[producer_id])
+        self._sequences[producer_id] = sequence + len(keys)
+        options = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence} | fields
+        return self.put_together(log, ((key, key) for key in keys), **options)
+
+    def transact(self, log: PartitionLog, producer_id: int, keys: Sequence[int], **fields: Any) -> AppendResult:
+        """The same in a transaction."""
+        return self.write(log, producer_id, keys, transactional=True, **fields)
+
+    def commit(self, log: PartitionLog, producer_id: int) -> None:
+        self._end(log, producer_id, committed=True)
+
+    def abort(self, log: PartitionLog, producer_id: int) -> None:
+        self._end(log, producer_id, committed=False)
+
+    def _end(self, log: PartitionLog, producer_id: int, *, committed: bool) -> None:
         content = batch(
             0,
             [bytes(6)],
             key=b"\0\0\0" + bytes([committed]),
             attributes=TRANSACTIONAL | CONTROL,
             producer_id=producer_id,
-            producer_epoch=producer_epoch,
             sequence=-1,
             timestamp=self.clock.now,
         )
-        result = log.append_as_leader(bytearray(content), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
-        return result.offsets.start
+        log.append_as_leader(bytearray(content), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
+
+    # --- cleaning ---
 
     def clean(
         self,
@@ -87,33 +100,114 @@ class CleanHome(LogHome):
         first_dirty: int = 0,
         first_uncleanable: int | None = None,
         *,
-        map_bytes: int = MAP_BYTES,
+        offset_map: OffsetMap | None = None,
         **options: Any,
     ) -> CleanResult:
-        """Up to the active segment unless told."""
-        end = log.segments[-1].base_offset if first_uncleanable is None else first_uncleanable
-        offset_map = OffsetMap(map_bytes, key=bytes(16))
+        """Up to the active segment unless told, with room for many keys."""
         return clean_log(
-            log, first_dirty=first_dirty, first_uncleanable=end, offset_map=offset_map, clock=self.clock, **options
+            log,
+            first_dirty=first_dirty,
+            first_uncleanable=log.base_offsets[-1] if first_uncleanable is None else first_uncleanable,
+            offset_map=some_map() if offset_map is None else offset_map,
+            clock=self.clock,
+            **options,
         )
 
-    def records(self, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[Record]:
-        """Of the data in the files."""
-        view = LogView(LOCAL, self.directory)
-        chunks = view.columns(view.range(isolation=isolation))
-        return [record for chunk in chunks for record in iter_records(chunk.columns)]
+    def clean_twice(self, log: PartitionLog, first_dirty: int = 0) -> int:
+        """The second time when the delete horizons of the first one have passed; the next dirty offset."""
+        self.clean(log, first_dirty)
+        self.clock.now += DELETE_RETENTION_MS + 1
+        return self.clean(log, first_dirty).next_dirty_offset
 
-    def kept(self, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[Kept]:
-        return [Kept(record.offset, record.key, record.value) for record in self.records(isolation)]
+    def rewrite(
+        self, log: PartitionLog, segments: Sequence[LogSegment], obsolete: Iterable[int], **options: Any
+    ) -> CleanerStats:
+        """One group, without the records of some keys."""
+        stats = CleanerStats(start_ms=0)
+        offset_map = some_map()
+        for key in obsolete:
+            offset_map.put(b"%d" % key, NEVER)
+        request = CleanRequest(
+            log=log,
+            first_dirty=0,
+            first_uncleanable=segments[-1].read_next_offset(),
+            offset_map=offset_map,
+            now_ms=self.clock.now,
+            chunk_bytes=options.get("chunk_bytes", CHUNK_BYTES),
+            check_done=options.get("check_done", lambda: None),
+            throttle=lambda _bytes: None,
+        )
+        with SideBySide() as threads:
+            GroupRewrite(
+                request=request,
+                transactions=CleanedTransactions(),
+                legacy_delete_horizon_ms=-1,
+                cuts=log.cuts,
+                stats=stats,
+                threads=threads,
+            ).rewrite([segments], at_once=False)
+        return stats
 
-    def keys(self, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[int]:
-        return [int(record.key or b"-1") for record in self.records(isolation)]
+
+def some_map(slots: int = 10_000) -> OffsetMap:
+    """Full when three quarters of the slots are taken."""
+    return OffsetMap(SLOT_BYTES * slots, key=bytes(16), load_factor=0.75)
+
+
+def keyed_batch(pairs: Iterable[Pair], *, timestamp: int, **fields: Any) -> bytes:
+    records = [
+        Record(number, timestamp, TimestampType.CREATE, digits(key), digits(value))
+        for number, (key, value) in enumerate(pairs)
+    ]
+    return build_batch(records, **fields)
+
+
+def digits(number: int | None) -> bytes | None:
+    return None if number is None else b"%d" % number
+
+
+# --- what is in a log ---
 
 
 def batches(log: PartitionLog) -> BatchTable:
     """Of all segments; positions are those in each."""
-    return BatchTable.concat([chunk.table for segment in log.segments for chunk in segment.chunks(0, verify_crc=True)])
+    tables = [chunk.table for segment in log.segments for chunk in segment.chunks(0, verify_crc=True)]
+    return BatchTable.concat(tables)
 
 
-def _bytes(what: bytes | int | None) -> bytes | None:
-    return b"%d" % what if isinstance(what, int) else what
+def last_offsets(log: PartitionLog) -> list[int]:
+    """Of the batches."""
+    found: list[int] = batches(log).last_offset.tolist()
+    return found
+
+
+def last_sequences(log: PartitionLog) -> dict[int, int]:
+    """By producer, of its last data batch."""
+    return {
+        row.producer_id: row.base_sequence + row.last_offset - row.base_offset
+        for row in batches(log).rows()
+        if row.producer_id >= 0 and not row.attributes & CONTROL
+    }
+
+
+def records(log: PartitionLog, *, data: bool = True) -> list[Record]:
+    """All, or what is data."""
+    found = []
+    for segment in log.segments:
+        for chunk in segment.chunks(0, verify_crc=True):
+            keep = ~chunk.table.is_control if data else None
+            decoded = decode_columns(
+                chunk.buffer, chunk.table, ColumnDecoder(), base_position=chunk.base_position, keep=keep
+            )
+            found += [record for columns in decoded for record in iter_records(columns)]
+    return found
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    """Of records with key and value, markers among them."""
+    return [record.offset for record in records(log, data=False) if record.key is not None and record.value is not None]
+
+
+def keys(log: PartitionLog) -> list[int]:
+    """Of data with key and value."""
+    return [int(record.key) for record in records(log) if record.key is not None and record.value is not None]

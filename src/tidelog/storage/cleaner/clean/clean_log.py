@@ -27,6 +27,7 @@ from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.dirty_keys import build_offset_map
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
 from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
+from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.segments import LogSegments
 
@@ -48,7 +49,7 @@ def clean_log(
     chunk_bytes: int = CHUNK_BYTES,
     at_once: bool = False,
 ) -> CleanResult:
-    """Clean ``log`` up to ``first_uncleanable``, or up to where the keys fill the map; where the next clean begins.
+    """Clean ``log`` up to the segment of ``first_uncleanable``, or to where keys fill the map; where the next begins.
 
     ``check_done``: called for every chunk, raises LogCleaningAbortedError to end the clean. ``throttle``: told the
     bytes that were read or written, may wait. ``chunk_bytes``: how much is read at once, some five times of which are
@@ -56,11 +57,12 @@ def clean_log(
     CorruptRecordError, with file, position and offset, where the log is damaged; StorageError where the disk fails.
     """
     cuts, segments = log.cuts, LogSegments(log.segments)
+    uncleanable = segments.floor(first_uncleanable) or segments.first
     stats = CleanerStats(start_ms=clock.monotonic_ms())
     request = CleanRequest(
         log=log,
         first_dirty=first_dirty,
-        first_uncleanable=first_uncleanable,
+        first_uncleanable=uncleanable.base_offset,
         offset_map=offset_map,
         now_ms=clock.now_ms(),
         chunk_bytes=chunk_bytes,
@@ -71,17 +73,19 @@ def clean_log(
     end_offset = build_offset_map(request, segments, stats)
     stats.map_done_ms = clock.monotonic_ms()
     clean_part = segments.between(0, first_dirty)
-    rewrite = GroupRewrite(
-        request=request,
-        transactions=CleanedTransactions(),
-        legacy_delete_horizon_ms=clean_part[-1].modified_ms - log.config.delete_retention_ms if clean_part else 0,
-        cuts=cuts,
-        stats=stats,
-    )
     cleaned = segments.between(0, end_offset)
     sizes = [SegmentSizes.of(segment) for segment in cleaned]
-    groups = group_segments(sizes, log.config, first_uncleanable=first_uncleanable)
-    rewrite.rewrite([cleaned[group.start : group.stop] for group in groups], at_once=at_once)
+    groups = group_segments(sizes, log.config, first_uncleanable=request.first_uncleanable)
+    with SideBySide() as threads:
+        rewrite = GroupRewrite(
+            request=request,
+            transactions=CleanedTransactions(),
+            legacy_delete_horizon_ms=clean_part[-1].modified_ms - log.config.delete_retention_ms if clean_part else 0,
+            cuts=cuts,
+            stats=stats,
+            threads=threads,
+        )
+        rewrite.rewrite([cleaned[group.start : group.stop] for group in groups], at_once=at_once)
     stats.buffer_utilization = offset_map.utilization
     stats.end_ms = clock.monotonic_ms()
     _log.info("Cleaned %s up to offset %d: %s", log.directory.name, end_offset, stats.report())

@@ -19,7 +19,7 @@ class CleanRequest:
     first_dirty: int
     """Everything below was cleaned before."""
     first_uncleanable: int
-    """The base offset of the first segment that stays as it is; not above the active one's."""
+    """The base offset of the first segment that stays as it is."""
     offset_map: OffsetMap
     """Nobody else's for as long; what is in it goes."""
     now_ms: int

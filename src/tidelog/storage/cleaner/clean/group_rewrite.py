@@ -12,18 +12,30 @@ Called by: ``clean_log``. Thread rule: one thread a log. Source: Kafka's ``Clean
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from tidelog.model import LogCleaningAbortedError, OffsetOverflowError, StorageError
-from tidelog.record.cleaning import CleaningRules, clean_batches
+from tidelog.record.cleaning import BatchFates, CleanedBatches, CleaningRules, clean_batches
 from tidelog.storage.cleaner.clean.clean_request import CleanRequest, located
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.fate_rules import FateRules
+from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.cleaner.clean.sound_chunks import sound_chunks
+from tidelog.storage.index import AbortedTransaction
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_draft import SegmentDraft
+from tidelog.storage.segment.segment_reader import Chunk
+
+
+class _Judged(NamedTuple):
+    chunk: Chunk
+    fates: BatchFates
+    aborted: tuple[AbortedTransaction, ...]
+    """Whose markers are in the chunk, and stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +49,7 @@ class GroupRewrite:
     cuts: int
     """Those of the log when the clean began."""
     stats: CleanerStats
+    threads: SideBySide
 
     def rewrite(self, groups: Iterable[Sequence[LogSegment]], *, at_once: bool) -> None:
         """Each group's rewritten segment takes its place when it is written; ``at_once``: all when the last one is.
@@ -90,30 +103,35 @@ class GroupRewrite:
             delete_retention_ms=self.request.log.config.delete_retention_ms,
             retain_legacy_deletes=segment.modified_ms > self.legacy_delete_horizon_ms,
         )
+        judged = self._judged(segment, fates)
+        with located(segment):
+            for cleaned, aborted in self.threads.results(partial(self._clean, rules), judged):
+                self._append(draft, segment, cleaned)
+                for transaction in aborted:
+                    draft.append_aborted(transaction)
+                self.stats.note_cleaned(cleaned.stats)
+                self.request.throttle(cleaned.stats.bytes_kept)
+
+    def _judged(self, segment: LogSegment, fates: FateRules) -> Iterator[_Judged]:
         for chunk in sound_chunks(segment, 0, chunk_bytes=self.request.chunk_bytes):
             self.request.check_done()
             self.request.throttle(len(chunk.buffer))
-            with located(segment):
-                verdicts = self.transactions.judge(chunk)
-                cleaned = clean_batches(
-                    chunk.buffer,
-                    chunk.table,
-                    fates.fates(chunk.table, verdicts.discardable),
-                    self.request.offset_map,
-                    rules,
-                    base_position=chunk.base_position,
-                )
-            try:
-                draft.append(cleaned.data, cleaned.table)
-            except OffsetOverflowError as error:
-                self.request.log.split_overflowed(segment)
-                raise LogCleaningAbortedError(
-                    f"the segment was split, for {error.message}", path=segment.path
-                ) from error
-            for transaction in verdicts.aborted:
-                draft.append_aborted(transaction)
-            self.stats.note_cleaned(cleaned.stats)
-            self.request.throttle(cleaned.stats.bytes_kept)
+            verdicts = self.transactions.judge(chunk)
+            yield _Judged(chunk, fates.fates(chunk.table, verdicts.discardable), verdicts.aborted)
+
+    def _clean(self, rules: CleaningRules, judged: _Judged) -> tuple[CleanedBatches, tuple[AbortedTransaction, ...]]:
+        """In any thread."""
+        buffer, table, base_position = judged.chunk
+        offset_map = self.request.offset_map
+        cleaned = clean_batches(buffer, table, judged.fates, offset_map, rules, base_position=base_position)
+        return cleaned, judged.aborted
+
+    def _append(self, draft: SegmentDraft, segment: LogSegment, cleaned: CleanedBatches) -> None:
+        try:
+            draft.append(cleaned.data, cleaned.table)
+        except OffsetOverflowError as error:
+            self.request.log.split_overflowed(segment)
+            raise LogCleaningAbortedError(f"the segment was split, for {error.message}", path=segment.path) from error
 
 
 def _discard(draft: SegmentDraft) -> None:
