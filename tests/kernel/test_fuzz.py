@@ -207,7 +207,7 @@ def cleaned(twin, data, chance_seed):
 
     def put_and_filter(rows):
         part = table.take(rows)
-        chosen = BatchFates(**{name: getattr(fates, name)[rows] for name in BatchFates.__slots__})
+        chosen = fates.take(rows)
         given = None if plain is None else plain[rows]
         put = functools.partial(twin.put_batch_keys, wanted=wanted[rows], start_offset=start_offset, plain=given)
         yield outcome(lambda: put(offset_map, data, part)), len(offset_map), offset_map.latest_offset

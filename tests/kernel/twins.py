@@ -17,6 +17,7 @@ from tidelog.kernel.reference import (
     clean,
     decode,
     encode,
+    lz4,
     map_keys,
     offset_map,
     scan,
@@ -28,6 +29,7 @@ from tidelog.model import TidelogError
 
 NAMES = {
     checksums: ("crc32c", "crc32"),
+    lz4: ("open_lz4_frames",),
     scan: ("scan_batches",),
     decode: ("ColumnDecoder",),
     encode: ("ColumnEncoder", "encode_payload", "encode_batch", "encode_records", "seal_batch"),

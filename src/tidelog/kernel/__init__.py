@@ -1,4 +1,4 @@
-"""The hot loops, compiled: checksums, the batch table, columns from and to batches, produce checks, search, the
+"""The hot loops, compiled: checksums, the batch table, columns from and to batches, produce checks, search, LZ4, the
 offset map and the filter of the log cleaner.
 
 Every kernel has a plain twin in ``kernel.reference`` and one suite runs over both.
@@ -10,6 +10,7 @@ from tidelog.kernel._decode import ColumnDecoder
 from tidelog.kernel._encode import ColumnEncoder, encode_batch, encode_payload
 from tidelog.kernel._encode_records import encode_records
 from tidelog.kernel._index_build import select_index_entries
+from tidelog.kernel._lz4 import open_lz4_frames
 from tidelog.kernel._map_keys import put_batch_keys
 from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
@@ -52,6 +53,7 @@ __all__ = [
     "filter_batches",
     "lookup_index",
     "lookup_index_above",
+    "open_lz4_frames",
     "pack_batches",
     "put_batch_keys",
     "scan_batches",

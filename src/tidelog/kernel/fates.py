@@ -44,6 +44,13 @@ class BatchFates:
             ends_empty_transaction=np.zeros(count, np.bool_),
         )
 
+    def take(self, rows: slice) -> BatchFates:
+        return BatchFates(
+            retention=self.retention[rows],
+            discard=self.discard[rows],
+            ends_empty_transaction=self.ends_empty_transaction[rows],
+        )
+
 
 class CleaningRules(NamedTuple):
     """The time of a clean, and what is deleted at that time."""

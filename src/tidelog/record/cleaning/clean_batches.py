@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel import BatchTable, FilteredBatches, OffsetMap, filter_batches, pack_batches, scan_batches
 from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
 from tidelog.record.attributes import codec_of
-from tidelog.record.cleaning.plain_records import plain_records
+from tidelog.record.cleaning.plain_records import plain_parts
 from tidelog.record.compression import compress
 
 if TYPE_CHECKING:
@@ -84,13 +84,21 @@ def clean_batches(
     InvalidRecordError for one of v0 or v1 that would have to stay without records, as in Kafka.
     """
     read = (fates.retention != Retention.DELETE) & ~fates.discard
-    plain = plain_records(buffer, table, read, base_position=base_position)
-    filtered = filter_batches(buffer, table, fates, offset_map, rules, plain=plain, base_position=base_position)
-    data = _packed(filtered) if len(filtered.unpacked) else filtered.data
+    parts = []
+    records_read = records_kept = invalid_records = 0
+    for rows, plain in plain_parts(buffer, table, read, base_position=base_position):
+        filtered = filter_batches(
+            buffer, table.take(rows), fates.take(rows), offset_map, rules, plain=plain, base_position=base_position
+        )
+        parts.append(_packed(filtered) if len(filtered.unpacked) else filtered.data)
+        records_read += filtered.records_read
+        records_kept += filtered.records_kept
+        invalid_records += filtered.invalid_records
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
     stats = CleanStats(
-        records_read=filtered.records_read,
-        records_kept=filtered.records_kept,
-        invalid_records=filtered.invalid_records,
+        records_read=records_read,
+        records_kept=records_kept,
+        invalid_records=invalid_records,
         bytes_read=int(table.size.sum()),
         bytes_kept=memoryview(data).nbytes,
     )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.kernel import BatchTable, OffsetMap, put_batch_keys
-from tidelog.record.cleaning.plain_records import plain_records
+from tidelog.record.cleaning.plain_records import plain_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,14 +35,17 @@ def put_keys(
     CorruptRecordError and UnsupportedCompressionError name position and offset; the batches before are in.
     """
     read = wanted & (table.last_offset >= start_offset)
-    plain = plain_records(buffer, table, read, base_position=base_position)
-    done = put_batch_keys(
-        offset_map,
-        buffer,
-        table,
-        wanted=wanted,
-        start_offset=start_offset,
-        plain=plain,
-        base_position=base_position,
-    )
-    return done == len(table)
+    for rows, plain in plain_parts(buffer, table, read, base_position=base_position):
+        part = table.take(rows)
+        done = put_batch_keys(
+            offset_map,
+            buffer,
+            part,
+            wanted=wanted[rows],
+            start_offset=start_offset,
+            plain=plain,
+            base_position=base_position,
+        )
+        if done < len(part):
+            return False
+    return True

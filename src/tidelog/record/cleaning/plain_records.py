@@ -9,55 +9,123 @@ v0, v1                 an uncompressed v2 batch of the same records, offsets and
                        one's: what Kafka's cleaner makes of it (since 4.0 it writes no other format)
 =====================  ======================================================================================
 
-Pure; any thread; the codecs work without the GIL. Source: Kafka's ``MemoryRecords.filterTo``.
+A table comes in parts of no more than PART_BYTES of that and one batch, however well its batches compress. LZ4 frames
+of the usual kind are opened by a kernel, many a call; all others by the codec's library.
+
+Pure; any thread; codecs and kernel work without the GIL. Source: Kafka's ``MemoryRecords.filterTo``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.kernel import BatchTable
+from tidelog.kernel import BatchTable, open_lz4_frames
 from tidelog.model import CorruptRecordError, Record, TimestampType, UnsupportedCompressionError
-from tidelog.record.attributes import CODEC_MASK
+from tidelog.record.attributes import CODEC_MASK, LZ4
 from tidelog.record.build import build_batch
+from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 from tidelog.record.compression import decompress
 from tidelog.record.legacy import LegacyMessage, read_messages
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+PART_BYTES: Final = 4 << 20
 _V2_HEADER_BYTES: Final = 61
 
 
-def plain_records(
-    buffer: Buffer, table: BatchTable, wanted: npt.NDArray[np.bool_], *, base_position: int = 0
-) -> list[Buffer | None] | None:
-    """One entry a row, None where the row is not ``wanted`` or nothing stands for it; None where that holds of all.
+class PlainPart(NamedTuple):
+    rows: slice
+    plain: list[Buffer | None] | None
+    """One entry a row of the part, None where nothing stands for it; None where that holds of all."""
 
-    CorruptRecordError and UnsupportedCompressionError with position and offset.
+
+def plain_parts(
+    buffer: Buffer, table: BatchTable, wanted: npt.NDArray[np.bool_], *, base_position: int = 0
+) -> Iterator[PlainPart]:
+    """All rows of ``table``, part by part; what is not ``wanted`` is not opened. At least one part.
+
+    CorruptRecordError and UnsupportedCompressionError with position and offset, once the parts before have been given.
     """
     codec = table.attributes & np.int16(CODEC_MASK)
     chosen = np.flatnonzero(wanted & ((codec != 0) & (table.record_count != 0) | (table.magic < 2)))
-    if not len(chosen):
-        return None
-    view = memoryview(buffer).cast("B")
-    plain: list[Buffer | None] = [None] * len(table)
-    starts = (table.position - base_position).tolist()
-    sizes, codecs, magics = table.size.tolist(), codec.tolist(), table.magic.tolist()
-    for row in chosen.tolist():
-        entry = view[starts[row] : starts[row] + sizes[row]]
-        try:
-            if magics[row] < 2:
-                plain[row] = _as_v2(read_messages(entry, checked=False))
+    first = 0
+    opening = _Opening(memoryview(buffer).cast("B"), table, chosen, base_position)
+    while len(opening.rows):
+        plain = opening.next_part()
+        last = int(opening.rows[0]) if len(opening.rows) else len(table)
+        part: list[Buffer | None] = [None] * (last - first)
+        for row, records in plain:
+            part[row - first] = records
+        yield PlainPart(slice(first, last), part)
+        first = last
+    if first < len(table) or not len(table):
+        yield PlainPart(slice(first, len(table)), None)
+
+
+class _Opening:
+    """``rows``: those still to be opened."""
+
+    def __init__(self, view: memoryview, table: BatchTable, rows: npt.NDArray[np.int64], base_position: int) -> None:
+        self.rows = rows
+        self._view = view
+        self._table = table
+        self._starts = table.position - base_position
+        self._ends = self._starts + table.size
+        is_lz4 = (table.attributes & np.int16(CODEC_MASK) == LZ4) & (table.magic == 2)
+        self._others = rows[~is_lz4[rows]]
+        """The rows among them that the kernel cannot open."""
+
+    def next_part(self) -> list[tuple[int, Buffer]]:
+        opened: list[tuple[int, Buffer]] = []
+        size = 0
+        while len(self.rows) and size < PART_BYTES:
+            frames = self._frames_ahead()
+            found = self._open_frames(frames, PART_BYTES - size) if len(frames) else [self._open(int(self.rows[0]))]
+            opened += found
+            size += sum(memoryview(records).nbytes for _, records in found)
+            self.rows = self.rows[len(found) :]
+        return opened
+
+    def _frames_ahead(self) -> npt.NDArray[np.int64]:
+        """The rows up to the next that is not LZ4."""
+        after = np.searchsorted(self._others, self.rows[0])
+        if after == len(self._others):
+            return self.rows
+        return self.rows[: np.searchsorted(self.rows, self._others[after])]
+
+    def _open_frames(self, rows: npt.NDArray[np.int64], enough_bytes: int) -> list[tuple[int, Buffer]]:
+        plain, ends = open_lz4_frames(
+            self._view,
+            self._starts[rows] + _V2_HEADER_BYTES,
+            self._ends[rows],
+            enough_bytes=enough_bytes,
+            max_bytes=MAX_DECOMPRESSED_BYTES,
+        )
+        opened: list[tuple[int, Buffer]] = []
+        done = 0
+        for row, end in zip(rows.tolist(), ends.tolist(), strict=False):
+            if end < 0:
+                opened.append(self._open(row))
             else:
-                plain[row] = decompress(codecs[row], entry[_V2_HEADER_BYTES:])
+                opened.append((row, plain[done:end]))
+                done = end
+        return opened
+
+    def _open(self, row: int) -> tuple[int, Buffer]:
+        table = self._table
+        entry = self._view[self._starts[row] : self._ends[row]]
+        try:
+            if table.magic[row] < 2:
+                return row, _as_v2(read_messages(entry, checked=False))
+            return row, decompress(int(table.attributes[row]) & CODEC_MASK, entry[_V2_HEADER_BYTES:])
         except (CorruptRecordError, UnsupportedCompressionError) as error:
             position, offset = int(table.position[row]), int(table.base_offset[row])
             raise type(error)(error.message, position=position, offset=offset) from None
-    return plain
 
 
 def _as_v2(messages: list[LegacyMessage]) -> bytearray:
