@@ -31,6 +31,8 @@ class Batch:
     timestamp: int = 0
     step: int = 1
     keyed: bool = True
+    tombstones: float = 0.05
+    """How many records have no value."""
     headers: bool = False
     codec: str = "none"
     base_offset: int = 0
@@ -53,7 +55,7 @@ class Batch:
                 self.timestamp + number * self.step,
                 TimestampType.CREATE,
                 b"key-%d" % draw.randrange(20) if self.keyed else None,
-                bytes(draw.choices(_LETTERS, k=self.value_bytes)) if draw.random() < 0.95 else None,
+                bytes(draw.choices(_LETTERS, k=self.value_bytes)) if draw.random() < 1 - self.tombstones else None,
                 (Header("h", b"1"), Header("none", None)) if self.headers else (),
             )
             for number in range(self.records)
@@ -108,6 +110,7 @@ class OldMessages:
     timestamp: int = 0
     step: int = 1
     keyed: bool = True
+    tombstones: float = 0.0
     codec: int = 0
     base_offset: int = 0
     seed: int = 0
@@ -119,7 +122,7 @@ class OldMessages:
                 self.base_offset + number,
                 self.timestamp + number * self.step,
                 b"key-%d" % draw.randrange(20) if self.keyed else None,
-                bytes(draw.choices(_LETTERS, k=self.value_bytes)),
+                bytes(draw.choices(_LETTERS, k=self.value_bytes)) if draw.random() >= self.tombstones else None,
             )
             for number in range(self.records)
         ]

@@ -27,13 +27,18 @@ class Character:
     """Of messages in old formats, which are compressed anew."""
     verifies: bool = False
     """Transactions are verified with their coordinator (KIP-890), mostly."""
+    lowest_epoch: int = -1
+    """Of a producer whose marker comes."""
     wild_epochs: bool = False
     """Epochs may begin within the log, or past its end."""
+    codecs: tuple[str, ...] = ("none", "none", "none", "gzip", "snappy", "lz4", "zstd")
+    tombstones: float = 0.05
+    """How many records have no value; not those in old formats that are appended."""
     latest_ms: int = HOUR_MS // 2
     """Timestamps are up to this later than the clock; more than an hour is refused."""
 
 
-_SMALL = {"internal.segment.bytes": "2000", "index.interval.bytes": "150", "segment.index.bytes": "4096"}
+SMALL = {"internal.segment.bytes": "2000", "index.interval.bytes": "150", "segment.index.bytes": "4096"}
 WEIGHTS = {
     "plain": 14,
     "idempotent": 8,
@@ -58,19 +63,21 @@ WEIGHTS = {
     "expire": 1,
     "clock": 5,
     "reopen": 4,
+    "clean": 0,
+    "replicate_old": 0,
 }
 
 CHARACTERS = (
-    Character(name="small segments", settings=_SMALL),
+    Character(name="small segments", settings=SMALL),
     Character(name="one segment", settings={"index.interval.bytes": "100"}),
     Character(
         name="transactions",
-        settings=_SMALL,
+        settings=SMALL,
         weights={"transactional": 25, "marker": 15, "plain": 4, "read": 16},
     ),
     Character(
         name="follower",
-        settings=_SMALL,
+        settings=SMALL,
         weights={
             "replicate": 45,
             "plain": 2,
@@ -83,34 +90,34 @@ CHARACTERS = (
     ),
     Character(
         name="retention",
-        settings={**_SMALL, "retention.bytes": "4000", "retention.ms": str(HOUR_MS), "file.delete.delay.ms": "1000"},
+        settings={**SMALL, "retention.bytes": "4000", "retention.ms": str(HOUR_MS), "file.delete.delay.ms": "1000"},
         weights={"retention": 12, "remove_deleted": 6, "clock": 10, "log_start": 8},
     ),
     Character(
         name="log append time",
-        settings={**_SMALL, "message.timestamp.type": "LogAppendTime"},
+        settings={**SMALL, "message.timestamp.type": "LogAppendTime"},
         weights={"clock": 12, "timestamp": 8},
     ),
     Character(
         name="roll by time",
-        settings={**_SMALL, "internal.segment.bytes": "20000", "segment.ms": str(HOUR_MS)},
+        settings={**SMALL, "internal.segment.bytes": "20000", "segment.ms": str(HOUR_MS)},
         weights={"clock": 14},
     ),
     Character(
         name="full indexes",
-        settings={**_SMALL, "segment.index.bytes": "40", "index.interval.bytes": "0"},
+        settings={**SMALL, "segment.index.bytes": "40", "index.interval.bytes": "0"},
         fills_indexes=True,
     ),
     Character(
         name="compacted",
-        settings={**_SMALL, "cleanup.policy": "compact"},
+        settings={**SMALL, "cleanup.policy": "compact"},
         weights={"retention": 8, "log_start": 8},
         keyless=0.02,
     ),
     Character(
         name="strict times and sizes",
         settings={
-            **_SMALL,
+            **SMALL,
             "max.message.bytes": "600",
             "message.timestamp.before.max.ms": str(HOUR_MS),
             "message.timestamp.after.max.ms": str(HOUR_MS),
@@ -119,25 +126,25 @@ CHARACTERS = (
         largest_value=900,
         latest_ms=HOUR_MS + 5,
     ),
-    Character(name="flush by messages", settings={**_SMALL, "flush.messages": "7"}, weights={"reopen": 10}),
-    Character(name="preallocated", settings={**_SMALL, "preallocate": "true"}, weights={"reopen": 8}),
+    Character(name="flush by messages", settings={**SMALL, "flush.messages": "7"}, weights={"reopen": 10}),
+    Character(name="preallocated", settings={**SMALL, "preallocate": "true"}, weights={"reopen": 8}),
     Character(
         name="wild epochs",
-        settings=_SMALL,
+        settings=SMALL,
         weights={"epoch": 15, "end_of_epoch": 15, "truncate": 10, "replicate": 20, "timestamp": 0},
         wild_epochs=True,
     ),
     Character(
         name="verified transactions",
-        settings={**_SMALL, "transaction.partition.verification.enable": "true"},
+        settings={**SMALL, "transaction.partition.verification.enable": "true"},
         weights={"transactional": 25, "marker": 15, "plain": 4, "producers": 8},
         verifies=True,
     ),
-    Character(name="old formats", settings=_SMALL, weights={"old": 20, "bad": 2}),
+    Character(name="old formats", settings=SMALL, weights={"old": 20, "bad": 2}),
     Character(
         name="old formats, compressed", weights={"old": 20, "retention": 0}, old_codecs=(0, 1, 2, 3), exact=False
     ),
-    Character(name="uncompressed", settings={**_SMALL, "compression.type": "uncompressed"}, weights={"plain": 30}),
+    Character(name="uncompressed", settings={**SMALL, "compression.type": "uncompressed"}, weights={"plain": 30}),
     *(
         Character(
             name=f"compressed anew by {codec}",

@@ -11,7 +11,7 @@ of ``.deleted`` segments, and after a kill      the valid ones; loading builds t
 those at or above the recovery point
 whether such an index is there at all           Kafka makes the file when it first looks into the index
 sizes, positions, CRCs and index entries where  two libraries compress differently; records, offsets, attributes and
-the log compresses batches itself               batch boundaries are compared instead
+the log, or its cleaner, compresses batches     batch boundaries are compared instead
 .deleted files that loading leaves              ours removes at once what Kafka's loading renames for a while
 zeros at the end of a .log                      with ``preallocate`` an empty log that is opened again gets its
                                                 room again; Kafka's only has it when it is new
@@ -29,12 +29,13 @@ the leader epoch of a record found by time      Kafka has it from the batch, our
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from differential.kafka_side import KafkaSide
-from differential.operations import OffsetForTimestamp, Operation, Read, Reopen, Scenario, source
+from differential.operations import Clean, OffsetForTimestamp, Operation, Read, Reopen, Scenario, source
 from differential.our_side import OurSide
 from tidelog.inspect.dump import dump_kafka_format
 from tidelog.inspect.dump.options import KafkaFormatOptions
@@ -45,7 +46,7 @@ from tidelog.storage.segment.segment_reader import SegmentReader
 
 _INDEXES = (".index", ".timeindex")
 _DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-_SIZES = re.compile(r"(?<=@)(-?\d+)\+-?\d+| bytes=\d+ sha256=\w+ incomplete=\w+")
+_SIZES = re.compile(r"(?<=@)(-?\d+)\+-?\d+| bytes=\d+ sha256=\w+ incomplete=\w+| (?:planned|sizes)=\d+/\d+")
 _STABLE = re.compile(r" stable=\d+")
 _STABLE_AT_LOG_START = re.compile(r" start=(\d+) stable=\1@")
 _UNSETTLED = ("none |", "gone |", "-1 at 0 ")
@@ -66,7 +67,10 @@ def run_both(scenario: Scenario, kafka: KafkaSide, directory: Path, *, dump: boo
     """The first difference; ``directory`` is new, and keeps both logs."""
     theirs, ours = (directory / side / "t-0" for side in ("kafka", "tidelog"))
     for log in (theirs, ours):
-        log.mkdir(parents=True)
+        if scenario.start is None:
+            log.mkdir(parents=True)
+        else:
+            shutil.copytree(scenario.start, log)
     lines = kafka.run(scenario, theirs)
     scenario = _until_it_cannot_go_on(scenario, lines)
     side = OurSide(scenario, ours)
@@ -87,12 +91,13 @@ def _until_it_cannot_go_on(scenario: Scenario, lines: list[str]) -> Scenario:
     """A follower that was sent what a leader would have refused ends up with a log that nobody can use.
 
     Loading refuses it, or, where the refused set had the log rolled, the next append finds the active segment above the
-    log end: Kafka's log refuses that one, ours every later one too, until it is loaded again.
+    log end: Kafka's log refuses that one, ours every later one too, until it is loaded again. And Kafka's cleaner fails
+    where a batch of an old format would have to stay without records.
     """
     for number, (operation, line) in enumerate(zip(scenario.operations, lines[1:], strict=False)):
         if isinstance(operation, Reopen) and line.startswith("error"):
             return replace(scenario, operations=scenario.operations[: number + 1])
-        if line.startswith("error KafkaException"):
+        if line.startswith("error KafkaException") or (isinstance(operation, Clean) and line.startswith("error")):
             return replace(scenario, operations=scenario.operations[:number])
     return scenario
 

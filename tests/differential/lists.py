@@ -8,14 +8,15 @@ where it is wrong an operation is refused, by both sides alike. Each list has a 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from differential.batches import Appended, Batch, Marker, OldMessages
-from differential.characters import CHARACTERS, HOUR_MS, WEIGHTS, Character
+from differential.characters import HOUR_MS, WEIGHTS, Character
 from differential.operations import (
     Append,
     AssignEpoch,
+    Clean,
     Clock,
     Configure,
     DeleteOldSegments,
@@ -41,7 +42,8 @@ from differential.operations import (
 
 START_MS = 1_700_000_000_000
 _ALL_BYTES = 1_000_000
-_CODECS = ("none", "none", "none", "gzip", "snappy", "lz4", "zstd")
+_MAPS = tuple(24 * keys for keys in (3, 8, 30, 30, 1000, 1000))
+_BUFFERS = (64, 300, 1000, 65_536)
 _PRODUCERS = (1, 2, 3, 4000)
 
 
@@ -87,14 +89,19 @@ class _Expected:
         self._append(batch)
 
     def marker(self) -> None:
-        producer_id = self.draw.choice([one for one in _PRODUCERS if self.producers[one].in_transaction] or _PRODUCERS)
+        self._end_transaction(self.draw.choice(self._in_transaction() or _PRODUCERS))
+
+    def _in_transaction(self) -> list[int]:
+        return [one for one in _PRODUCERS if self.producers[one].in_transaction]
+
+    def _end_transaction(self, producer_id: int) -> None:
         producer = self.producers[producer_id]
         if self.draw.random() < 0.3:
             self.coordinator_epoch += 1
         marker = Marker(
             committed=self.draw.random() < 0.5,
             producer_id=producer_id,
-            producer_epoch=producer.epoch - (self.draw.random() < 0.05),
+            producer_epoch=max(self.character.lowest_epoch, producer.epoch - (self.draw.random() < 0.05)),
             coordinator_epoch=max(0, self.coordinator_epoch - self.draw.choice((0, 0, 0, 0, 1, 2))),
             timestamp=self.now_ms,
         )
@@ -137,6 +144,22 @@ class _Expected:
         last = batches[-1]
         count = 1 + (last.records - 1) * (1 + last.gap) if isinstance(last, Batch) else 1
         self._ends_at(last.base_offset + count)
+
+    def replicate_old(self) -> None:
+        batch = OldMessages(
+            magic=self.draw.randrange(2),
+            records=self.draw.choice((1, 1, 2, 5)),
+            value_bytes=self.draw.randint(0, 60),
+            timestamp=self._timestamp(),
+            step=self.draw.choice((0, 1, 7, -3)),
+            keyed=self.draw.random() >= self.character.keyless,
+            tombstones=self.character.tombstones,
+            codec=self.draw.choice(self.character.old_codecs),
+            base_offset=self.end,
+            seed=self._seed(),
+        )
+        self.operations.append(Replicate(batches=(batch,), leader_epoch=self.epoch))
+        self._ends_at(self.end + batch.records)
 
     def bad(self) -> None:
         """Something that is refused, or whose end is left out."""
@@ -183,7 +206,8 @@ class _Expected:
             "step": self.draw.choice((0, 1, 1, 7, -3)),
             "keyed": self.draw.random() >= self.character.keyless,
             "headers": self.draw.random() < 0.2,
-            "codec": self.draw.choice(_CODECS),
+            "tombstones": self.character.tombstones,
+            "codec": self.draw.choice(self.character.codecs),
             "seed": self._seed(),
         }
         return Batch(**(drawn | given))  # type: ignore[arg-type]
@@ -215,7 +239,7 @@ class _Expected:
 
     def _replicated(self, base: int) -> Batch | Marker:
         chance = self.draw.random()
-        open_ones = [one for one in _PRODUCERS if self.producers[one].in_transaction]
+        open_ones = self._in_transaction()
         if chance < 0.2 and open_ones:
             producer_id = self.draw.choice(open_ones)
             self.producers[producer_id].in_transaction = False
@@ -330,6 +354,19 @@ class _Expected:
             self.operations.append(Configure(key, str(self.draw.choice(values))))
         self.operations.append(DeleteOldSegments())
 
+    def clean(self) -> None:
+        """Mostly all that has been appended: no transaction open, all of it replicated, a new active segment."""
+        if self.draw.random() < 0.6:
+            for producer_id in self._in_transaction():
+                self._end_transaction(producer_id)
+        if self.draw.random() < 0.8:
+            self.operations.append(UpdateHighWatermark(self.end))
+            self.high = self.end
+        if self.draw.random() < 0.8:
+            self.roll()
+        for _ in range(self.draw.choice((1, 1, 1, 2, 4))):
+            self.operations.append(Clean(map_bytes=self.draw.choice(_MAPS), buffer_bytes=self.draw.choice(_BUFFERS)))
+
     def remove_deleted(self) -> None:
         self.operations.append(RemoveDeleted())
 
@@ -366,10 +403,10 @@ _METHODS: Mapping[str, Callable[[_Expected], None]] = {
 }
 
 
-def draw_list(seed: int, *, length: int = 60, character: Character | None = None) -> Scenario:
-    """About ``length`` operations; the same for the same arguments."""
+def draw_list(seed: int, characters: Sequence[Character], *, length: int = 60) -> Scenario:
+    """About ``length`` operations; the same for the same arguments. Each character has its turn."""
     draw = random.Random(seed)
-    character = character or CHARACTERS[seed % len(CHARACTERS)]
+    character = characters[seed % len(characters)]
     expected = _Expected(draw, character)
     weights = {**WEIGHTS, **character.weights}
     while len(expected.operations) < length:

@@ -7,10 +7,11 @@ the Python that makes it, so that a list which failed can be pasted into a test.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
 
-from differential.batches import Appended, OldMessages
+from differential.batches import Appended, Marker, OldMessages
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,20 @@ class DeleteOldSegments:
         return ("delete-old-segments",)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clean:
+    """A round of the cleaner over what can be cleaned.
+
+    ``map_bytes``: memory for keys, of which each takes 24; ``buffer_bytes``: what is read at once, at first.
+    """
+
+    map_bytes: int
+    buffer_bytes: int
+
+    def words(self) -> tuple[object, ...]:
+        return "clean", self.map_bytes, self.buffer_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class RemoveDeleted:
     """Files of deleted segments that are due by the clock go."""
@@ -230,6 +245,7 @@ Operation = (
     | TruncateFully
     | IncrementLogStart
     | DeleteOldSegments
+    | Clean
     | RemoveDeleted
     | AssignEpoch
     | EndOffsetForEpoch
@@ -244,20 +260,34 @@ Operation = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A list of operations on a new log, with the topic's settings in Kafka's words."""
+    """A list of operations on a new log, or one that lies there, with the topic's settings in Kafka's words."""
 
     settings: tuple[tuple[str, str], ...] = ()
     now_ms: int
     operations: tuple[Operation, ...]
     ends_cleanly: bool = True
+    start: Path | None = None
+    """A partition directory that was stopped in order, with batches of any codec; it is copied."""
 
     @property
     def recompresses(self) -> bool:
         """The log compresses batches itself, and two libraries do not make the same bytes."""
         if dict(self.settings).get("compression.type", "producer") not in ("producer", "uncompressed"):
             return True
-        appends = (operation for operation in self.operations if isinstance(operation, Append))
-        return any(isinstance(batch, OldMessages) and batch.codec for append in appends for batch in append.batches)
+        if self.start is not None:
+            return True
+        if any(isinstance(operation, Clean) for operation in self.operations):
+            return any(_is_compressed(batch) for batch in self._batches(Append, Replicate))
+        return any(isinstance(batch, OldMessages) and batch.codec for batch in self._batches(Append))
+
+    def _batches(self, *kinds: type[Append | Replicate]) -> Iterator[Appended]:
+        for operation in self.operations:
+            if isinstance(operation, kinds):
+                yield from operation.batches
+
+
+def _is_compressed(batch: Appended) -> bool:
+    return not isinstance(batch, Marker) and batch.codec not in ("none", 0)
 
 
 def line(words: Sequence[object]) -> str:

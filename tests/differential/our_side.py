@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from differential.operations import Operation, Scenario
+from differential.our_cleaner import OurCleaner
 from tidelog.model import InvalidRecordError, Isolation, LogOffsetMetadata, OffsetOutOfRangeError, TidelogError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
@@ -23,6 +25,10 @@ _ISOLATIONS = {
     "HIGH_WATERMARK": Isolation.READ_UNCOMMITTED,
     "TXN_COMMITTED": Isolation.READ_COMMITTED,
 }
+_FIRST = re.compile(r"first=\d+")
+"""Kafka does not know it where the first batch is of an old format."""
+_MAGIC_POSITION = 16
+_V2 = 2
 _VERIFIES = "transaction.partition.verification.enable"
 _KAFKA_NAMES = {
     "ClosedError": "KafkaStorageException",
@@ -59,6 +65,7 @@ class OurSide:
         self._verifies = self._settings.pop(_VERIFIES, "false") == "true"
         self._guards: dict[int, VerificationGuard] = {}
         self._time = SetClock(scenario.now_ms)
+        self._cleaner = OurCleaner(self._time)
         self._recovery_point = self._log_start = self._high_watermark = 0
         self._log = self._open(cleanly=True)
 
@@ -150,7 +157,9 @@ class OurSide:
         )
 
     def _replicate(self, text: str, leader_epoch: int) -> str:
-        return _appended(self._log.append_as_follower(base64.b64decode(text), leader_epoch))
+        buffer = base64.b64decode(text)
+        appended = _appended(self._log.append_as_follower(buffer, leader_epoch))
+        return _FIRST.sub("first=-1", appended) if 0 <= buffer[_MAGIC_POSITION] < _V2 else appended
 
     # --- offsets, epochs, reading ---
 
@@ -171,17 +180,22 @@ class OurSide:
 
     def _truncate(self, offset: int) -> bool:
         truncated = self._log.truncate_to(offset)
+        self._cleaner.cut(offset)
         self._log.update_high_watermark(_batch_start(self._log, self._log.high_watermark))
         return truncated
 
     def _truncate_fully(self, offset: int, log_start_offset: int | None) -> None:
         self._log.truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
+        self._cleaner.cut(offset)
 
     def _increment_log_start(self, offset: int) -> bool:
         return self._log.maybe_increment_log_start_offset(offset)
 
     def _delete_old_segments(self) -> int:
         return len(self._log.delete_old_segments().deletions)
+
+    def _clean(self, map_bytes: int, buffer_bytes: int) -> str:
+        return self._cleaner.clean(self._log, map_bytes, buffer_bytes)
 
     def _remove_deleted(self) -> None:
         self._log.remove_deleted()

@@ -1,6 +1,7 @@
 import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Base64;
@@ -51,6 +52,7 @@ final class DrivenLog {
     private final HeldTasks tasks = new HeldTasks(time);
     private final Map<String, String> settings = new HashMap<>();
     private final Map<Long, VerificationGuard> guards = new HashMap<>();
+    private final DrivenCleaner cleaner = new DrivenCleaner(time);
     private File directory;
     private UnifiedLog log;
     private long checkpointedRecoveryPoint;
@@ -73,7 +75,7 @@ final class DrivenLog {
         return words[0].equals("close") || words[0].equals("kill") ? result : result + " | " + state();
     }
 
-    private String apply(String[] words) throws IOException {
+    private String apply(String[] words) throws IOException, GeneralSecurityException {
         return switch (words[0]) {
             case "create" -> create(words);
             case "close" -> close();
@@ -89,10 +91,11 @@ final class DrivenLog {
             case "roll" -> String.valueOf(log.activeSegment().size() == 0 ? log.logEndOffset() : log.roll().baseOffset());
             case "flush" -> flush();
             case "truncate" -> truncate(number(words[1]));
-            case "truncate-fully" -> done(() -> log.truncateFullyAndStartAt(number(words[1]), optional(words[2])));
+            case "truncate-fully" -> truncateFully(number(words[1]), optional(words[2]));
             case "increment-log-start" -> String.valueOf(log.maybeIncrementLogStartOffset(
                 number(words[1]), LogStartOffsetIncrementReason.ClientRecordDeletion));
             case "delete-old-segments" -> String.valueOf(log.deleteOldSegments());
+            case "clean" -> cleaner.clean(log, Integer.parseInt(words[1]), Integer.parseInt(words[2]));
             case "remove-deleted" -> done(tasks::runDueDeletions);
             case "assign-epoch" -> done(() -> log.assignEpochStartOffset(
                 Integer.parseInt(words[1]), optional(words[2]).orElse(log.logEndOffset())));
@@ -205,8 +208,15 @@ final class DrivenLog {
     /** The last stable offset follows with the next high watermark that a leader sends. */
     private String truncate(long offset) throws IOException {
         boolean truncated = log.truncateTo(offset);
+        cleaner.cut(offset);
         log.updateHighWatermark(batchStart(log.highWatermark()));
         return String.valueOf(truncated);
+    }
+
+    private String truncateFully(long offset, Optional<Long> logStartOffset) {
+        log.truncateFullyAndStartAt(offset, logStartOffset);
+        cleaner.cut(offset);
+        return "done";
     }
 
     /**

@@ -144,7 +144,10 @@ class ReadableLog:
         return self._look(lambda: list_offset(timestamp, request))
 
     def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
-        """Those with records in [start, end)."""
+        """Those that begin below ``end``, by the indexes from the segment on that holds ``start``.
+
+        As Kafka's cleaner is told of them: also those that ended before ``start``, but above the log start.
+        """
         return self._look(lambda: self._aborted(start, end))
 
     # --- inside ---
@@ -172,4 +175,6 @@ class ReadableLog:
 
     def _aborted(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
         first = self._state.segments.floor(start)
-        return collect_aborted(self._state.segments, start if first is None else first.base_offset, start, end)
+        return collect_aborted(
+            self._state.segments, start if first is None else first.base_offset, self.log_start_offset, end
+        )

@@ -1,0 +1,61 @@
+"""The same dirty log cleaned by Kafka's own Cleaner and by ``clean_log``, and lived with afterwards: the same bytes.
+
+The lists are those of any log, with rounds of cleaning between: appends, truncations, deletions, stops in order and
+kills follow them, and whatever follows must be the same too.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from differential.cleaned_characters import CLEANED_CHARACTERS
+from differential.judging import assert_same
+from differential.kafka_side import KafkaSide
+from differential.lists import START_MS, draw_list
+from differential.operations import Clean, Clock, Roll, Scenario, UpdateHighWatermark
+from golden_sets import SETS, manifest
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.view.log_view import LogView
+
+pytestmark = pytest.mark.kafka
+
+LISTS = 3 * len(CLEANED_CHARACTERS)
+MANY_LISTS = 200 * len(CLEANED_CHARACTERS)
+SHARES = 20
+DAY_MS = 24 * 3_600_000
+
+
+@pytest.mark.parametrize("seed", range(LISTS))
+def test_a_list(seed: int, kafka: KafkaSide, tmp_path: Path) -> None:
+    assert_same(draw_list(seed, CLEANED_CHARACTERS, length=80), kafka, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_many_lists(share: int, kafka: KafkaSide, tmp_path: Path) -> None:
+    for seed in range(LISTS + share, MANY_LISTS, SHARES):
+        assert_same(draw_list(seed, CLEANED_CHARACTERS, length=60 + seed % 200), kafka, tmp_path / str(seed))
+
+
+@pytest.mark.parametrize("set_name", SETS)
+def test_what_brokers_wrote(set_name: str, golden: Callable[..., Path], kafka: KafkaSide, tmp_path: Path) -> None:
+    """Every partition: with a map that holds some of its keys, then with all of it, then past the delete horizon."""
+    for name in manifest(set_name):
+        partition = Path(shutil.copytree(golden(set_name) / name, tmp_path / name))
+        if not (partition / LEADER_EPOCH_CHECKPOINT).exists():  # where Kafka would make an empty file
+            LeaderEpochCheckpoint.write(LOCAL, partition / LEADER_EPOCH_CHECKPOINT, ())
+        rounds = (Clean(map_bytes=2400, buffer_bytes=4096), Clean(map_bytes=1 << 20, buffer_bytes=4096))
+        later = (Clock(START_MS + 2 * DAY_MS), Roll(), *rounds)
+        scenario = Scenario(
+            settings=(("cleanup.policy", "compact"),),
+            now_ms=START_MS,
+            operations=(UpdateHighWatermark(LogView(LOCAL, partition).log_end), Roll(), *rounds, *later),
+            start=partition,
+        )
+        assert_same(scenario, kafka, tmp_path / f"both-{name}")
