@@ -1,0 +1,118 @@
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Base64;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.MemoryRecords.RecordFilter;
+import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.storage.internals.log.Cleaner;
+import org.apache.kafka.storage.internals.log.CleanerStats;
+import org.apache.kafka.storage.internals.log.OffsetMap;
+import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
+import org.apache.kafka.storage.internals.utils.Throttler;
+
+/**
+ * What Kafka's {@code MemoryRecords.filterTo} leaves of batches, records being judged by its {@code Cleaner}:
+ * {@code FilterBatches file}. A line of the file is one clean, words with a space between: now ms, delete retention ms,
+ * whether legacy deletes stay, the map's latest offset, its keys ({@code base64:offset,…} or {@code -}), a fate for each
+ * batch ({@code retention discard endsEmptyTransaction}, three digits, joined by commas), the batches in base 64. Prints
+ * a line for each: {@code ok}, what is left in base 64, records read and kept, records without a key, bytes read; or
+ * {@code refused} and the error's class.
+ */
+public final class FilterBatches {
+    private static final int MAP_BYTES = 24 * 1000;
+    private static final int MOST_BYTES = 1 << 20;
+
+    private FilterBatches() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        StringBuilder out = new StringBuilder();
+        for (String line : Files.readAllLines(Path.of(arguments[0]))) {
+            try {
+                out.append(filtered(line.split(" ")));
+            } catch (RuntimeException error) {
+                out.append("refused ").append(error.getClass().getSimpleName());
+            }
+            out.append('\n');
+        }
+        System.out.print(out);
+    }
+
+    private static String filtered(String[] words) throws Exception {
+        OffsetMap map = new SkimpyOffsetMap(MAP_BYTES);
+        if (!words[4].equals("-")) {
+            for (String entry : words[4].split(",")) {
+                String[] pair = entry.split(":");
+                byte[] key = pair[0].isEmpty() ? new byte[0] : Base64.getDecoder().decode(pair[0]);
+                map.put(ByteBuffer.wrap(key), Long.parseLong(pair[1]));
+            }
+        }
+        map.updateLatestOffset(Long.parseLong(words[3]));
+        CleanerStats stats = new CleanerStats(Time.SYSTEM);
+        Filter filter = new Filter(Long.parseLong(words[0]), Long.parseLong(words[1]), Boolean.parseBoolean(words[2]),
+            map, words[5].split(","), stats);
+        MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(Base64.getDecoder().decode(words[6])));
+        MemoryRecords.FilterResult result =
+            records.filterTo(filter, ByteBuffer.allocate(MOST_BYTES), BufferSupplier.NO_CACHING);
+        ByteBuffer left = result.outputBuffer().flip();
+        byte[] bytes = new byte[left.remaining()];
+        left.get(bytes);
+        return "ok " + Base64.getEncoder().encodeToString(bytes) + " " + result.messagesRead() + " "
+            + result.messagesRetained() + " " + stats.invalidMessagesRead() + " " + result.bytesRead();
+    }
+
+    private static final class Filter extends RecordFilter {
+        private final boolean retainLegacyDeletes;
+        private final OffsetMap map;
+        private final String[] fates;
+        private final CleanerStats stats;
+        private final Cleaner cleaner;
+        private final Method judge;
+        private int next = 0;
+        private boolean discard;
+
+        Filter(long now, long deleteRetentionMs, boolean retainLegacyDeletes, OffsetMap map, String[] fates,
+               CleanerStats stats) throws NoSuchMethodException {
+            super(now, deleteRetentionMs);
+            this.retainLegacyDeletes = retainLegacyDeletes;
+            this.map = map;
+            this.fates = fates;
+            this.stats = stats;
+            Throttler none = new Throttler(Double.MAX_VALUE, 300, "cleaner-io", "bytes", Time.SYSTEM);
+            this.cleaner = new Cleaner(0, map, MOST_BYTES, MOST_BYTES, 0.9, none, Time.SYSTEM, partition -> { });
+            this.judge = Cleaner.class.getDeclaredMethod("shouldRetainRecord", OffsetMap.class, boolean.class,
+                RecordBatch.class, Record.class, CleanerStats.class, long.class);
+            this.judge.setAccessible(true);
+        }
+
+        @Override
+        protected BatchRetentionResult checkBatchRetention(RecordBatch batch) {
+            String fate = fates[next++];
+            discard = fate.charAt(1) == '1';
+            BatchRetention retention = switch (fate.charAt(0)) {
+                case '0' -> BatchRetention.DELETE;
+                case '1' -> BatchRetention.DELETE_EMPTY;
+                default -> BatchRetention.RETAIN_EMPTY;
+            };
+            return new BatchRetentionResult(retention, fate.charAt(2) == '1');
+        }
+
+        @Override
+        protected boolean shouldRetainRecord(RecordBatch batch, Record record) {
+            if (discard || batch.isControlBatch()) {
+                return !discard;
+            }
+            try {
+                return (boolean) judge.invoke(cleaner, map, retainLegacyDeletes, batch, record, stats, currentTime);
+            } catch (IllegalAccessException | InvocationTargetException error) {
+                throw new IllegalStateException(error);
+            }
+        }
+    }
+}
