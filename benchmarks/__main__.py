@@ -16,7 +16,7 @@ from benchmarks.bench import Bench
 from benchmarks.datasets import CACHE
 from benchmarks.measure import Outcome, measure
 
-ROWS = ("append", "scan", "decode", "recover", "load", "dump", "verify", "spark", "startup")
+ROWS = ("append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "spark", "startup")
 """Each is a module of this package: ``cases`` for the driver, ``run`` (``prepare``, ``finish``) for our worker."""
 
 
@@ -60,7 +60,9 @@ def _rows(text: str) -> tuple[str, ...]:
 
 def _say(row: str, outcome: Outcome, seconds: float) -> None:
     ratio = "" if outcome.ratio is None else f", {outcome.ratio:.2f}x {outcome.case.peer_name}"
-    print(f"{row}: {outcome.case.name}: {outcome.ours.median * 1e3:,.1f} ms{ratio} [{seconds:.0f} s]", file=sys.stderr)
+    note = f"; {outcome.note}" if outcome.note else ""
+    median = f"{outcome.ours.median * 1e3:,.1f} ms"
+    print(f"{row}: {outcome.case.name}: {median}{ratio}{note} [{seconds:.0f} s]", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,10 @@ class DataSet:
     partitions: int = 1
     segment_bytes: int = 64 * 1024 * 1024
     codec: str = "none"
+    keys: int = 0
+    """How many there are; 0: each record has its own."""
+    words: int = 0
+    """The same of the words of sixteen letters that values are made of: the fewer, the better they compress."""
 
 
 HUNDRED = DataSet(name="100-bytes-100-a-batch", records=1_800_000, value_bytes=100, records_per_batch=100)
@@ -37,6 +41,7 @@ THOUSAND = DataSet(name="1-kb-100-a-batch", records=250_000, value_bytes=1000, r
 SINGLE = DataSet(name="100-bytes-1-a-batch", records=700_000, value_bytes=100, records_per_batch=1)
 MANY = replace(HUNDRED, name="four-partitions", records=500_000, partitions=4)
 SPARK = DataSet(name="250-bytes", records=2_400_000, value_bytes=250, records_per_batch=100, partitions=2)
+COMPACTED = replace(HUNDRED, name="compacted", records=5_000_000, words=256)
 DUMPED = replace(HUNDRED, name="dumped", records=1_600_000, segment_bytes=1024 * 1024 * 1024)
 
 
@@ -64,7 +69,7 @@ class Data:
     def directory(self, data_set: DataSet) -> Path:
         """The log directory of ``data_set``."""
         records = max(round(data_set.records * self._scale), 10 * data_set.records_per_batch)
-        scaled = replace(data_set, records=records)
+        scaled = replace(data_set, records=records, keys=round(data_set.keys * self._scale))
         description = json.dumps(asdict(scaled), indent=2) + "\n"
         directory = CACHE / f"{data_set.name}-{scaled.records}"
         stamp = directory.with_suffix(".json")
@@ -79,6 +84,8 @@ class Data:
                     scaled.records_per_batch,
                     scaled.segment_bytes,
                     scaled.codec,
+                    scaled.keys,
+                    scaled.words,
                 )
             stamp.write_text(description)
         CleanShutdownFile(LOCAL, directory).write(0)

@@ -10,6 +10,17 @@ from benchmarks.worker import Done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Seconds of each run, in order."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One line of the table. ``peer`` and ``ours`` do the same piece of work once."""
 
@@ -23,19 +34,12 @@ class Case:
     """The time that our median may not pass."""
     runs: int | None = None
     """None: as many as asked for."""
+    most_warm_ups: int = 10
+    """Of work that takes long a side is warm after few runs."""
     check: Callable[[], None] | None = None
     """Raises where the two sides' results differ; called after the first run of each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
-    """Seconds of each run, in order."""
-
-    seconds: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
+    note: Callable[[Times], str] | None = None
+    """What else is to be said of ours, once all runs are over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class Outcome:
     records: int
     ours: Times
     peer: Times | None
+    note: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -60,7 +65,7 @@ class MismatchError(Exception):
 
 def measure(case: Case, *, runs: int, warm_ups: int) -> Outcome:
     """Warm both sides up, then let them take turns ``runs`` times."""
-    for _ in range(warm_ups):
+    for _ in range(min(warm_ups, case.most_warm_ups)):
         if case.peer is not None:
             case.peer()
         case.ours()
@@ -73,12 +78,14 @@ def measure(case: Case, *, runs: int, warm_ups: int) -> Outcome:
         if number == 0 and case.check is not None:
             case.check()
     _same(case, ours + theirs)
+    times = Times(seconds=tuple(done.seconds for done in ours))
     return Outcome(
         case=case,
         bytes=ours[0].bytes,
         records=ours[0].records,
-        ours=Times(seconds=tuple(done.seconds for done in ours)),
+        ours=times,
         peer=Times(seconds=tuple(done.seconds for done in theirs)) if theirs else None,
+        note="" if case.note is None else case.note(times),
     )
 
 

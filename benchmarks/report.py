@@ -50,6 +50,7 @@ def _case_result(outcome: Outcome) -> dict[str, Any]:
         "ratio": None if outcome.ratio is None else round(outcome.ratio, 2),
         "target": case.target,
         "limit_ms": case.limit_ms,
+        **({"note": outcome.note} if outcome.note else {}),
     }
 
 
@@ -82,7 +83,7 @@ def _table_line(row: str, case: dict[str, Any]) -> str:
     peer, ours = case["peer"], case["tidelog"]
     cells = [
         row,
-        case["name"],
+        "; ".join(filter(None, (case["name"], case.get("note")))),
         _amount(case),
         peer["name"] if peer else "",
         _speed(peer["seconds"], case) if peer else "",

@@ -20,7 +20,8 @@ public final class Peer {
         "dump", new DumpWork(),
         "append", new AppendWork(),
         "populate", new PopulateWork(),
-        "load", new LoadWork());
+        "load", new LoadWork(),
+        "compact", new CompactWork());
 
     private Peer() {
     }

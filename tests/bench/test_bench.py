@@ -25,8 +25,8 @@ def run_bench(results: Path, rows: str) -> dict[str, dict[str, object]]:
 
 @pytest.mark.kafka
 def test_the_rows_beside_kafka_run(tmp_path: Path) -> None:
-    results = run_bench(tmp_path, "append,scan,decode,recover,load,dump,verify,startup")
-    assert set(results) == {"append", "scan", "decode", "recover", "load", "dump", "verify", "startup"}
+    results = run_bench(tmp_path, "append,scan,decode,recover,load,compact,dump,verify,startup")
+    assert set(results) == {"append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "startup"}
     for row, result in results.items():
         cases = result["cases"]
         assert isinstance(cases, list)
