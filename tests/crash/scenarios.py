@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from crash.examination import batches_of
 from crash.story import HOME, ROOT, Stored, Story
 from log_maker import plain, write_segment
-from overflowed_log import HIGH, LAST, LOW, MIDDLE, with_epoch, without_index
+from overflowed_log import HIGH, LAST, LOW, MIDDLE, OVERFLOWED, three_pieces, with_epoch, without_index
 from tidelog.storage.log.load.segment_swap import swap_in
 from tidelog.testing import Kept, SimulatedDisk
 
@@ -240,6 +241,82 @@ def swap(story: Story) -> None:
     swap_in(story.disk, HOME, [0, 200], [0, 100, 200])
 
 
+def split_live(story: Story) -> None:
+    """The segment of an open log."""
+    story.log.split_overflowed(story.log.segments[1])
+    story.remove_deleted()
+    story.append()
+    story.log.flush()
+
+
+def open_with_overflow() -> Story:
+    """As ``overflowed``, but open: the segment lost its index since, so that whoever loads it next splits it."""
+    before = [plain(10 * number) for number in range(10)]
+    behind = [plain(LAST), plain(LAST + 10)]
+    story = of_real_files(three_pieces, [*before, *LOW, *MIDDLE, *HIGH, *behind])
+    story.open(recovery_point=story.synced)
+    story.disk.remove(HOME / f"{OVERFLOWED:020d}.index")
+    story.disk.sync_all()
+    return story
+
+
+def keyed() -> Story:
+    """Few keys, deleted ones among them, and transactions; in several segments, all of it flushed."""
+    story = empty()
+    story.with_config(delete_retention_ms=1000)
+    for number in range(8):
+        story.append(size=90, key=b"%d" % (number % 3))
+    story.append(2, producer=7, key=b"of 7")
+    story.append(key=b"1", is_tombstone=True)
+    story.new_epoch()
+    story.append(2, producer=8, transactional=True, key=b"2")
+    story.append(size=300, key=b"large")
+    story.end_transaction(8, committed=False)
+    story.append(producer=9, transactional=True, key=b"0")
+    for number in range(8):
+        story.append(size=120, key=b"%d" % (number % 2 * 5))
+    story.end_transaction(9, committed=True)
+    story.append(size=300, key=b"large")
+    story.append(producer=8, transactional=True, key=b"5")
+    story.end_transaction(8, committed=True)
+    story.log.roll()
+    story.log.flush()
+    return story
+
+
+def clean_twice(story: Story, look: Callable[[Story], None] = lambda _story: None) -> None:
+    """The second time the delete horizons of the first one have passed."""
+    dirty = story.clean()
+    look(story)
+    story.append(key=b"0")
+    story.append(size=300, key=b"large")
+    story.log.roll()
+    story.clock.now += story.config.delete_retention_ms
+    story.clean(dirty)
+    look(story)
+    story.remove_deleted()
+    story.log.flush()
+
+
+def clean(story: Story) -> None:
+    """Rehearsed first: what it takes, and what it makes of the rest."""
+    forms: dict[int, set[bytes]] = {}
+    there: set[int] = set()
+
+    def look(rehearsal: Story) -> None:
+        there.clear()
+        for batch in batches_of(rehearsal.log):
+            forms.setdefault(batch.first, set()).add(batch.data)
+            there.add(batch.first)
+
+    rehearsal = keyed()
+    clean_twice(rehearsal, look)
+    assert len(there) < len(rehearsal.batches) / 2
+    story.obsolete = {one.first for one in rehearsal.batches} - there
+    story.forms = {first: frozenset(found) for first, found in forms.items()}
+    clean_twice(story)
+
+
 SCENARIOS = (
     Scenario("create", not_created, create),
     Scenario("append", filled, append),
@@ -262,4 +339,6 @@ SCENARIOS = (
     Scenario("split", overflowed, recover),
     Scenario("swap", compacted, swap),
     Scenario("recover a swap", lambda: compacted(".swap"), recover),
+    Scenario("split, the log is open", open_with_overflow, split_live),
+    Scenario("clean", keyed, clean),
 )

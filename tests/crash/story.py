@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch
+from tidelog.kernel import OffsetMap
+from tidelog.storage.cleaner.clean.clean_log import clean_log
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.producer import AppendOrigin
@@ -26,9 +28,12 @@ _FOREVER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Stored:
+    """``forms``: what else it may have become; a cleaner is at it."""
+
     first: int
     end: int
     data: bytes
+    forms: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,10 @@ class Story:
         self.batches: list[Stored] = []
         self.written: dict[int, set[bytes]] = {}
         self.aborting: set[bytes] = set()
+        self.obsolete: set[int] = set()
+        """Base offsets of what a cleaner takes."""
+        self.forms: dict[int, frozenset[bytes]] = {}
+        """What it makes of the others, by base offset."""
         self.keep_from, self.keep_below = 0, _FOREVER
         """What is being removed lies outside."""
         self.stale_recovery_point = 0
@@ -90,11 +99,12 @@ class Story:
         return Promise(
             directories=self.directories,
             batches=tuple(
-                one
+                replace(one, forms=self.forms.get(one.first, frozenset()))
                 for one in self.batches
                 if one.first >= self.keep_from and one.end <= min(safe, self.keep_below) and not self.is_gone
+                if one.first not in self.obsolete
             ),
-            written={offset: frozenset(found) for offset, found in self.written.items()},
+            written={offset: self.forms.get(offset, frozenset()) | found for offset, found in self.written.items()},
             aborting=frozenset(self.aborting),
             config=self.config,
             now_ms=self.clock.now,
@@ -135,11 +145,13 @@ class Story:
         producer: int = -1,
         transactional: bool = False,
         later_ms: int = 10,
+        key: bytes = b"k",
+        is_tombstone: bool = False,
     ) -> None:
         """One batch, acknowledged on return."""
         self.clock.now += later_ms
-        values = [b"%0*d" % (size, self.log.end_offset + number) for number in range(records)]
-        fields: dict[str, Any] = {"timestamp": self.clock.now}
+        values = [None if is_tombstone else b"%0*d" % (size, self.log.end_offset + number) for number in range(records)]
+        fields: dict[str, Any] = {"timestamp": self.clock.now, "key": key}
         if producer >= 0:
             sequence = self._sequences.get(producer, 0)
             fields |= {"producer_id": producer, "sequence": sequence}
@@ -166,7 +178,7 @@ class Story:
 
     def _append(
         self,
-        values: Sequence[bytes],
+        values: Sequence[bytes | None],
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         aborting: bool = False,
@@ -218,6 +230,17 @@ class Story:
     def remove_deleted(self) -> None:
         self.clock.now += self.config.file_delete_delay_ms
         self.log.remove_deleted()
+
+    def clean(self, first_dirty: int = 0) -> int:
+        """All but the active segment; the next dirty offset."""
+        result = clean_log(
+            self.log,
+            first_dirty=first_dirty,
+            first_uncleanable=self.log.base_offsets[-1],
+            offset_map=OffsetMap(4096, key=bytes(16)),
+            clock=self.clock,
+        )
+        return result.next_dirty_offset
 
     def close(self) -> None:
         self.log.close()
