@@ -7,7 +7,7 @@ import pytest
 
 from kernel.batch_bytes import batch, message, record
 from kernel.twins import COMPILED, PLAIN, both, filtered_value
-from tidelog.kernel import BatchFates, CleaningRules, FilteredBatches, Retention, scan_batches
+from tidelog.kernel import BatchFates, CleaningRules, FilteredBatches, HashedKeys, Retention, scan_batches
 from tidelog.model import CorruptRecordError, InvalidRecordError
 
 SECRET = bytes(16)
@@ -16,6 +16,12 @@ RULES = CleaningRules(now_ms=5000, delete_retention_ms=1000)
 
 def everything(table):
     return np.ones(len(table), np.bool_)
+
+
+def put(twin, offset_map, data, *, start_offset=0):
+    table = scan_batches(data)
+    hashed = twin.hash_batch_keys(offset_map, data, table, wanted=everything(table), start_offset=start_offset)
+    return twin.put_hashed_keys(offset_map, hashed, start_offset=start_offset)
 
 
 def filtered(twin, data, offset_map, rules=RULES, **options):
@@ -30,9 +36,9 @@ def test_columns_that_do_not_fit_the_table(twin):
     offset_map = twin.OffsetMap(2400, key=SECRET)
     wanted = everything(table)
     with pytest.raises(ValueError, match="wanted has 1 rows, the table 2"):
-        twin.put_batch_keys(offset_map, data, table, wanted=wanted[:1], start_offset=0)
+        twin.hash_batch_keys(offset_map, data, table, wanted=wanted[:1], start_offset=0)
     with pytest.raises(ValueError, match="plain has 1 rows, the table 2"):
-        twin.put_batch_keys(offset_map, data, table, wanted=wanted, start_offset=0, plain=[None])
+        twin.hash_batch_keys(offset_map, data, table, wanted=wanted, start_offset=0, plain=[None])
     with pytest.raises(ValueError, match="retention has 1 rows, the table 2"):
         twin.filter_batches(data, table, BatchFates.of_data(1), offset_map, RULES)
     with pytest.raises(ValueError, match="plain has 1 rows, the table 2"):
@@ -46,7 +52,7 @@ def test_a_buffer_that_is_not_the_tables(twin, base_position):
     table = scan_batches(data)
     offset_map = twin.OffsetMap(2400, key=SECRET)
     with pytest.raises(ValueError, match="does not lie in this buffer"):
-        twin.put_batch_keys(
+        twin.hash_batch_keys(
             offset_map, data, table, wanted=everything(table), start_offset=0, base_position=base_position
         )
     with pytest.raises(ValueError, match="does not lie in this buffer"):
@@ -155,8 +161,7 @@ def test_keys_of_every_length():
     found = []
     for twin in (COMPILED, PLAIN):
         offset_map = twin.OffsetMap(24 * 500, key=SECRET)
-        table = scan_batches(data)
-        assert twin.put_batch_keys(offset_map, data, table, wanted=everything(table), start_offset=17) == 2
+        assert put(twin, offset_map, data, start_offset=17)
         found.append((len(offset_map), offset_map.lookups, filtered_value(filtered(twin, data, offset_map))))
     assert found[0] == found[1]
 
@@ -168,8 +173,7 @@ def test_a_map_full_in_the_middle_of_a_batch():
         for twin in (COMPILED, PLAIN):
             offset_map = twin.OffsetMap(24 * slots, key=SECRET)
             data = batch(records)
-            table = scan_batches(data)
-            assert twin.put_batch_keys(offset_map, data, table, wanted=everything(table), start_offset=0) == 0
+            assert not put(twin, offset_map, data)
             maps.append((len(offset_map), offset_map.latest_offset))
         assert maps[0] == maps[1] == (offset_map.max_size, offset_map.max_size - 1)
 
@@ -177,9 +181,8 @@ def test_a_map_full_in_the_middle_of_a_batch():
 def test_several_threads_look_up_at_once_and_nobody_puts_meanwhile():
     records = [record(n % 1000, b"%d" % n) for n in range(1000)]
     data = b"".join(batch(records, base_offset=1000 * number) for number in range(40))
-    table = scan_batches(data)
     offset_map = COMPILED.OffsetMap(24 * 5000, key=SECRET)
-    assert COMPILED.put_batch_keys(offset_map, data, table, wanted=everything(table), start_offset=0) == 40
+    assert put(COMPILED, offset_map, data)
     expected = filtered_value(filtered(COMPILED, data, offset_map))
     found = []
     threads = [
@@ -192,3 +195,14 @@ def test_several_threads_look_up_at_once_and_nobody_puts_meanwhile():
         thread.join()
     assert found == [expected] * 4
     assert offset_map.lookups == 6 * 40_000
+
+
+@both
+def test_keys_that_contradict_themselves(twin):
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    entries = memoryview(bytes(48))
+    for row_ends, last_offsets in (([3], [0]), ([2], [0, 1]), ([2], [])):
+        wrong = HashedKeys(entries, np.array(row_ends), np.array(last_offsets, np.int64))
+        with pytest.raises(ValueError, match="2 keys of 1 batches"):
+            twin.put_hashed_keys(offset_map, wrong, start_offset=0)
+    assert (len(offset_map), offset_map.latest_offset) == (0, -1)

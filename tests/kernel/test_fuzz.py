@@ -5,7 +5,6 @@ by a number that hurts, with varints overwritten. Checksums are repaired on half
 the record parsers. ``TIDELOG_FUZZ_EXAMPLES`` sets how many of the seeded examples run.
 """
 
-import functools
 import os
 import random
 import struct
@@ -205,12 +204,16 @@ def cleaned(twin, data, chance_seed):
     )
     start_offset = chance.choice([0, 0, 1, 10])
 
+    def put(part, chosen, given):
+        hashed = twin.hash_batch_keys(offset_map, data, part, wanted=chosen, start_offset=start_offset, plain=given)
+        all_in = twin.put_hashed_keys(offset_map, hashed, start_offset=start_offset)
+        return all_in, bytes(hashed.entries), hashed.row_ends.tolist(), hashed.last_offsets.tolist()
+
     def put_and_filter(rows):
         part = table.take(rows)
         chosen = fates.take(rows)
         given = None if plain is None else plain[rows]
-        put = functools.partial(twin.put_batch_keys, wanted=wanted[rows], start_offset=start_offset, plain=given)
-        yield outcome(lambda: put(offset_map, data, part)), len(offset_map), offset_map.latest_offset
+        yield outcome(lambda: put(part, wanted[rows], given)), len(offset_map), offset_map.latest_offset
         yield outcome(lambda: packed(twin, twin.filter_batches(data, part, chosen, offset_map, rules, plain=given)))
 
     parts = [slice(row, row + 1) for row in range(count)] + [slice(0, count)]

@@ -36,7 +36,7 @@ NAMES = {
     validate: ("ProduceRules", "validate_batches", "validate_records", "set_max_timestamp"),
     search: ("lookup_index", "lookup_index_above"),
     offset_map: ("OffsetMap",),
-    map_keys: ("put_batch_keys",),
+    map_keys: ("hash_batch_keys", "put_hashed_keys"),
     clean: ("filter_batches", "pack_batches"),
 }
 COMPILED = SimpleNamespace(id="compiled", **{name: getattr(kernel, name) for names in NAMES.values() for name in names})

@@ -11,7 +11,7 @@ from tidelog.kernel._encode import ColumnEncoder, encode_batch, encode_payload
 from tidelog.kernel._encode_records import encode_records
 from tidelog.kernel._index_build import select_index_entries
 from tidelog.kernel._lz4 import open_lz4_frames
-from tidelog.kernel._map_keys import put_batch_keys
+from tidelog.kernel._map_keys import hash_batch_keys, put_hashed_keys
 from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
 from tidelog.kernel._scan import scan_batches
@@ -21,6 +21,7 @@ from tidelog.kernel._validate import ProduceRules, Validation, set_max_timestamp
 from tidelog.kernel.columns import RecordColumns
 from tidelog.kernel.fates import BatchFates, CleaningRules, FilteredBatches, Retention
 from tidelog.kernel.faults import Fault
+from tidelog.kernel.hashed_keys import HashedKeys
 from tidelog.kernel.index_key import IndexKey
 from tidelog.kernel.payload import Payload
 from tidelog.kernel.problems import Problem
@@ -35,6 +36,7 @@ __all__ = [
     "ColumnEncoder",
     "Fault",
     "FilteredBatches",
+    "HashedKeys",
     "IndexKey",
     "OffsetMap",
     "Payload",
@@ -51,11 +53,12 @@ __all__ = [
     "encode_payload",
     "encode_records",
     "filter_batches",
+    "hash_batch_keys",
     "lookup_index",
     "lookup_index_above",
     "open_lz4_frames",
     "pack_batches",
-    "put_batch_keys",
+    "put_hashed_keys",
     "scan_batches",
     "seal_batch",
     "select_index_entries",

@@ -5,9 +5,10 @@ import numpy.typing as npt
 from typing_extensions import Buffer
 
 from tidelog.kernel._offset_map import OffsetMap
+from tidelog.kernel.hashed_keys import HashedKeys
 from tidelog.kernel.table import BatchTable
 
-def put_batch_keys(
+def hash_batch_keys(
     offset_map: OffsetMap,
     buffer: Buffer,
     table: BatchTable,
@@ -16,4 +17,5 @@ def put_batch_keys(
     start_offset: int,
     plain: Sequence[Buffer | None] | None = None,
     base_position: int = 0,
-) -> int: ...
+) -> HashedKeys: ...
+def put_hashed_keys(offset_map: OffsetMap, hashed: HashedKeys, *, start_offset: int) -> bool: ...

@@ -1,41 +1,49 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""``put_batch_keys``: the latest offset of each key of many batches, straight from their bytes, without the GIL."""
+"""Keys of many batches into an OffsetMap, straight from their bytes and without the GIL, in two steps.
+
+``hash_batch_keys`` reads and hashes, in as many threads as there are; ``put_hashed_keys`` puts what it found, in the
+order of the log. The second is by far the shorter, and is all that must wait for what came before.
+"""
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from tidelog.kernel._buffers cimport Buffers
 from tidelog.kernel._faults cimport FAULT_BATCH_END, FAULT_NONE
-from tidelog.kernel._offset_map cimport RUN, OffsetMap, Slots, hash_key, put_hash, tl_hash128
+from tidelog.kernel._memory cimport Block, Memory, give_block, reserve, take_block
+from tidelog.kernel._offset_map cimport (
+    END_ROUNDS, RUN, WORD_ROUNDS, OffsetMap, Slots, fetch_slot, put_hash, tl_hash128, tl_siphash,
+)
 from tidelog.kernel._open_batch cimport OpenBatch, check_batch, next_record, open_batch
-from tidelog.kernel._records cimport tl_record
+from tidelog.kernel._records cimport NO_MEMORY, tl_record
 
 import numpy as np
 
+from tidelog.kernel.hashed_keys import HashedKeys
 from tidelog.kernel.open_fault import open_error
 
-cdef enum:
-    MAP_FULL = 110  # beside what open_batch gives
+# One record with a key.
+cdef struct Entry:
+    tl_hash128 hash
+    int64_t offset
 
-# Keys on their way into the map, whose slots are being fetched.
-cdef struct Waiting:
-    tl_hash128[RUN] hashes
-    int64_t[RUN] offsets
-    int count
+cdef struct Hashing:
+    uint64_t key_low
+    uint64_t key_high
+    int64_t start_offset
+    Block entries
 
 
-def put_batch_keys(
+def hash_batch_keys(
     OffsetMap offset_map not None, buffer, table, *, wanted, int64_t start_offset, plain=None, int64_t base_position=0
 ):
-    """Put the keys of all records from ``start_offset`` on that are in the ``wanted`` batches, a bool a table row.
+    """HashedKeys of all records from ``start_offset`` on that are in the ``wanted`` batches, a bool a table row.
 
     ``plain``: None, or for each row None or what stands for its batch: where that is compressed its records, where it
     is of v0 or v1 a v2 batch of the same records. Batches that are not wanted, or end below the start, need none.
-    Returns the first row that is not wholly in the map: ``len(table)``, or the row where a key found the map full.
-    ``latest_offset`` is then the last offset put, else the last offset of the last batch. ValueError for rows that lie
-    outside the buffer or are not opened; CorruptRecordError for a bad batch: what came before it is in the map.
+    ValueError for rows that lie outside the buffer or are not opened; CorruptRecordError for a bad batch.
     """
-    cdef Py_ssize_t rows = len(table), row
+    cdef Py_ssize_t rows = len(table), row = 0
     cdef Buffers opened = None
     cdef Py_buffer view
     cdef const int64_t[:] positions = table.position
@@ -43,9 +51,11 @@ def put_batch_keys(
     cdef const uint8_t[:] crc_ok = table.crc_ok.view(np.uint8)
     cdef const uint8_t[:] chosen = np.ascontiguousarray(wanted, dtype=np.bool_).view(np.uint8)
     cdef OpenBatch batch
-    cdef Slots slots
+    cdef Hashing work
     cdef int32_t done = -1
     cdef int fault = FAULT_NONE
+    ends = np.empty(rows, np.int64)
+    cdef int64_t[::1] row_ends = ends
     if chosen.shape[0] != rows:
         raise ValueError(f"wanted has {chosen.shape[0]} rows, the table {rows}")
     if plain is not None:
@@ -53,75 +63,98 @@ def put_batch_keys(
             raise ValueError(f"plain has {len(plain)} rows, the table {rows}")
         opened = Buffers(plain)
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    work.key_low = offset_map.slots.key_low
+    work.key_high = offset_map.slots.key_high
+    work.start_offset = start_offset
+    work.entries = Block(NULL, 0, 0)
+    take_block(&work.entries, view.len // 4)  # only a guess
     try:
-        slots = offset_map.enter(True)
         with nogil:
-            row = 0
             while row < rows:
-                if last_offsets[row] >= start_offset:
-                    if chosen[row]:
-                        fault = open_batch(
-                            <const uint8_t*>view.buf, view.len, positions[row] - base_position, crc_ok[row],
-                            NULL if opened is None else &opened.views[row], &batch,
-                        )
-                        if not fault:
-                            fault = put_records(offset_map, &slots, &batch, start_offset, &done)
-                        if fault:
-                            break
-                    if last_offsets[row] > offset_map.latest_offset:
-                        offset_map.latest_offset = last_offsets[row]
+                if chosen[row] and last_offsets[row] >= start_offset:
+                    fault = open_batch(
+                        <const uint8_t*>view.buf, view.len, positions[row] - base_position, crc_ok[row],
+                        NULL if opened is None else &opened.views[row], &batch,
+                    )
+                    if not fault:
+                        fault = hash_records(&work, &batch, &done)
+                    if fault:
+                        break
+                row_ends[row] = work.entries.used // sizeof(Entry)
                 row += 1
-        offset_map.leave(True, &slots)
-        if fault and fault != MAP_FULL:
+        if fault:
             raise open_error(
                 fault, position=positions[row], offset=int(table.base_offset[row]), record=done,
                 count=batch.header.record_count,
             )
+        return HashedKeys(memoryview(Memory.take(&work.entries)), ends, np.array(table.last_offset))
     finally:
+        give_block(&work.entries)
         PyBuffer_Release(&view)
-    return row
 
 
-cdef int put_records(
-    OffsetMap offset_map, Slots* slots, const OpenBatch* batch, int64_t start_offset, int32_t* done
-) noexcept nogil:
+cdef int hash_records(Hashing* work, const OpenBatch* batch, int32_t* done) noexcept nogil:
     """``done``: the record where a fault was found, -1 where it is of the whole batch."""
     cdef const uint8_t* p = batch.records
-    cdef int64_t base_offset = batch.header.base_offset, last_delta = batch.header.last_offset_delta, offset
-    cdef Waiting waiting
+    cdef int64_t last_delta = batch.header.last_offset_delta, offset
     cdef tl_record record
+    cdef Entry* entry
     cdef int32_t index
-    cdef int fault
+    cdef int fault = check_batch(batch)
     done[0] = -1
-    waiting.count = 0
-    fault = check_batch(batch)
     if fault:
         return fault
+    if not reserve(&work.entries, <size_t>batch.header.record_count * sizeof(Entry)):
+        return NO_MEMORY
+    entry = <Entry*>(work.entries.data + work.entries.used)
     for index in range(batch.header.record_count):
         fault = next_record(p, batch.end, last_delta, &record)
         if fault:
             done[0] = index
-            return fault if put_waiting(offset_map, slots, &waiting) else MAP_FULL
+            return fault
         p = record.stop
-        offset = base_offset + record.offset_delta
-        if record.key == NULL or offset < start_offset:
+        offset = batch.header.base_offset + record.offset_delta
+        if record.key == NULL or offset < work.start_offset:
             continue
-        waiting.hashes[waiting.count] = hash_key(slots, record.key, record.key_length)
-        waiting.offsets[waiting.count] = offset
-        waiting.count += 1
-        if waiting.count == RUN and not put_waiting(offset_map, slots, &waiting):
-            return MAP_FULL
-    if not put_waiting(offset_map, slots, &waiting):
-        return MAP_FULL
+        entry.hash = tl_siphash(
+            work.key_low, work.key_high, record.key, record.key_length, WORD_ROUNDS, END_ROUNDS
+        )
+        entry.offset = offset
+        entry += 1
+    work.entries.used = <uint8_t*>entry - work.entries.data
     return FAULT_NONE if p == batch.end else FAULT_BATCH_END
 
 
-cdef bint put_waiting(OffsetMap offset_map, Slots* slots, Waiting* waiting) noexcept nogil:
-    """False once a key comes when the map is full, be it known: there Kafka's cleaner ends its map."""
-    cdef int index
-    for index in range(waiting.count):
-        if offset_map.size >= offset_map.max_size:
-            return False
-        put_hash(offset_map, slots, waiting.hashes[index], waiting.offsets[index])
-    waiting.count = 0
-    return True
+def put_hashed_keys(OffsetMap offset_map not None, hashed, *, int64_t start_offset):
+    """Put what ``hash_batch_keys`` found for this map; whether all went in.
+
+    ``latest_offset`` becomes the last offset of each batch from ``start_offset`` on, whether it was wanted or not; once
+    the map is full when a key comes, be it known, it stays at the last one put: there Kafka's cleaner ends its map.
+    """
+    cdef const uint8_t[::1] data = hashed.entries
+    cdef const int64_t[::1] row_ends = hashed.row_ends
+    cdef const int64_t[::1] last_offsets = hashed.last_offsets
+    cdef Py_ssize_t rows = row_ends.shape[0], row, index = 0, count = data.shape[0] // sizeof(Entry)
+    cdef const Entry* entries = <const Entry*>&data[0] if count else NULL
+    cdef Slots slots
+    cdef bint all_in = True
+    if last_offsets.shape[0] != rows or rows and np.max(hashed.row_ends) > count:
+        raise ValueError(f"{count} keys of {rows} batches, of which {last_offsets.shape[0]} have a last offset")
+    slots = offset_map.enter(True)
+    with nogil:
+        for row in range(min(RUN, count)):
+            fetch_slot(&slots, entries[row].hash)
+        for row in range(rows):
+            while index < row_ends[row] and all_in:
+                if index + RUN < count:
+                    fetch_slot(&slots, entries[index + RUN].hash)
+                all_in = offset_map.size < offset_map.max_size
+                if all_in:
+                    put_hash(offset_map, &slots, entries[index].hash, entries[index].offset)
+                    index += 1
+            if not all_in:
+                break
+            if last_offsets[row] >= start_offset and last_offsets[row] > offset_map.latest_offset:
+                offset_map.latest_offset = last_offsets[row]
+    offset_map.leave(True, &slots)
+    return all_in

@@ -46,10 +46,14 @@ cdef struct Slots:
     int64_t probes
 
 
+cdef inline void fetch_slot(const Slots* slots, tl_hash128 hash) noexcept nogil:
+    tl_prefetch(slots.first + tl_scale(hash.low, slots.count))
+
+
 # The hash of a key, whose slot is on its way to the cache.
 cdef inline tl_hash128 hash_key(const Slots* slots, const uint8_t* data, size_t length) noexcept nogil:
     cdef tl_hash128 hash = tl_siphash(slots.key_low, slots.key_high, data, length, WORD_ROUNDS, END_ROUNDS)
-    tl_prefetch(slots.first + tl_scale(hash.low, slots.count))
+    fetch_slot(slots, hash)
     return hash
 
 

@@ -39,6 +39,7 @@ cdef inline int open_batch(
     cdef const uint8_t* p
     cdef int32_t size
     batch.whole = batch.records = batch.end = NULL
+    batch.header.record_count = 0
     if index < 0 or index > length or length - index <= V2_MAGIC:
         return NOT_IN_BUFFER
     p = data + index
@@ -55,7 +56,6 @@ cdef inline int open_batch(
         plain = NULL
     if batch.is_legacy:
         if plain == NULL:
-            batch.header.record_count = 0
             return FAULT_NONE
         p = <const uint8_t*>plain.buf
         if plain.len < V2_HEADER or p[V2_MAGIC] != 2:

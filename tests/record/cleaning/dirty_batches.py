@@ -7,7 +7,7 @@ import numpy as np
 from tidelog.kernel import ColumnDecoder, OffsetMap, scan_batches
 from tidelog.model import Record, TimestampType
 from tidelog.record.build import build_batch
-from tidelog.record.cleaning import BatchFates, CleaningRules, Retention, clean_batches, put_keys
+from tidelog.record.cleaning import BatchFates, CleaningRules, Retention, clean_batches, hash_keys, put_keys
 from tidelog.record.decode import decode_chunk, iter_records
 
 NOW = 1_700_000_000_000
@@ -37,7 +37,8 @@ def map_of(data, start_offset=0):
     offset_map = OffsetMap(24 * 1000, key=bytes(16))
     table = scan_batches(data)
     wanted = ~table.is_control
-    assert put_keys(offset_map, data, table, wanted=wanted, start_offset=start_offset)
+    hashed = hash_keys(offset_map, data, table, wanted=wanted, start_offset=start_offset)
+    assert put_keys(offset_map, hashed, start_offset=start_offset)
     return offset_map
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from record.cleaning.dirty_batches import CODECS, batch_of, record
 from tidelog.kernel import OffsetMap, scan_batches
-from tidelog.record.cleaning import put_keys
+from tidelog.record.cleaning import hash_keys, put_keys
 from tidelog.record.legacy_build import MessageFields, build_set
 
 
@@ -16,7 +16,8 @@ def new_map(slots=100):
 def put(offset_map, data, start_offset=0, wanted=None):
     table = scan_batches(data)
     chosen = np.ones(len(table), np.bool_) if wanted is None else np.array(wanted)
-    return put_keys(offset_map, data, table, wanted=chosen, start_offset=start_offset)
+    hashed = hash_keys(offset_map, data, table, wanted=chosen, start_offset=start_offset)
+    return put_keys(offset_map, hashed, start_offset=start_offset)
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tidelog.kernel.hashed_keys import HashedKeys
 from tidelog.kernel.reference.offset_map import OffsetMap
-from tidelog.kernel.reference.open_batch import OpenBatch, check_rows, open_batch
+from tidelog.kernel.reference.open_batch import check_rows, open_batch
 from tidelog.kernel.table import BatchTable
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+_ENTRY: Final = struct.Struct("=QQq")
+_WORD: Final = (1 << 64) - 1
 
-def put_batch_keys(
+
+def hash_batch_keys(
     offset_map: OffsetMap,
     buffer: Buffer,
     table: BatchTable,
@@ -25,25 +30,35 @@ def put_batch_keys(
     start_offset: int,
     plain: Sequence[Buffer | None] | None = None,
     base_position: int = 0,
-) -> int:
+) -> HashedKeys:
     check_rows(table, wanted=wanted, plain=plain)
     data = memoryview(buffer).cast("B")
-    for row, last_offset in enumerate(table.last_offset.tolist()):
-        if last_offset < start_offset:
-            continue
-        if wanted[row] and not _put_keys(offset_map, open_batch(data, table, row, plain, base_position), start_offset):
-            return row
-        offset_map.latest_offset = max(offset_map.latest_offset, last_offset)
-    return len(table)
+    entries = bytearray()
+    row_ends = []
+    for row in range(len(table)):
+        if wanted[row] and table.last_offset[row] >= start_offset:
+            batch = open_batch(data, table, row, plain, base_position)
+            for record in batch.read():
+                offset = batch.header.base_offset + record.offset_delta
+                if record.key is not None and offset >= start_offset:
+                    hashed = offset_map.hash_of(record.key)
+                    entries += _ENTRY.pack(hashed & _WORD, hashed >> 64, offset)
+        row_ends.append(len(entries) // _ENTRY.size)
+    return HashedKeys(memoryview(bytes(entries)), np.array(row_ends, np.int64), np.array(table.last_offset))
 
 
-def _put_keys(offset_map: OffsetMap, batch: OpenBatch, start_offset: int) -> bool:
-    """False once a key comes when the map is full, be it known: there Kafka's cleaner ends its map."""
-    for record in batch.read():
-        offset = batch.header.base_offset + record.offset_delta
-        if record.key is None or offset < start_offset:
-            continue
-        if offset_map.full:
-            return False
-        offset_map.put(record.key, offset)
+def put_hashed_keys(offset_map: OffsetMap, hashed: HashedKeys, *, start_offset: int) -> bool:
+    entries = list(_ENTRY.iter_unpack(hashed.entries))
+    ends, last_offsets = hashed.row_ends.tolist(), hashed.last_offsets.tolist()
+    if len(last_offsets) != len(ends) or max(ends, default=0) > len(entries):
+        raise ValueError(f"{len(entries)} keys of {len(ends)} batches, of which {len(last_offsets)} have a last offset")
+    done = 0
+    for end, last_offset in zip(ends, last_offsets, strict=True):
+        for low, high, offset in entries[done:end]:
+            if offset_map.full:
+                return False
+            offset_map.put_hashed(high << 64 | low, offset)
+        done = max(done, end)
+        if last_offset >= start_offset:
+            offset_map.latest_offset = max(offset_map.latest_offset, last_offset)
     return True

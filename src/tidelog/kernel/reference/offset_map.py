@@ -51,22 +51,26 @@ class OffsetMap:
     def collision_rate(self) -> float:
         return (self.probes - self.lookups) / self.lookups if self.lookups else 0.0
 
-    def _find(self, key: bytes) -> tuple[int, int]:
-        """The key's hash and the slot that holds it or is its place."""
-        text = siphash(key, self._key)
-        hashed = int.from_bytes(text, "little")
+    def hash_of(self, key: Buffer) -> int:
+        return int.from_bytes(siphash(bytes(key), self._key), "little")
+
+    def _find(self, hashed: int) -> int:
+        """The slot that holds the hash or is its place."""
         index = (hashed & (1 << 64) - 1) * self.slot_count >> 64
         self.lookups += 1
         self.probes += 1
         while (slot := self._slots[index]) is not None and slot[0] != hashed:
             self.probes += 1
             index = (index + 1) % self.slot_count
-        return hashed, index
+        return index
 
     def put(self, key: Buffer, offset: int) -> bool:
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
-        hashed, index = self._find(bytes(key))
+        return self.put_hashed(self.hash_of(key), offset)
+
+    def put_hashed(self, hashed: int, offset: int) -> bool:
+        index = self._find(hashed)
         slot = self._slots[index]
         if slot is None:
             if self.full:
@@ -78,7 +82,7 @@ class OffsetMap:
         return True
 
     def get(self, key: Buffer) -> int:
-        slot = self._slots[self._find(bytes(key))[1]]
+        slot = self._slots[self._find(self.hash_of(key))]
         return -1 if slot is None else slot[1]
 
     def put_columns(self, columns: RecordColumns, first: int = 0, last: int | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
 from tidelog.record.cleaning.clean_batches import CleanedBatches, CleanStats, clean_batches
-from tidelog.record.cleaning.map_keys import put_keys
+from tidelog.record.cleaning.map_keys import hash_keys, put_keys
 
 __all__ = [
     "BatchFates",
@@ -11,5 +11,6 @@ __all__ = [
     "CleaningRules",
     "Retention",
     "clean_batches",
+    "hash_keys",
     "put_keys",
 ]

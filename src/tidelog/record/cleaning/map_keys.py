@@ -1,7 +1,7 @@
 """The first half of a clean: the offset map learns the latest offset of each key in the dirty part of a log.
 
-Called by the cleaner with the chunks of a segment in the order of their offsets. One thread a map. Source: Kafka's
-``Cleaner.buildOffsetMapForSegment``.
+Two steps: ``hash_keys`` of a chunk, which opens its batches, in any thread; ``put_keys`` of chunk after chunk in the
+order of their offsets, one thread a map. Called by the cleaner. Source: Kafka's ``Cleaner.buildOffsetMapForSegment``.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.kernel import BatchTable, OffsetMap, put_batch_keys
+from tidelog.kernel import BatchTable, HashedKeys, OffsetMap, hash_batch_keys, put_hashed_keys
 from tidelog.record.cleaning.plain_records import plain_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-def put_keys(
+def hash_keys(
     offset_map: OffsetMap,
     buffer: Buffer,
     table: BatchTable,
@@ -26,26 +26,32 @@ def put_keys(
     wanted: npt.NDArray[np.bool_],
     start_offset: int,
     base_position: int = 0,
-) -> bool:
-    """Put the keys of all records from ``start_offset`` on that are in ``wanted`` batches, a bool a row of ``table``.
+) -> list[HashedKeys]:
+    """The keys of all records from ``start_offset`` on that are in ``wanted`` batches, a bool a row of ``table``.
 
-    ``buffer`` begins at ``base_position`` of the table's positions. ``offset_map.latest_offset`` becomes the last
-    offset of each batch passed, also of those not wanted (markers, aborted data), whose records are not looked at.
-    False once the map is full when a record with a key comes: ``latest_offset`` is then the last one that went in.
-    CorruptRecordError and UnsupportedCompressionError name position and offset; the batches before are in.
+    They are hashed as ``offset_map`` does, which is not otherwise looked at. ``buffer`` begins at ``base_position`` of
+    the table's positions. Batches that are not wanted (markers, aborted data) are not opened. CorruptRecordError and
+    UnsupportedCompressionError name position and offset.
     """
     read = wanted & (table.last_offset >= start_offset)
-    for rows, plain in plain_parts(buffer, table, read, base_position=base_position):
-        part = table.take(rows)
-        done = put_batch_keys(
+    return [
+        hash_batch_keys(
             offset_map,
             buffer,
-            part,
+            table.take(rows),
             wanted=wanted[rows],
             start_offset=start_offset,
             plain=plain,
             base_position=base_position,
         )
-        if done < len(part):
-            return False
-    return True
+        for rows, plain in plain_parts(buffer, table, read, base_position=base_position)
+    ]
+
+
+def put_keys(offset_map: OffsetMap, hashed: list[HashedKeys], *, start_offset: int) -> bool:
+    """Put what ``hash_keys`` found; False once the map is full when a key comes.
+
+    ``offset_map.latest_offset`` becomes the last offset of each batch passed, be it wanted or not; where the map is
+    full it is the last one that went in.
+    """
+    return all(put_hashed_keys(offset_map, part, start_offset=start_offset) for part in hashed)

@@ -2,7 +2,7 @@
 
 Of the items that are begun at most two a thread are in memory. A first item is worked on by the caller, and so is each
 where there is one processor: small work starts no thread. Whoever stops early waits for the work under way, not for the
-rest. Called by: the rewriting of segments. Thread rule: one SideBySide belongs to one thread.
+rest. Called by: both halves of a clean. Thread rule: one SideBySide belongs to one thread.
 """
 
 from __future__ import annotations
