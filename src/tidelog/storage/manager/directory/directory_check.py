@@ -17,7 +17,7 @@ Source: Kafka's ``LogManager.createAndValidateLogDirs``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +51,13 @@ def check_directories(fs: FileSystem, paths: Sequence[Path]) -> CheckedDirectori
             _log.error("The log directory %s cannot be used: %s", path, error)
             offline[path] = error
     if len(offline) == len(paths):
-        reasons = "; ".join(str(error) for error in offline.values())
-        raise DirectoryError(f"none of the log directories can be created or read: {reasons}")
+        raise DirectoryError(f"none of the log directories can be created or read: {reasons_of(offline)}")
     return CheckedDirectories(tuple(path for path in paths if path not in offline), offline)
+
+
+def reasons_of(offline: Mapping[Path, StorageError]) -> str:
+    """Why each of them is offline, with the file that told so, in one line."""
+    return "; ".join(map(str, offline.values()))
 
 
 def _make_and_list(fs: FileSystem, path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tidelog.model import DirectoryError, StorageError, TidelogError
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.manager.directory.directory_check import check_directories
+from tidelog.storage.manager.directory.directory_check import check_directories, reasons_of
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class DirectorySet:
     def require_one(self) -> None:
         """DirectoryError where none is online."""
         if not self._online:
-            raise DirectoryError(f"none of the log directories can be used: {self.offline_text}")
+            raise DirectoryError(f"none of the log directories can be used: {reasons_of(self._offline)}")
 
     @property
     def online(self) -> tuple[LogDirectory, ...]:
