@@ -79,6 +79,21 @@ def test_retention_applies(tmp_path: Path) -> None:
     directory.close()
 
 
+def test_compacted_topics_are_compacted(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        "log.cleanup.policy=compact\nlog.cleaner.backoff.ms=10\nlog.cleaner.min.cleanable.ratio=0\nlog.roll.ms=1\n"
+    )
+    with tidelog.open_directory(tmp_path / "data", housekeeping=True, server_properties=properties) as directory:
+        log = directory.log("t", 0)
+        for number in range(20):
+            log.append(b"%d" % number, key=b"%d" % (number % 3), timestamp=BASE_TIME + 10 * number)
+        wait_for(lambda: len(list(log.records())) == 3 + 1)
+        assert [record.value for record in log.records()][-3:] == [b"17", b"18", b"19"]
+    checkpoint = tmp_path / "data" / "cleaner-offset-checkpoint"
+    assert checkpoint.read_text().endswith("t 0 19\n")
+
+
 def test_a_forked_child_can_only_let_go(tmp_path: Path) -> None:
     directory = tidelog.open_directory(tmp_path, housekeeping=True)
     log = directory.log("t", 0)

@@ -58,8 +58,9 @@ def open_directory(
 
     ``housekeeping``: do all that a broker does with its logs while this process has them. Everything is loaded at once
     (``on_progress`` is told how far that is); from 30 seconds later on retention **deletes** what each topic's settings
-    say is too old or too much, silent producers are forgotten, checkpoints written. ``server_properties``: a broker's
-    file; what it says is below the topics' settings. ConfigError for one that Kafka would refuse.
+    say is too old or too much, silent producers are forgotten, checkpoints written; the cleaner **compacts** compacted
+    topics, at once and from then on, unless ``log.cleaner.enable`` is false. ``server_properties``: a broker's file;
+    what it says is below the topics' settings. ConfigError for one that Kafka would refuse.
     """
     if housekeeping and read_only:
         raise ValueError("housekeeping deletes and writes: it needs a directory that is opened for writing")

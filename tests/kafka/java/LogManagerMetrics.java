@@ -50,7 +50,7 @@ public final class LogManagerMetrics {
                 .setInitialOfflineDirs(List.of())
                 .setConfigRepository((ConfigRepository) resource -> new Properties())
                 .setInitialDefaultConfig(new LogConfig(Map.of("segment.index.bytes", "4096")))
-                .setCleanerConfig(new CleanerConfig(false))
+                .setCleanerConfig(new CleanerConfig(true))
                 .setScheduler(scheduler)
                 .setBrokerTopicStats(new BrokerTopicStats())
                 .setLogDirFailureChannel(new LogDirFailureChannel(directories.size()))

@@ -9,7 +9,7 @@ from typing import Any
 
 from log_maker import BASE_TIME, plain
 from tidelog.kernel import ColumnDecoder, scan_batches
-from tidelog.model import Isolation, TopicPartition
+from tidelog.model import Isolation, Record, TopicPartition
 from tidelog.record.decode import decode_chunk, iter_records
 from tidelog.storage.checkpoint import OffsetCheckpoint
 from tidelog.storage.fs import LOCAL, FileSystem
@@ -71,6 +71,8 @@ class ManagerHome:
     def forget(self, manager: LogManager) -> None:
         """It does nothing any more, as a process that has ended."""
         self.managers.remove(manager)
+        if manager.cleaner is not None:
+            manager.cleaner.shutdown()
         for task in self.scheduler.tasks:
             task.cancel()
 
@@ -123,8 +125,13 @@ def content(log: PartitionLog) -> bytes:
     return bytes(found)
 
 
-def values(log: PartitionLog) -> list[tuple[int, bytes]]:
-    """Offset and value of every record from the log start on."""
+def records(log: PartitionLog) -> list[Record]:
+    """From the log start on."""
     batches, decoder = content(log), ColumnDecoder(start_offset=log.log_start_offset)
     decode_chunk(batches, scan_batches(batches), decoder)
-    return [(record.offset, record.value or b"") for record in iter_records(decoder.finish())]
+    return list(iter_records(decoder.finish()))
+
+
+def values(log: PartitionLog) -> list[tuple[int, bytes]]:
+    """Offset and value of every record from the log start on."""
+    return [(record.offset, record.value or b"") for record in records(log)]

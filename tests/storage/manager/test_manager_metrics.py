@@ -250,4 +250,4 @@ def test_names_are_those_of_kafkas_log_manager(home: Watched) -> None:
     ours.update(home.report())
     assert ours - theirs == set()
     assert [name for name in theirs - ours if "type=BrokerTopicMetrics" not in name] == []
-    assert len(ours) == 2 * 4 + 1 + 1 + 3 * 2 + 6
+    assert len(ours) == 2 * 4 + 1 + 1 + 3 * 2 + 6 + 5 + 2 * 2 + 2 + 1

@@ -22,6 +22,7 @@ What removes segments holds both locks. Called by: ``storage/manager``, the API;
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FIRST_EPOCH = 0
+_log = logging.getLogger(__name__)
 _OWN = Appender(AppendOrigin.CLIENT)
 
 
@@ -261,7 +263,9 @@ class PartitionLog(ReadableLog):
         with self._gate.files, self._gate.changing:
             decision = decide_retention(retention_state(self._state, self._clock.now_ms()))
             delete_oldest(self._state, len(decision.deletions))
-            return decision
+        for deletion in decision.deletions:
+            _log.info("Deleted segment %d of %s: %s", deletion.segment.base_offset, self.directory, deletion.reason)
+        return decision
 
     def remove_deleted(self) -> int:
         """Remove the files of segments deleted ``file.delete.delay.ms`` ago; how many segments."""

@@ -42,6 +42,10 @@ class Kept(Protocol):
         """Current and future ones."""
         ...
 
+    def logs_for_retention(self) -> Iterable[PartitionLog]:
+        """Each may be deleted from until the next is asked for."""
+        ...
+
     def checkpoint_recovery_points(self) -> None: ...
 
     def checkpoint_log_starts(self) -> None: ...
@@ -94,15 +98,9 @@ class Housekeeping:
 
         def delete_old(log: PartitionLog) -> None:
             nonlocal deleted
-            if self._settings.cleaner_enable or not log.config.is_compacted:
-                deletions = log.delete_old_segments().deletions
-                deleted += len(deletions)
-                for deletion in deletions:
-                    _log.info(
-                        "Deleted segment %d of %s: %s", deletion.segment.base_offset, log.directory, deletion.reason
-                    )
+            deleted += len(log.delete_old_segments().deletions)
 
-        self._for_each(self._kept.all_logs(), "apply retention to", delete_old)
+        self._for_each(self._kept.logs_for_retention(), "apply retention to", delete_old)
         took_s = (self._clock.now_ms() - begun_ms) // 1000
         _log.debug("Log cleanup completed. %d files deleted in %d seconds", deleted, took_s)
 

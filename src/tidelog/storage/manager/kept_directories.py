@@ -1,7 +1,7 @@
 """Log directories opened for writing by the Python API, and kept in order as a broker keeps them: a LogManager behind.
 
-All logs are loaded at once; retention, checkpoints, flushes and the removal of what was deleted go on in daemon threads
-until the last of the directories is closed. Closing a log's handle leaves the log open.
+All logs are loaded at once; retention, compaction, checkpoints, flushes and the removal of what was deleted go on in
+daemon threads until the last of the directories is closed. Closing a log's handle leaves the log open.
 A topic's settings come from the cluster metadata in the directories, as for ``WrittenDirectory``; a broker's
 properties are below them, and name the reporters of metrics.
 Called by: the API. Thread rule: any thread. A forked child that inherits it may only let go of it.

@@ -5,8 +5,9 @@ directory's own files are ``LogDirectory``'s, the work by time ``Housekeeping``'
 
 ====================  ==============================================================================================
 startup               directories are checked and locked; all logs are loaded, side by side; only then the markers of
-                      an orderly stop are removed, moves gone on with, and the housekeeping begins
+                      an orderly stop are removed, moves gone on with, housekeeping and compaction begin
 create                in the directory that was asked for, else in the one with the fewest logs
+compaction            by the cleaner's threads, which keep away from what is changed here; see ``cleaning``
 delete                the directory is renamed to ``-delete``, and removed after ``file.delete.delay.ms``
 move                  a future log (``-future``) catches up and takes the current one's place; see ``log_move``
 a disk fails          its directory is offline: the logs in it answer with StorageError, the rest go on
@@ -25,26 +26,28 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from tidelog.model import ClosedError, DirectoryError, StorageError, TidelogError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler
+from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.cleaning import Cleaning
 from tidelog.storage.manager.closing import close_logs
 from tidelog.storage.manager.directory.directory_set import DirectorySet
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.housekeeping import Housekeeping
 from tidelog.storage.manager.loading import Loading, ProgressListener
+from tidelog.storage.manager.log_making import LogMaking
 from tidelog.storage.manager.log_opening import LogOpening, TopicSettings
-from tidelog.storage.manager.log_table import LogTable, new_name
+from tidelog.storage.manager.log_table import LogTable
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.storage.manager.move.log_move import LogMove
 from tidelog.storage.manager.move.moves import Moves
-from tidelog.storage.segment.file_names import DirectoryPurpose
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +67,7 @@ class LogManager:
         on_flush: Callable[[int], None] = lambda _took_ms: None,
         on_all_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Nothing is looked at before ``startup``. Without a scheduler there is no housekeeping.
+        """Nothing is looked at before ``startup``. Without a scheduler there is no housekeeping, and no compaction.
 
         ``is_stray``: a loaded log that does not belong here, to be set aside. ``on_all_failed``: the last log directory
         has failed; a broker stops then.
@@ -80,7 +83,7 @@ class LogManager:
         self._is_started = self._is_shut_down = False
         self._directories = DirectorySet(fs, paths, self._handle_failures_later)
         self._table = LogTable(is_stray)
-        self._preferred: dict[TopicPartition, Path] = {}
+        self._cleaning = Cleaning(self._table)
         self._moves = Moves(scheduler, self._replace)
         self._housekeeping: Housekeeping | None = None
         self.loading: Loading | None = None
@@ -96,6 +99,7 @@ class LogManager:
             on_failure=self._directories.note_failure,
             on_flush=on_flush,
         )
+        self._making = LogMaking(self._directories, self._table, self._opening, self.handle_failures)
 
     # --- start and end ---
 
@@ -112,6 +116,7 @@ class LogManager:
             try:
                 self._directories.open()
                 self._load(on_progress)
+                self._open_cleaning()
                 for directory in self.online:
                     self._directories.guarded(directory.mark_open)
                 self.handle_failures()
@@ -126,6 +131,7 @@ class LogManager:
             if self._scheduler is not None:
                 self._housekeeping = Housekeeping(self, self._settings, self._clock, self._scheduler)
                 self._housekeeping.start()
+            self._cleaning.start()
 
     def shutdown(self, broker_epoch: int | None = None) -> None:
         """An orderly end; idempotent. ``broker_epoch``: for the marker; None: as it was.
@@ -137,6 +143,7 @@ class LogManager:
                 return
             self._is_shut_down = True
             _log.info("Shutting down the log manager")
+            self._cleaning.stop()
             if self._housekeeping is not None:
                 self._housekeeping.stop()
             self._moves.stop()
@@ -238,16 +245,14 @@ class LogManager:
                     )
                 if not is_future and partition in self._table.future:  # of a log that is gone, not of this one
                     self.delete(partition, is_future=True, is_stray=True)
-                log = self._create(partition, is_future, topic_id, directory_id)
+                log = self._making.make(partition, is_future=is_future, topic_id=topic_id, directory_id=directory_id)
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
             return log
 
     def prefer(self, partition: TopicPartition, path: Path) -> None:
         """Where the next log of a partition is to be made, unless one of its logs lies there."""
-        logs = [log for log in (self.log(partition), self.log(partition, is_future=True)) if log is not None]
-        if all(log.directory.parent != path for log in logs):
-            self._preferred[partition] = path
+        self._making.prefer(partition, path)
 
     def delete(
         self, partition: TopicPartition, *, is_future: bool = False, is_stray: bool = False
@@ -272,12 +277,13 @@ class LogManager:
                     )
                 return None
             directory = self._home_of(log)
-            self._moves.forget(partition)
-            if is_stray:
-                self._table.set_aside(directory, partition, log)
-            else:
-                self._table.set_for_deletion(directory, partition, log, self._clock.now_ms())
-            del logs[partition]
+            self._end_move(partition)
+            with nullcontext() if is_future else self._cleaning.deletion(partition, directory.path):
+                if is_stray:
+                    self._table.set_aside(directory, partition, log)
+                else:
+                    self._table.set_for_deletion(directory, partition, log, self._clock.now_ms())
+                del logs[partition]
             self._directories.guarded(directory.checkpoint)
             return log
 
@@ -286,6 +292,15 @@ class LogManager:
         delay_ms = self._default_config.file_delete_delay_ms
         return self._table.deleted.remove_due(self._clock.now_ms(), delay_ms, self._directories.note_failure)
 
+    def logs_for_retention(self) -> Iterator[PartitionLog]:
+        """See ``Cleaning``."""
+        return self._cleaning.logs_for_retention()
+
+    @property
+    def cleaner(self) -> LogCleaner | None:
+        """None before ``startup``, where ``log.cleaner.enable`` is false, and without a scheduler."""
+        return self._cleaning.cleaner
+
     # --- truncation ---
 
     def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
@@ -293,8 +308,10 @@ class LogManager:
         affected = []
         for partition, offset in offsets.items():
             log = self.log(partition, is_future=is_future)
-            if log is not None and log.truncate_to(offset):
-                affected.append(self._home_of(log))
+            if log is not None:
+                with self._cleaning.cut(partition, log, offset):
+                    if log.truncate_to(offset):
+                        affected.append(self._home_of(log))
         for directory in dict.fromkeys(affected):
             self._directories.guarded(directory.checkpoint_recovery_points)
 
@@ -304,7 +321,8 @@ class LogManager:
         """Empty a log, if there is one; it goes on at ``offset``. Recovery points are written."""
         log = self.log(partition, is_future=is_future)
         if log is not None:
-            log.truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
+            with self._cleaning.cut(partition, log):
+                log.truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
             self._directories.guarded(self._home_of(log).checkpoint_recovery_points)
 
     # --- settings ---
@@ -318,9 +336,12 @@ class LogManager:
         """The settings of a topic have changed."""
         with self._mutex:
             config = self.config_of(topic)
-            for log in self._table.of_topic(topic):
+            for partition, log in self._table.of_topic(topic):
+                was_compacted = log.config.is_compacted
                 with suppress(ClosedError, StorageError):  # its disk has failed
                     log.update_config(config)
+                if was_compacted and not config.is_compacted:
+                    self._cleaning.abort(partition)
 
     def update_default_config(self, config: LogConfig) -> None:
         """The broker's settings have changed; what a topic has of its own stays."""
@@ -377,6 +398,16 @@ class LogManager:
 
     # --- inside ---
 
+    def _open_cleaning(self) -> None:
+        if self._settings.cleaner_enable and self._scheduler is not None:
+            self._cleaning.open(
+                self._fs,
+                [directory.path for directory in self.online],
+                self._settings.cleaner,
+                clock=self._clock,
+                on_failure=self._directories.note_failure,
+            )
+
     def _load(self, on_progress: ProgressListener | None) -> None:
         self.loading = Loading(
             self._fs, self.online, self._opening, threads=self._settings.recovery_threads, on_progress=on_progress
@@ -402,54 +433,18 @@ class LogManager:
                     raise
                 self._directories.note_failure(error)
 
-    def _create(
-        self,
-        partition: TopicPartition,
-        is_future: bool,
-        topic_id: uuid.UUID | None,
-        directory_id: uuid.UUID | None,
-    ) -> PartitionLog:
-        name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else partition.directory_name
-        wanted = self._homes_for(partition, directory_id)
-        if is_future and (partition not in self._preferred or not wanted):
-            raise ValueError(f"a future log of {partition} needs a log directory of its own: prefer one first")
-        reason: StorageError | None = None
-        for path in wanted:
-            directory = self._directories.at(path)
-            if directory is None:
-                continue
-            try:
-                log = directory.open_log(name, self._opening, topic_id=topic_id)
-            except StorageError as error:
-                if not error.is_disk_failure:
-                    raise
-                self._directories.note_failure(error)
-                self.handle_failures()
-                reason = error
-                continue
-            self._table.of(is_future=is_future)[partition] = log
-            self._table.lost.pop(partition, None)
-            self._preferred.pop(partition, None)
-            _log.info("Created log for partition %s in %s", partition, log.directory)
-            return log
-        tried = ", ".join(map(str, wanted)) + (f": {reason}" if reason else "")
-        raise StorageError(f"No log directories available for {partition}. Tried {tried}") from reason
-
-    def _homes_for(self, partition: TopicPartition, directory_id: uuid.UUID | None) -> list[Path]:
-        """Where to try to make a log, the best first; a log directory has one log of a partition."""
-        wanted = None if directory_id is None else self.directory_of(directory_id)
-        paths = self._directories.by_load() if wanted is None else [wanted.path]
-        paths = [self._preferred[partition]] if partition in self._preferred else paths
-        others = (self.log(partition), self.log(partition, is_future=True))
-        taken = {log.directory.parent for log in others if log is not None}
-        return [path for path in paths if path not in taken]
-
     def _begin_move(self, partition: TopicPartition) -> None:
         current, future = self.log(partition), self._table.future[partition]
         if current is None:
             _log.warning("%s waits for a current log that is not here; it is left alone", future.directory)
         else:
+            self._cleaning.moves(partition)
             self._moves.begin(partition, LogMove(current, future))
+
+    def _end_move(self, partition: TopicPartition) -> None:
+        """Call it off, if there is one."""
+        self._moves.forget(partition)
+        self._cleaning.moves_no_more(partition)
 
     def _replace(self, partition: TopicPartition, move: LogMove) -> bool:
         """The future log takes the place of the current one; False where the move was called off."""
@@ -464,6 +459,7 @@ class LogManager:
             self._moves.forget(partition)
             del self._table.future[partition]
             self._table.current[partition] = future
+            self._cleaning.moved(partition, source.path, target.path)
             self._directories.guarded(target.checkpoint)
             now_ms = self._clock.now_ms()
             self._directories.guarded(lambda: self._table.set_for_deletion(source, partition, current, now_ms))
@@ -473,8 +469,9 @@ class LogManager:
 
     def _lose(self, directory: LogDirectory, error: StorageError) -> None:
         """A directory is offline: what lay in it is not served any more."""
+        self._cleaning.lose(directory.path)
         for partition in list(directory.logs):
-            self._moves.forget(partition)
+            self._end_move(partition)
         self._table.lose(directory, error)
         if not self.online and not self._is_shut_down:
             _log.critical("All log directories have failed: %s", self._directories.offline_text)

@@ -64,9 +64,10 @@ class LogTable:
         """Current and future ones."""
         return [*list(self.current.values()), *list(self.future.values())]
 
-    def of_topic(self, topic: str) -> list[PartitionLog]:
+    def of_topic(self, topic: str) -> list[tuple[TopicPartition, PartitionLog]]:
+        """Current and future ones."""
         logs = (self.current, self.future)
-        return [log for one in logs for partition, log in list(one.items()) if partition.topic == topic]
+        return [(partition, log) for one in logs for partition, log in list(one.items()) if partition.topic == topic]
 
     def take_in(self, part: LoadedPartition) -> None:
         """What was loaded from a directory that is online. DirectoryError for a partition that is there twice."""

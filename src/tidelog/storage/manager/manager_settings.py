@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_KEYS
+from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 
 _KEYS = {
     "recovery_threads": "num.recovery.threads.per.data.dir",
@@ -41,7 +42,8 @@ class ManagerSettings:
     initial_task_delay_ms: int = _default("initial_task_delay_ms")
     """Before the first run of each task."""
     cleaner_enable: bool = _default("cleaner_enable")
-    """Without the cleaner retention leaves compacted topics alone."""
+    """Without the cleaner compacted topics are neither compacted nor kept short by retention."""
+    cleaner: CleanerSettings = field(default_factory=CleanerSettings)
     verifies_transactions: bool = False
     """A client's first batch of a transaction needs a guard; of no use without a transaction coordinator."""
     is_sole_replica: bool = True
@@ -50,4 +52,5 @@ class ManagerSettings:
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
         """As a broker's properties say."""
-        return cls(**{name: config[key] for name, key in _KEYS.items()})  # type: ignore[arg-type]
+        values = {name: config[key] for name, key in _KEYS.items()}
+        return cls(cleaner=CleanerSettings.of(config), **values)  # type: ignore[arg-type]

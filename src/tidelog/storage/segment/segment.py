@@ -155,7 +155,7 @@ class LogSegment:
     def time_ms(self) -> int:
         """The largest timestamp; where no record has one, the last change of the ``.log``."""
         largest = self.max_timestamp.timestamp
-        return self._fs.stat(self.path).mtime_ms if largest < 0 else largest
+        return self.modified_ms if largest < 0 else largest
 
     def can_hold(self, offset: int) -> bool:
         """Whether ``offset`` lies within 31 bits above the base offset."""

@@ -1,10 +1,11 @@
 """The metrics of a log manager in a registry, under Kafka's names: its log directories, a start that is under way, the
-state of each log, flushes, refused and converted appends.
+state of each log, flushes, refused and converted appends, the cleaner.
 
 State: *made* (``on_flush`` goes to the manager that is to be made) -> ``watch`` -> ``close``. Values are read when a
 report is made; only flushes and counters of appends are followed in between. A log that is deleted, set aside or in a
 directory that is offline is in no report.
-Called by: who makes a LogManager. Thread rule: any thread; takes no lock of the manager's or of a log's.
+Called by: who makes a LogManager. Thread rule: any thread; takes no lock of the manager's, and a log's only where the
+cleaner has set it aside.
 Source: Kafka's ``LogManager``, ``UnifiedLog``, ``LogSegment``, ``BrokerTopicMetrics``.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 from tidelog.runtime import ScheduledTask, Scheduler
 from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry, Sample
+from tidelog.storage.cleaner.pool import cleaner_metrics
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.metrics.append_meters import DESCRIPTIONS, AppendMeters
@@ -78,6 +80,7 @@ METRICS: tuple[MetricDescription, ...] = (
     REMAINING_LOGS,
     REMAINING_SEGMENTS,
     *DESCRIPTIONS,
+    *cleaner_metrics.METRICS,
 )
 """All there are; docs/metrics.md has a line for each."""
 
@@ -87,6 +90,8 @@ class ManagerMetrics:
         self._registry = registry
         self._flushes = registry.timer(LOG_FLUSH.named())
         self._appends = AppendMeters(registry)
+        self._cleaner_io = registry.meter(cleaner_metrics.IO.named())
+        self._cleaner_io_seen = 0
         self._remove_source: Callable[[], None] | None = None
         self._task: ScheduledTask | None = None
         self._manager: LogManager | None = None
@@ -105,9 +110,14 @@ class ManagerMetrics:
             )
 
     def collect(self) -> None:
-        """Take what logs have counted since into the meters."""
-        if self._manager is not None:
-            self._appends.collect([*self._manager.all_logs(), *self._manager.deleted_logs])
+        """Take what logs and cleaner have counted since into the meters."""
+        if self._manager is None:
+            return
+        self._appends.collect([*self._manager.all_logs(), *self._manager.deleted_logs])
+        if self._manager.cleaner is not None:
+            total = self._manager.cleaner.throttle.total
+            self._cleaner_io.mark(total - self._cleaner_io_seen)
+            self._cleaner_io_seen = total
 
     def close(self) -> None:
         """Leave nothing in the registry; idempotent."""
@@ -117,12 +127,16 @@ class ManagerMetrics:
             self._task.cancel()
         self._appends.close()
         self._registry.remove(LOG_FLUSH.named())
+        self._registry.remove(cleaner_metrics.IO.named())
 
     def _samples(self) -> Iterator[Sample]:
         if self._manager is None:
             return
         self.collect()
         yield from _of_directories(self._manager)
+        if self._manager.cleaner is not None:
+            paths = [directory.path for directory in self._manager.online]
+            yield from cleaner_metrics.cleaner_samples(self._manager.cleaner, paths)
         for log in self._manager.all_logs():
             yield from _of_log(log)
 

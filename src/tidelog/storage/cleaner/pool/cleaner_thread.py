@@ -1,0 +1,181 @@
+"""One thread of the cleaner: over and over it compacts the filthiest log, and deletes old segments of compacted ones.
+
+=======================================  ============================================================================
+in a round                               what follows
+=======================================  ============================================================================
+a log was compacted                      its new offset is noted; the next round at once
+it was paused meanwhile                  it is as it was, or in part compacted; the next round at once
+anything in it cannot be compacted       it is set aside with the reason; the next round at once
+none is due                              the thread waits ``log.cleaner.backoff.ms``
+it was deleted, or its disk failed       a failure of the disk is reported; the thread waits
+a bug, or memory that cannot be had      the thread ends, and is counted as dead; the others go on
+=======================================  ============================================================================
+
+Whatever happens, the partition is given back. The map from keys to offsets is there only while a log is compacted.
+Called by: ``LogCleaner``. Thread rule: ``stop`` and what it did last may be asked by any.
+Source: Kafka's ``LogCleaner.CleanerThread``.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidelog.kernel import OffsetMap
+from tidelog.model import ClosedError, LogCleaningAbortedError, StorageError, TopicPartition
+from tidelog.runtime import Clock
+from tidelog.runtime.throttle import Throttle
+from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES
+from tidelog.storage.cleaner.clean.clean_request import CleanResult
+from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
+from tidelog.storage.cleaner.pool.cleaner_state import CleanerState, LogToClean
+from tidelog.storage.log.partition_log import PartitionLog
+
+_MAP_KEY_BYTES = 16
+
+_log = logging.getLogger(__name__)
+
+
+class Clean(Protocol):
+    """``clean_log``, or what a test has in its place."""
+
+    def __call__(
+        self,
+        log: PartitionLog,
+        *,
+        first_dirty: int,
+        first_uncleanable: int,
+        offset_map: OffsetMap,
+        clock: Clock,
+        check_done: Callable[[], None],
+        throttle: Callable[[int], None],
+        chunk_bytes: int,
+    ) -> CleanResult: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerWork:
+    """What all threads of a cleaner have in common."""
+
+    state: CleanerState
+    settings: CleanerSettings
+    throttle: Throttle
+    clock: Clock
+    clean: Clean
+    on_failure: Callable[[StorageError], None]
+
+
+class CleanerThread(threading.Thread):
+    def __init__(self, number: int, work: CleanerWork) -> None:
+        super().__init__(name=f"kafka-log-cleaner-thread-{number}", daemon=True)
+        self._work = work
+        self._stopping = threading.Event()
+        self.is_dead = False
+        """It ended although nobody stopped it."""
+        self.last_stats: CleanerStats | None = None
+        """Of its last log that was compacted."""
+        self.last_max_delay_ms = 0
+        """Of all logs, when it last took one: how long one had waited past ``max.compaction.lag.ms``."""
+
+    def stop(self) -> None:
+        """What it does is broken off; ``join`` waits for that."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Until it is stopped."""
+        try:
+            while not self._stopping.is_set():
+                if not self._run_once():
+                    self._stopping.wait(self._work.settings.backoff_ms / 1000)
+        except BaseException as error:  # the rest of the process goes on without it
+            self.is_dead = True
+            _log.critical("%s ended, and compacts no more: %s", self.name, error, exc_info=error)
+
+    # --- a round ---
+
+    def _run_once(self) -> bool:
+        """Whether the next round begins at once."""
+        taken = self._work.state.take_filthiest()
+        goes_on = taken is not None and self._clean(taken)
+        for partition, log in self._work.state.compacted_logs():
+            if self._stopping.is_set():
+                break
+            if self._work.state.begin(partition):
+                self._delete_old_segments(partition, log)
+        return goes_on
+
+    def _clean(self, taken: LogToClean) -> bool:
+        end_offset = None
+        try:
+            end_offset = self._cleaned_up_to(taken)
+        except LogCleaningAbortedError as error:
+            _log.info("%s", error)
+        except Exception as error:
+            if not self._set_aside(taken.partition, taken.log, error):
+                return False
+        finally:
+            self._work.state.done_cleaning(taken, end_offset)
+        return end_offset is None or end_offset > taken.plan.first_dirty_offset
+
+    def _delete_old_segments(self, partition: TopicPartition, log: PartitionLog) -> None:
+        try:
+            log.delete_old_segments()
+        except Exception as error:
+            self._set_aside(partition, log, error)
+        finally:
+            self._work.state.done(partition)
+
+    def _cleaned_up_to(self, taken: LogToClean) -> int:
+        work, plan = self._work, taken.plan
+        self.last_max_delay_ms = taken.max_delay_ms
+
+        def check_done() -> None:
+            if self._stopping.is_set():
+                raise LogCleaningAbortedError(f"the compaction of {taken.partition} ends with the cleaner")
+            work.state.check_aborted(taken.partition)
+
+        result = work.clean(
+            taken.log,
+            first_dirty=plan.first_dirty_offset,
+            first_uncleanable=plan.end_offset,
+            offset_map=work.settings.new_map(secrets.token_bytes(_MAP_KEY_BYTES)),
+            clock=work.clock,
+            check_done=check_done,
+            throttle=lambda size: work.throttle.maybe_throttle(size, check_done),
+            chunk_bytes=max(CHUNK_BYTES, work.settings.thread_io_bytes),
+        )
+        self.last_stats = result.stats
+        if taken.delayed:
+            _log.info(
+                "Cleanable partitions: %d, Delayed partitions: %d, max delay: %d",
+                taken.due,
+                taken.delayed,
+                taken.max_delay_ms,
+            )
+        if result.stats.invalid_messages_read:
+            _log.warning(
+                "Found %d invalid messages during compaction of %s: they had no key",
+                result.stats.invalid_messages_read,
+                taken.partition,
+            )
+        return result.next_dirty_offset
+
+    def _set_aside(self, partition: TopicPartition, log: PartitionLog, error: Exception) -> bool:
+        """False for an error that is not the log's: it was deleted, or its disk has failed. MemoryError comes out."""
+        if isinstance(error, MemoryError):
+            raise error
+        if isinstance(error, ClosedError):
+            return False
+        if isinstance(error, StorageError) and (error.is_disk_failure or not log.is_sound):
+            _log.debug("%s could not be compacted: %s", partition, error)
+            self._work.on_failure(error)
+            return False
+        text = "Unexpected exception thrown when cleaning log %s. Marking its partition (%s) as uncleanable: %s"
+        _log.warning(text, log.directory, partition, error, exc_info=error)
+        self._work.state.set_aside(partition, log, str(error))
+        return True

@@ -1,0 +1,93 @@
+"""Where a new log is made: in the log directory that was asked for, else in the one with the fewest logs.
+
+=============================  =====================================================================================
+asked for                      where it is tried
+=============================  =====================================================================================
+``prefer``, for the partition  there alone; it holds for one log. A future log needs it
+a directory id                 there, if it is online
+nothing                        in each log directory, those with the fewest logs first
+=============================  =====================================================================================
+
+Never where another log of the partition lies. A log directory whose disk fails while the log is made is offline from
+then on, and the next one is tried.
+Called by: ``LogManager``, under its lock. Source: Kafka's ``LogManager.getOrCreateLog``.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from tidelog.model import StorageError, TopicPartition
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.directory.directory_set import DirectorySet
+from tidelog.storage.manager.log_opening import LogOpening
+from tidelog.storage.manager.log_table import LogTable, new_name
+from tidelog.storage.segment.file_names import DirectoryPurpose
+
+_log = logging.getLogger(__name__)
+
+
+class LogMaking:
+    def __init__(
+        self, directories: DirectorySet, table: LogTable, opening: LogOpening, handle_failures: Callable[[], None]
+    ) -> None:
+        self._directories = directories
+        self._table = table
+        self._opening = opening
+        self._handle_failures = handle_failures
+        self._preferred: dict[TopicPartition, Path] = {}
+
+    def prefer(self, partition: TopicPartition, path: Path) -> None:
+        """See the module's table; nothing where one of the partition's logs lies there."""
+        if path not in self._taken(partition):
+            self._preferred[partition] = path
+
+    def make(
+        self,
+        partition: TopicPartition,
+        *,
+        is_future: bool = False,
+        topic_id: uuid.UUID | None = None,
+        directory_id: uuid.UUID | None = None,
+    ) -> PartitionLog:
+        """Made, and in the table. StorageError where no log directory takes it."""
+        name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else partition.directory_name
+        wanted = self._homes_for(partition, directory_id)
+        if is_future and (partition not in self._preferred or not wanted):
+            raise ValueError(f"a future log of {partition} needs a log directory of its own: prefer one first")
+        reason: StorageError | None = None
+        for path in wanted:
+            directory = self._directories.at(path)
+            if directory is None:
+                continue
+            try:
+                log = directory.open_log(name, self._opening, topic_id=topic_id)
+            except StorageError as error:
+                if not error.is_disk_failure:
+                    raise
+                self._directories.note_failure(error)
+                self._handle_failures()
+                reason = error
+                continue
+            self._table.of(is_future=is_future)[partition] = log
+            self._table.lost.pop(partition, None)
+            self._preferred.pop(partition, None)
+            _log.info("Created log for partition %s in %s", partition, log.directory)
+            return log
+        tried = ", ".join(map(str, wanted)) + (f": {reason}" if reason else "")
+        raise StorageError(f"No log directories available for {partition}. Tried {tried}") from reason
+
+    def _homes_for(self, partition: TopicPartition, directory_id: uuid.UUID | None) -> list[Path]:
+        """Where to try, the best first; a log directory has one log of a partition."""
+        wanted = None if directory_id is None else self._directories.with_id(directory_id)
+        paths = self._directories.by_load() if wanted is None else [wanted.path]
+        paths = [self._preferred[partition]] if partition in self._preferred else paths
+        taken = self._taken(partition)
+        return [path for path in paths if path not in taken]
+
+    def _taken(self, partition: TopicPartition) -> set[Path]:
+        logs = (self._table.current.get(partition), self._table.future.get(partition))
+        return {log.directory.parent for log in logs if log is not None}
