@@ -25,6 +25,8 @@ class Character:
     recovery, which makes an entry for the first batch after an opening that there was none for before."""
     old_codecs: tuple[int, ...] = (0,)
     """Of messages in old formats, which are compressed anew."""
+    kills: bool = True
+    """It also ends as by a kill: Kafka's recovery leaves a snapshot where old formats begin, which nobody needs."""
     verifies: bool = False
     """Transactions are verified with their coordinator (KIP-890), mostly."""
     lowest_epoch: int = -1

@@ -53,7 +53,7 @@ CLEANED_CHARACTERS = (
     _character("transactions and tombstones", weights={**_TRANSACTIONS, "clock": 20}, tombstones=0.3),
     _character("producers", weights={"idempotent": 30, "expire": 4, "reopen": 8, "producers": 8}),
     _character("follower", weights={"replicate": 45, "plain": 2, "idempotent": 1, "transactional": 1}, keyless=0.2),
-    _character("old formats", weights={"replicate_old": 30, "replicate": 10}, tombstones=0.3),
+    _character("old formats", weights={"replicate_old": 30, "replicate": 10}, tombstones=0.3, kills=False),
     _character(
         "a minimum of lag", settings={**_COMPACTED, "min.compaction.lag.ms": str(HOUR_MS)}, weights={"clock": 20}
     ),
@@ -67,5 +67,5 @@ CLEANED_CHARACTERS = (
     _character("preallocated", settings={**_COMPACTED, "preallocate": "true"}, weights={"reopen": 8}),
     _compressed("compressed"),
     _compressed("compressed transactions", weights=_TRANSACTIONS, tombstones=0.2),
-    _compressed("compressed old formats", weights={"replicate_old": 30}, tombstones=0.3),
+    _compressed("compressed old formats", weights={"replicate_old": 30}, tombstones=0.3, kills=False),
 )

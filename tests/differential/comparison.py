@@ -18,7 +18,7 @@ zeros at the end of a .log                      with ``preallocate`` an empty lo
 the record of a look-up by time that is none    Kafka looks into one segment only, and does not mind the log start where
 in Kafka, or below the log start                it looks for the largest timestamp (see ``time_lookup``)
 the last stable offset, but for its place,      Kafka 4.1 moves it to the beginning of the batch that lies there
-where it is the log start                       when it looks up the place: below the log start, or behind a gap
+where it is the log start, or in a cleaned log  when it looks up the place: below the log start, or behind a gap
 aborted transactions that begin behind what     Kafka's bound comes from a search that may pass over an entry that
 was read                                        fits exactly (``AbstractIndex.binarySearch``)
 the leader epoch of a record found by time      Kafka has it from the batch, ours from the epoch cache; they differ
@@ -107,7 +107,7 @@ def _different_line(scenario: Scenario, theirs: list[str], ours: list[str]) -> D
     for number, (step, their_line, our_line) in enumerate(zip(steps, theirs, ours, strict=False)):
         if scenario.recompresses:
             their_line, our_line = (_SIZES.sub(r"\1", line) for line in (their_line, our_line))
-        their_line, our_line = _settled(step, their_line, our_line)
+        their_line, our_line = _settled(scenario, step, their_line, our_line)
         if their_line != our_line:
             fields = _different_words(their_line, our_line)
             text = f"operation {number}: {source(step)}\n  Kafka:   {their_line}\n  tidelog: {our_line}"
@@ -115,9 +115,9 @@ def _different_line(scenario: Scenario, theirs: list[str], ours: list[str]) -> D
     return None
 
 
-def _settled(step: Operation | None, theirs: str, ours: str) -> tuple[str, str]:
+def _settled(scenario: Scenario, step: Operation | None, theirs: str, ours: str) -> tuple[str, str]:
     """Both lines without what may differ."""
-    if _STABLE_AT_LOG_START.search(ours):
+    if scenario.cleans or _STABLE_AT_LOG_START.search(ours):
         theirs, ours = (_STABLE.sub(" stable=", line) for line in (theirs, ours))
     if isinstance(step, OffsetForTimestamp) and theirs.startswith(_UNSETTLED):
         return "", ""

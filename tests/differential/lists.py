@@ -384,7 +384,9 @@ class _Expected:
         self._wait(self.draw.choice((1, 500, 60_000, HOUR_MS // 2, HOUR_MS + 1, -1000)))
 
     def reopen(self) -> None:
-        self.operations.append(Reopen(self.draw.random() < 0.5 or self.character.fills_indexes))
+        self.operations.append(
+            Reopen(self.draw.random() < 0.5 or self.character.fills_indexes or not self.character.kills)
+        )
 
     def _wait(self, duration_ms: int) -> None:
         self.now_ms += duration_ms

@@ -270,13 +270,17 @@ class Scenario:
     """A partition directory that was stopped in order, with batches of any codec; it is copied."""
 
     @property
+    def cleans(self) -> bool:
+        return any(isinstance(operation, Clean) for operation in self.operations)
+
+    @property
     def recompresses(self) -> bool:
         """The log compresses batches itself, and two libraries do not make the same bytes."""
         if dict(self.settings).get("compression.type", "producer") not in ("producer", "uncompressed"):
             return True
         if self.start is not None:
             return True
-        if any(isinstance(operation, Clean) for operation in self.operations):
+        if self.cleans:
             return any(_is_compressed(batch) for batch in self._batches(Append, Replicate))
         return any(isinstance(batch, OldMessages) and batch.codec for batch in self._batches(Append))
 

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from differential.operations import Operation, Scenario
 from differential.our_cleaner import OurCleaner
+from tidelog.kernel import ColumnDecoder, scan_batches
 from tidelog.model import InvalidRecordError, Isolation, LogOffsetMetadata, OffsetOutOfRangeError, TidelogError
+from tidelog.record.decode import decode_columns
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
@@ -280,8 +282,16 @@ def _batch_start(log: PartitionLog, offset: int) -> int:
     read = _read_at(log, max(offset, log.log_start_offset))
     if read is None or read.batches is None:
         return offset if read is None else log.end_offset
-    start = int.from_bytes(read.data()[:8], "big")
+    start = _base_offset(read.data())
     return log.end_offset if start < log.log_start_offset else start
+
+
+def _base_offset(batch: bytes) -> int:
+    """Of its first record, which the header of a compressed set in an old format does not have."""
+    table = scan_batches(batch).take(slice(0, 1))
+    if table.record_count[0] >= 0:
+        return int(table.base_offset[0])
+    return min(int(columns.offset[0]) for columns in decode_columns(batch, table, ColumnDecoder()))
 
 
 def _read_at(log: PartitionLog, offset: int) -> LogRead | None:

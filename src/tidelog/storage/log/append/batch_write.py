@@ -190,11 +190,10 @@ def _after_producers(state: LogState) -> None:
 
 
 def _lowest_offset(state: LogState, table: BatchTable) -> int:
-    """Of the first record; the lowest it can be for a compressed set of format v0 or v1, whose header has the last."""
-    first = int(table.base_offset[0])
-    if table.magic[0] < 2 and table.record_count[0] < 0:
-        first = max(first - MAX_RELATIVE_OFFSET, state.offsets.log_end.message_offset)
-    return first
+    """Of the first record; the lowest it can be for a set of format v0 or v1: there, a header may have the last."""
+    if table.magic[0] < 2:
+        return max(table.summary.last_offset - MAX_RELATIVE_OFFSET, state.offsets.log_end.message_offset)
+    return int(table.base_offset[0])
 
 
 def roll_state(segment: LogSegment, state: LogState, now_ms: int) -> RollState:
