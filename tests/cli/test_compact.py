@@ -151,6 +151,7 @@ def test_a_killed_directory_is_planned_and_refused(golden_copy: GoldenFactory) -
 def test_a_held_directory_is_planned_and_refused(dirty: Path) -> None:
     with tidelog.open_log(dirty / "t-0"):
         before = record_offsets(dirty)
+        assert all(row["due"] for row in rows("compact", dirty, *topic_settings()))
         run("compact", dirty, "--apply", *topic_settings(), code=3)
         assert record_offsets(dirty) == before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -34,3 +35,19 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The same moment wherever it is asked, so that the tasks of a job judge alike; durations are the machine's."""
+
+    epoch_ms: int
+
+    def now_ms(self) -> int:
+        return self.epoch_ms
+
+    def monotonic_ms(self) -> int:
+        return SYSTEM_CLOCK.monotonic_ms()
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        SYSTEM_CLOCK.sleep_ms(duration_ms)

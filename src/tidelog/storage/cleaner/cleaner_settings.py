@@ -21,8 +21,16 @@ _KEYS = {
     "io_max_bytes_per_second": "log.cleaner.io.max.bytes.per.second",
     "backoff_ms": "log.cleaner.backoff.ms",
 }
+_LEAST_MAP_BYTES = 4096
+_MAP_BYTES_A_KEY = 32
+"""A slot has 24, and of the slots a tenth stays empty."""
 _FULLEST = 0.99
 """A map needs an empty slot to find the end of a search; Kafka's key takes any number."""
+
+
+def enough_map_bytes(keys: int) -> int:
+    """What a map takes that holds so many keys, at Kafka's load factor."""
+    return _LEAST_MAP_BYTES + _MAP_BYTES_A_KEY * keys
 
 
 def _default(name: str) -> Any:

@@ -63,7 +63,7 @@ from tidelog.storage.log.retention import RetentionDecision, decide_retention
 from tidelog.storage.log.truncation import truncate_fully, truncate_to
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.storage.segment.segment_draft import SegmentDraft
+from tidelog.storage.segment.segment_draft import FinishedDraft, SegmentDraft
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -285,7 +285,7 @@ class PartitionLog(ReadableLog):
         self._gate.require_open()
         return new_draft(self._state, base_offset)
 
-    def replace_segments(self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, cuts: int) -> None:
+    def replace_segments(self, new: Sequence[FinishedDraft], old: Sequence[LogSegment], *, cuts: int) -> None:
         """Put finished drafts in the place of segments that are not appended to any more; see ``replacement``.
 
         ``cuts``: as it was when the old segments were read. LogCleaningAbortedError, with nothing changed, where they

@@ -26,7 +26,7 @@ from tidelog.storage.log.load.segment_swap import swap_in
 from tidelog.storage.log.log_state import LogState
 from tidelog.storage.segment.file_names import MAX_OFFSET
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.storage.segment.segment_draft import SegmentDraft
+from tidelog.storage.segment.segment_draft import FinishedDraft, SegmentDraft
 
 
 def new_draft(state: LogState, base_offset: int) -> SegmentDraft:
@@ -35,7 +35,7 @@ def new_draft(state: LogState, base_offset: int) -> SegmentDraft:
     return SegmentDraft(state.fs, state.directory, base_offset, index_interval_bytes=interval_bytes)
 
 
-def replace_segments(state: LogState, new: Sequence[SegmentDraft], old: Sequence[LogSegment], cuts: int) -> None:
+def replace_segments(state: LogState, new: Sequence[FinishedDraft], old: Sequence[LogSegment], cuts: int) -> None:
     """``new`` are finished. ``cuts``: those of the log when ``old`` were read."""
     present = {segment.base_offset: segment for segment in state.segments}
     there = [segment for segment in old if present.get(segment.base_offset) is segment]

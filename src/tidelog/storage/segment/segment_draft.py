@@ -15,7 +15,7 @@ Called by: the cleaner, the split of an open log's segment. Thread rule: one thr
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.kernel import BatchTable
 from tidelog.model import StorageError
@@ -28,6 +28,19 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MAX_POSITION = 2**31 - 1
+
+
+class FinishedDraft(Protocol):
+    """What is there to be swapped in, whoever has written it: its files are beside the log, and on the disk."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def path(self) -> Path:
+        """Of its ``.log``, as it is named now."""
+        ...
 
 
 class SegmentDraft:

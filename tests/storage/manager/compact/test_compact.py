@@ -164,6 +164,8 @@ class TestInto:
     def test_what_is_there_is_not_written_over(self, dirty: Path) -> None:
         with pytest.raises(DirectoryError, match="already"):
             compact_into(LOCAL, dirty, options(), output=dirty.parent)
+        with pytest.raises(DirectoryError, match="cannot lie in"):
+            compact_into(LOCAL, dirty, options(), output=dirty / "copy")
 
     def test_a_source_that_is_opened_meanwhile(self, dirty: Path) -> None:
         def open_it(_progress: WorkProgress) -> None:

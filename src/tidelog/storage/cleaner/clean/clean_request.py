@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from tidelog.kernel import OffsetMap
 from tidelog.model import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
-from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.producer import LastRecord
 from tidelog.storage.segment.segment import LogSegment
+from tidelog.storage.segment.segment_draft import SegmentDraft
+
+
+class CleanableLog(Protocol):
+    """What cleaning asks of a log; a PartitionLog is one."""
+
+    @property
+    def config(self) -> LogConfig: ...
+    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]: ...
+    def last_records_of_active_producers(self) -> Mapping[int, LastRecord]: ...
+    def draft_segment(self, base_offset: int) -> SegmentDraft: ...
+    def replace_segments(self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, cuts: int) -> None: ...
+    def split_overflowed(self, segment: LogSegment) -> list[int]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanRequest:
-    log: PartitionLog
+    log: CleanableLog
     first_dirty: int
     """Everything below was cleaned before."""
     first_uncleanable: int

@@ -5,9 +5,8 @@ Steps, in place:
 1. The directory's ``.lock`` is taken; a live broker's lock refuses all of it (LockedError). So does a directory that
    was not stopped in order (DirectoryError): which of its records stay is for recovery to say, before any are dropped.
 2. The plan is made; logs that are due are cleaned side by side, the largest first, each by one thread.
-3. A log is loaded as after an orderly stop, and cleaned in rounds until nothing dirty is left below the end of the
-   clean. A round writes all that it keeps beside the log, and swaps it in at once (``segment_swap``).
-4. After a round the cleaner's checkpoint says so; what was replaced is removed.
+3. A log is cleaned in rounds, and each swaps in all that it wrote at once (``log_compaction``).
+4. After a round the cleaner's checkpoint says so; then what was replaced is removed.
 
 The clean-shutdown marker stays, and so do recovery points, log starts and high watermarks: of what they speak nothing
 changes, and whatever a crash leaves between two calls is what a start after an orderly stop settles. It finds each log
@@ -22,26 +21,15 @@ Source: Kafka's ``LogCleaner``, ``LogCleanerManager.doneCleaning``.
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from tidelog.kernel import OffsetMap
-from tidelog.model import (
-    CheckpointError,
-    DirectoryError,
-    LockedError,
-    LogCleaningAbortedError,
-    StorageError,
-    TopicPartition,
-)
+from tidelog.model import CheckpointError, DirectoryError, LockedError, TopicPartition
 from tidelog.storage.checkpoint import CLEAN_SHUTDOWN_FILE, CLEANER_CHECKPOINT, OffsetCheckpoint
-from tidelog.storage.cleaner.clean.clean_log import clean_log
-from tidelog.storage.cleaner.plan.log_plan import LogPlan
 from tidelog.storage.fs import FileStat, FileSystem, usable_processors
-from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
 from tidelog.storage.manager.compact.compact_plan import (
     CompactionOutlook,
@@ -50,30 +38,8 @@ from tidelog.storage.manager.compact.compact_plan import (
     plan_compaction,
 )
 from tidelog.storage.manager.compact.directory_copy import DirectoryCopy
+from tidelog.storage.manager.compact.log_compaction import CompactedLog, LogToCompact, compact_log
 from tidelog.storage.manager.partition_work import Failures, PartitionWork, ProgressListener, require_not_cancelled
-from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom
-
-_LEAST_MAP_BYTES = 4096
-_MAP_BYTES_A_KEY = 32
-"""A slot has 24, and of the slots a tenth stays empty."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactedLog:
-    """What was done to one log; sizes in bytes, of ``.log`` files."""
-
-    partition: TopicPartition
-    first_dirty_offset: int
-    """Where the next clean begins."""
-    rounds: int
-    segments_before: int
-    segments: int
-    bytes_before: int
-    bytes: int
-
-    @property
-    def name(self) -> str:
-        return self.partition.directory_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,100 +148,28 @@ class _Run:
         self._work = PartitionWork(
             path, plan.due, lambda log: log.work_bytes, on_progress=on_progress, cancelled=cancelled
         )
-        self._checkpoint = _CleanerCheckpoint(fs, path)
+        self._checkpoint = CleanerCheckpoint(fs, path)
 
     def clean_all(self) -> CompactResult:
-        for log in self._plan.logs:
-            if log.plan is not None and log.plan.resets_checkpoint:
-                self._checkpoint.note(log.partition, log.plan.first_dirty_offset)
+        self._checkpoint.note_resets(self._plan)
         threads = self._options.threads or usable_processors()
         logs, failures = self._work.run(self._clean_one, threads=threads, thread_name="compact")
         return CompactResult(plan=self._plan, path=self._path, logs=logs, failures=failures)
 
     def _clean_one(self, outlook: CompactionOutlook) -> CompactedLog:
-        assert outlook.plan is not None
         self._before_each(outlook.name)
-        log = PartitionLog.open(self._open_request(outlook))
-        try:
-            segments_before, bytes_before = len(log.segments), log.size
-            rounds, first_dirty = self._clean(log, outlook.plan, outlook.work_bytes)
-            return CompactedLog(
-                partition=outlook.partition,
-                first_dirty_offset=first_dirty,
-                rounds=rounds,
-                segments_before=segments_before,
-                segments=len(log.segments),
-                bytes_before=bytes_before,
-                bytes=log.size,
-            )
-        finally:
-            log.close_handlers()  # nothing was appended: its files stay as they are
-
-    def _open_request(self, outlook: CompactionOutlook) -> OpenRequest:
-        state, partition = self._plan.state, outlook.partition
-        return OpenRequest(
-            fs=self._fs,
-            directory=self._path / outlook.name,
+        return compact_log(
+            self._fs,
+            LogToCompact.of(self._path, outlook, self._plan.state),
+            cleaner=replace(self._options.cleaner, threads=self._options.threads or usable_processors()),
             clock=self._options.clock,
-            config=replace(outlook.settings.config, file_delete_delay_ms=0),  # nobody else reads
-            clean_shutdown=True,
-            recovery_point=state.recovery_points.get(partition, 0),
-            log_start_offset=state.log_start_offsets.get(partition, 0),
-            high_watermark=outlook.high_watermark,
-            is_sole_replica=outlook.high_watermark_from is not HighWatermarkFrom.CHECKPOINT,
+            on_round=partial(self._checkpoint.note, outlook.partition),
+            check_done=self._work.check_cancelled,
+            tell=partial(self._work.tell, outlook.name),
         )
 
-    def _clean(self, log: PartitionLog, plan: LogPlan, most: int) -> tuple[int, int]:
-        """How many rounds it took, and where the next clean begins. ``most``: bytes of progress to tell."""
-        told = 0
 
-        def tell(count: int) -> None:
-            nonlocal told
-            count = min(count, most - told)
-            told += count
-            self._work.tell(log.directory.name, count)
-
-        rounds, first_dirty = 0, plan.first_dirty_offset
-        offset_map = self._new_map(plan)
-        while first_dirty < plan.end_offset:
-            segments = len(log.segments)
-            try:
-                result = clean_log(
-                    log,
-                    first_dirty=first_dirty,
-                    first_uncleanable=plan.end_offset,
-                    offset_map=offset_map,
-                    clock=self._options.clock,
-                    check_done=self._work.check_cancelled,
-                    throttle=tell,
-                    at_once=True,
-                )
-            except LogCleaningAbortedError:
-                if len(log.segments) <= segments:
-                    raise
-                continue  # a segment with offsets that overflow was split
-            if result.next_dirty_offset <= first_dirty:
-                raise StorageError(
-                    f"{self._options.cleaner.map_bytes} bytes hold too few keys to get on",
-                    path=log.directory,
-                    offset=first_dirty,
-                )
-            rounds, first_dirty = rounds + 1, result.next_dirty_offset
-            self._checkpoint.note(plan.partition, first_dirty)
-            log.remove_deleted()
-        tell(most)
-        return rounds, first_dirty
-
-    def _new_map(self, plan: LogPlan) -> OffsetMap:
-        """A thread's share of the buffer, or what a key for each dirty offset takes if that is less."""
-        threads = self._options.threads or usable_processors()
-        settings = replace(self._options.cleaner, threads=threads)
-        enough = _LEAST_MAP_BYTES + _MAP_BYTES_A_KEY * (plan.end_offset - plan.first_dirty_offset)
-        settings = replace(settings, threads=1, dedupe_buffer_bytes=min(settings.map_bytes, enough))
-        return settings.new_map(secrets.token_bytes(16))
-
-
-class _CleanerCheckpoint:
+class CleanerCheckpoint:
     """The file of a directory that is compacted; entries of other partitions stay as they are."""
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
@@ -286,6 +180,12 @@ class _CleanerCheckpoint:
             self._offsets = OffsetCheckpoint.read(fs, self._path)
         except CheckpointError:
             self._offsets = {}  # the plan has warned of it
+
+    def note_resets(self, plan: CompactPlan) -> None:
+        """Offsets that cannot be right become those that the plan begins at."""
+        for log in plan.logs:
+            if log.plan is not None and log.plan.resets_checkpoint:
+                self.note(log.partition, log.plan.first_dirty_offset)
 
     def note(self, partition: TopicPartition, offset: int) -> None:
         with self._lock:

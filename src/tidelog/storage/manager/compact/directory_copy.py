@@ -30,9 +30,14 @@ class DirectoryCopy:
     """A context: leaving it before ``finish`` removes what there is."""
 
     def __init__(self, fs: FileSystem, source: Path, target: Path, *, check: Callable[[], None]) -> None:
-        """DirectoryError where ``target`` is there. ``check``: called for each chunk, ends the copy by raising."""
+        """DirectoryError where ``target`` is there, or would lie in the source.
+
+        ``check``: called for each chunk, ends the copy by raising.
+        """
         if fs.exists(target):
             raise DirectoryError("there is something of that name already", path=target)
+        if source.absolute() in target.absolute().parents:
+            raise DirectoryError("a copy cannot lie in the directory that is copied", path=target)
         self._fs = fs
         self._source = source
         self._target = target
@@ -41,14 +46,14 @@ class DirectoryCopy:
         self.path = target.with_name(target.name + UNFINISHED_SUFFIX)
 
     def __enter__(self) -> Self:
-        self._remove(self.path)
+        remove_tree(self._fs, self.path)
         self._fs.make_dir(self.path)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._remove(self.path)
+        remove_tree(self._fs, self.path)
 
     def copy_rest(self, left_out: Collection[str]) -> None:
         """Everything but the directories ``left_out``."""
@@ -96,13 +101,14 @@ class DirectoryCopy:
             writing.sync()
         self._fs.set_mtime(target, self._fs.stat(source).mtime_ms)
 
-    def _remove(self, path: Path) -> None:
-        """A directory with all that is in it, if it is there."""
-        if not self._fs.exists(path):
-            return
-        for name in self._fs.list_names(path):
-            if self._fs.stat(path / name).is_dir:
-                self._remove(path / name)
-            else:
-                self._fs.remove(path / name, missing_ok=True)
-        self._fs.remove_dir(path)
+
+def remove_tree(fs: FileSystem, path: Path) -> None:
+    """A directory with all that is in it, if it is there."""
+    if not fs.exists(path):
+        return
+    for name in fs.list_names(path):
+        if fs.stat(path / name).is_dir:
+            remove_tree(fs, path / name)
+        else:
+            fs.remove(path / name, missing_ok=True)
+    fs.remove_dir(path)

@@ -1,0 +1,117 @@
+"""Rewrite one group of a log that is spread, by the latest offsets of the keys that the group has."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.kernel import OffsetMap, RecordColumns
+from tidelog.model import StorageError
+from tidelog.spark.jobs.key_ranges import key_buffers
+from tidelog.spark.jobs.spread_log import SpreadLog
+from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES
+from tidelog.storage.cleaner.clean.clean_request import CleanRequest
+from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
+from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
+from tidelog.storage.cleaner.clean.side_by_side import SideBySide
+from tidelog.storage.cleaner.cleaner_settings import enough_map_bytes
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.producer import LastRecord
+from tidelog.storage.segment.segment import LogSegment
+from tidelog.storage.segment.segment_draft import SegmentDraft
+
+
+class Rewritten(NamedTuple):
+    """A group's segment; its files lie in ``staging``, named ``.cleaned``."""
+
+    number: int
+    staging: Path
+    base_offset: int
+    size: int
+
+
+def rewrite_group(log: SpreadLog, number: int, keys: pa.Table, transactions: CleanedTransactions) -> Rewritten:
+    """``keys``: those of the group, as ``of_all_groups`` gives them.
+
+    CorruptRecordError and StorageError leave nothing but the directory.
+    """
+    segments, staged = log.segments(number), _StagedLog(log, log.new_staging())
+    request = CleanRequest(
+        log=staged,
+        first_dirty=log.first_dirty,
+        first_uncleanable=log.first_uncleanable,
+        offset_map=_offset_map(keys, latest_offset=log.first_uncleanable - 1),
+        now_ms=log.now_ms,
+        chunk_bytes=CHUNK_BYTES,
+        check_done=lambda: None,
+        throttle=lambda _bytes: None,
+    )
+    with SideBySide() as threads:
+        GroupRewrite(
+            request=request,
+            transactions=transactions,
+            legacy_delete_horizon_ms=log.legacy_delete_horizon_ms,
+            cuts=0,
+            stats=CleanerStats(start_ms=0),
+            threads=threads,
+        ).rewrite([segments], at_once=True)
+    [draft] = staged.finished
+    return Rewritten(number, staged.staging, draft.base_offset, draft.size)
+
+
+class _StagedLog:
+    """The log as a task has it: what is written lies in a directory of the task's own, and waits there."""
+
+    def __init__(self, log: SpreadLog, staging: Path) -> None:
+        self.staging = staging
+        self.finished: tuple[SegmentDraft, ...] = ()
+        self._log = log
+
+    @property
+    def config(self) -> LogConfig:
+        return self._log.config
+
+    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
+        return self._log.aborted_transactions(start, end)
+
+    def last_records_of_active_producers(self) -> Mapping[int, LastRecord]:
+        return self._log.last_records
+
+    def draft_segment(self, base_offset: int) -> SegmentDraft:
+        return SegmentDraft(LOCAL, self.staging, base_offset, index_interval_bytes=self.config.index_interval_bytes)
+
+    def replace_segments(self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, cuts: int) -> None:
+        """Not yet: the driver does it, for all groups at once."""
+        self.finished = tuple(new)
+
+    def split_overflowed(self, segment: LogSegment) -> list[int]:
+        """StorageError: a log with such segments is not spread."""
+        raise StorageError("the segment has offsets that no index can hold", path=segment.path)
+
+
+def _offset_map(keys: pa.Table, *, latest_offset: int) -> OffsetMap:
+    offset_map = OffsetMap(enough_map_bytes(len(keys)), key=secrets.token_bytes(16))
+    for batch in keys.to_batches():
+        offset_map.put_columns(_columns(batch))
+    offset_map.latest_offset = latest_offset
+    return offset_map
+
+
+def _columns(batch: pa.RecordBatch) -> RecordColumns:
+    bounds, data = key_buffers(batch.column("key"))
+    nothing = np.zeros(len(batch), np.int64)
+    return RecordColumns(
+        offset=batch.column("latest").to_numpy(),
+        timestamp=nothing,
+        timestamp_type=nothing.astype(np.int8),
+        key_offsets=bounds,
+        key_data=data.data,
+    )

@@ -1,0 +1,81 @@
+"""Keys with offsets on their way between tasks: cut by ranges of the keys' hashes, put together again. All columns.
+
+A block is a table as bytes (an Arrow stream). The hash only has to spread keys evenly: a sum over a key's bytes, each
+times a number of its place, then mixed. One thread each: Spark gives every task its core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+KEYS = pa.schema([("number", pa.int32()), ("key", pa.binary()), ("latest", pa.int64())])
+"""``number``: of a group that has the key; ``latest``: its latest offset that counts, null where there is none."""
+
+_SEED = 20
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def cut(table: pa.Table, columns: npt.NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+    """The rows of ``table`` in a block for each number in ``columns``, which has one a row."""
+    order = np.argsort(columns, kind="stable")
+    taken, numbers = table.take(pa.array(order)), columns[order]
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+    for start, end in pairwise([*starts, len(numbers)]):
+        yield int(numbers[start]), to_block(taken.slice(start, end - start))
+
+
+def ranges_of(keys: pa.ChunkedArray, count: int) -> npt.NDArray[np.int64]:
+    """For each key, which of ``count`` ranges its hash lies in."""
+    hashes = [_hashes(chunk) for chunk in keys.chunks]
+    whole = np.concatenate(hashes) if hashes else np.zeros(0, np.uint64)
+    return ((whole >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
+
+
+def newest(tables: Iterable[pa.Table]) -> pa.Table:
+    """One row for each group and key, with the largest offset."""
+    table = pa.concat_tables([KEYS.empty_table(), *tables])
+    found = table.group_by(["number", "key"], use_threads=False).aggregate([("latest", "max")])
+    return found.rename_columns({"latest_max": "latest"}).select(KEYS.names)
+
+
+def of_all_groups(table: pa.Table) -> pa.Table:
+    """The same groups and keys, each with the largest offset of its key in any group; keys without one are left out."""
+    largest = table.group_by("key", use_threads=False).aggregate([("latest", "max")])
+    largest = largest.rename_columns({"latest_max": "largest"})
+    joined = table.select(["number", "key"]).join(largest, keys="key", use_threads=False)
+    return joined.rename_columns({"largest": "latest"}).select(KEYS.names).drop_null()
+
+
+def to_block(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_block(block: bytes) -> pa.Table:
+    return pa.ipc.open_stream(block).read_all()
+
+
+def _hashes(keys: pa.BinaryArray) -> npt.NDArray[np.uint64]:
+    bounds, data = key_buffers(keys)
+    lengths = np.diff(bounds)
+    first, content = int(bounds[0]), data[bounds[0] : bounds[-1]].astype(np.uint64)
+    place = np.arange(len(content)) - np.repeat(bounds[:-1] - first, lengths)
+    factors = np.random.default_rng(_SEED).integers(1, 2**63, int(lengths.max(initial=0)) + 1, dtype=np.uint64) | 1
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((content + 1) * factors[place])])
+    totals = sums[bounds[1:] - first] - sums[bounds[:-1] - first]
+    mixed: npt.NDArray[np.uint64] = (totals ^ totals >> np.uint64(31)) * _MIX
+    return mixed
+
+
+def key_buffers(keys: pa.BinaryArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """n + 1 bounds, and the bytes that they cut; no key is null."""
+    _, offsets, data = keys.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    return bounds, np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)

@@ -1,0 +1,103 @@
+"""A log that many tasks clean together: what each of them has to know of it. A value, sent to every task.
+
+Made by the driver, which has the log open. Called by: the tasks of ``spread``.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tidelog.model import TopicPartition
+from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
+from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.compact.log_compaction import LogToCompact
+from tidelog.storage.producer import LastRecord
+from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
+from tidelog.storage.segment.segment import LogSegment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadLog:
+    """``base_offsets`` and ``ends``: of the segments that are cleaned; ``groups``: ranges of numbers of them."""
+
+    partition: TopicPartition
+    directory: Path
+    config: LogConfig
+    base_offsets: tuple[int, ...]
+    ends: tuple[int, ...]
+    """The offset after the last batch of each."""
+    groups: tuple[range, ...]
+    first_dirty: int
+    first_uncleanable: int
+    aborted: tuple[AbortedTransaction, ...]
+    last_records: Mapping[int, LastRecord]
+    legacy_delete_horizon_ms: int
+    now_ms: int
+    job_id: str
+    """The first half of the unique ids of the job's directories."""
+
+    @classmethod
+    def of(cls, log: PartitionLog, work: LogToCompact, *, now_ms: int, job_id: str) -> Self:
+        """Of a log that the caller has open, whose segments hold no offset that overflows."""
+        first_dirty, end = work.plan.first_dirty_offset, work.plan.end_offset
+        segments = [segment for segment in log.segments if segment.base_offset < end]
+        cleaned_before = [segment for segment in segments if segment.base_offset < first_dirty]
+        sizes = [SegmentSizes.of(segment) for segment in segments]
+        last_cleaned_ms = cleaned_before[-1].modified_ms if cleaned_before else None
+        return cls(
+            partition=work.plan.partition,
+            directory=log.directory,
+            config=log.config,
+            base_offsets=tuple(segment.base_offset for segment in segments),
+            ends=tuple(segment.read_next_offset() for segment in segments),
+            groups=tuple(group_segments(sizes, log.config, first_uncleanable=end)),
+            first_dirty=first_dirty,
+            first_uncleanable=end,
+            aborted=log.aborted_transactions(segments[0].base_offset, end),
+            last_records=log.last_records_of_active_producers(),
+            legacy_delete_horizon_ms=0 if last_cleaned_ms is None else last_cleaned_ms - log.config.delete_retention_ms,
+            now_ms=now_ms,
+            job_id=job_id,
+        )
+
+    def segments(self, number: int) -> list[LogSegment]:
+        """Of a group, to be read."""
+        limits = self.config.segment_limits
+        return [
+            LogSegment(LOCAL, self.directory, self.base_offsets[at], limits, now_ms=self.now_ms)
+            for at in self.groups[number]
+        ]
+
+    def new_staging(self) -> Path:
+        """A directory of its own, beside the log's, that a broker takes for a deleted partition."""
+        unique_id = self.job_id + uuid.uuid4().hex[:16]
+        name = PartitionDirectoryName.of(self.partition, DirectoryPurpose.DELETE, unique_id)
+        staging = self.directory.parent / str(name)
+        LOCAL.make_dir(staging)
+        return staging
+
+    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
+        """As the log would answer."""
+        return tuple(one for one in self.aborted if one.last_offset >= start and one.first_offset < end)
+
+
+def transactions_at_groups(log: SpreadLog) -> list[bytes]:
+    """For each group, what is known of transactions where it begins, pickled; in a task, which reads the headers."""
+    transactions = CleanedTransactions()
+    states = []
+    for number, group in enumerate(log.groups):
+        states.append(pickle.dumps(transactions))
+        for segment, at in zip(log.segments(number), group, strict=True):
+            transactions.add(log.aborted_transactions(segment.base_offset, log.ends[at]))
+            for chunk in segment.chunks(0, verify_crc=False):
+                transactions.judge(chunk)
+    return states
