@@ -17,7 +17,7 @@ from tidelog.kernel._bytes cimport (
 from tidelog.kernel._faults cimport FAULT_BATCH_END, FAULT_NONE
 from tidelog.kernel._header cimport Header, read_header, write_header
 from tidelog.kernel._memory cimport Block, Memory, give_block, reserve, reserve_total, take_block
-from tidelog.kernel._offset_map cimport RUN, OffsetMap, Slots, find_slot, hash_key, offset_in, tl_hash128
+from tidelog.kernel._offset_map cimport OffsetMap, Slots, find_slot, hash_key, offset_in, tl_hash128
 from tidelog.kernel._open_batch cimport EMPTY_LEGACY, TOO_LARGE, OpenBatch, check_batch, next_record, open_batch
 from tidelog.kernel._records cimport NO_MEMORY, tl_record
 
@@ -37,12 +37,15 @@ cdef enum:
     KEPT_ATTRIBUTES = 0x38  # timestamp type, transactional, control
     MOST_VARINT_BYTES = 21  # a record's length, attributes and deltas
 
-# A record that stays: what is copied of it, and what is written anew.
-cdef struct Kept:
+# A record that was read; `fields` to `stop` is what is copied where it stays.
+cdef struct Seen:
     const uint8_t* fields
     const uint8_t* stop
     int64_t timestamp_delta
+    tl_hash128 hash  # of its key, whose slot is being fetched
     int32_t offset_delta
+    bint has_key
+    bint has_value
 
 # Where the batches that are to be compressed begin and end.
 cdef struct Span:
@@ -56,7 +59,7 @@ cdef struct Filter:
     int64_t new_horizon
     bint legacy_tombstones_stay
     Block out
-    Block kept
+    Block seen
     Block unpacked
     int64_t records_read
     int64_t records_kept
@@ -122,7 +125,7 @@ def filter_batches(
         return finished(&work)
     finally:
         give_block(&work.out)
-        give_block(&work.kept)
+        give_block(&work.seen)
         give_block(&work.unpacked)
         PyBuffer_Release(&view)
 
@@ -136,7 +139,7 @@ cdef object column_of(object fates, str name, Py_ssize_t rows):
 
 cdef int start_filter(Filter* work, OffsetMap offset_map, object rules, Py_ssize_t length) except -1:
     cdef Block none = Block(NULL, 0, 0)
-    work.out = work.kept = work.unpacked = none
+    work.out = work.seen = work.unpacked = none
     work.latest_offset = offset_map.latest_offset
     work.now_ms = rules.now_ms
     work.new_horizon = tl_add64(work.now_ms, rules.delete_retention_ms)
@@ -163,6 +166,7 @@ cdef int filter_batch(
     cdef int64_t horizon = -1
     cdef int fault
     found.kept = 0
+    found.has_tombstone = False
     if not discard:
         fault = select_records(work, batch, found)
         if fault:
@@ -184,65 +188,64 @@ cdef int filter_batch(
 
 
 cdef int select_records(Filter* work, const OpenBatch* batch, Found* found) noexcept nogil:
-    """The records that stay, in ``work.kept``."""
-    cdef const Header* header = &batch.header
-    cdef const uint8_t* p = batch.records
-    cdef int64_t last_delta = header.last_offset_delta
-    cdef tl_record[RUN] records
-    cdef tl_hash128[RUN] hashes
-    cdef int32_t index = 0, count = header.record_count
-    cdef int run, next_
+    """The records that stay, in ``work.seen``: all are read, and their slots fetched, before the first is judged."""
+    cdef int32_t index, count = batch.header.record_count
+    cdef Seen* seen
     cdef int fault = check_batch(batch)
-    found.has_tombstone = False
     if fault:
         return fault
-    if not reserve_total(&work.kept, <size_t>count * sizeof(Kept)):
+    if not reserve_total(&work.seen, <size_t>count * sizeof(Seen)):
         return NO_MEMORY
-    while index < count:
-        run = min(RUN, count - index)
-        for next_ in range(run):
-            fault = next_record(p, batch.end, last_delta, &records[next_])
-            if fault:
-                found.record = index + next_
-                return fault
-            p = records[next_].stop
-            if records[next_].key != NULL:
-                hashes[next_] = hash_key(&work.slots, records[next_].key, records[next_].key_length)
-        for next_ in range(run):
-            keep_record(work, batch, &records[next_], hashes[next_], found)
-        index += run
-    return FAULT_NONE if p == batch.end else FAULT_BATCH_END
+    seen = <Seen*>work.seen.data
+    fault = read_records(work, batch, seen, &found.record)
+    if fault:
+        return fault
+    for index in range(count):
+        if stays(work, batch, &seen[index]):
+            if not seen[index].has_value:
+                found.has_tombstone = True
+            if found.kept != index:
+                seen[found.kept] = seen[index]
+            found.kept += 1
+    return FAULT_NONE
 
 
-cdef inline void keep_record(
-    Filter* work, const OpenBatch* batch, const tl_record* record, tl_hash128 hash, Found* found
-) noexcept nogil:
-    cdef Kept* kept
-    if not stays(work, batch, record, hash):
-        return
-    kept = <Kept*>work.kept.data + found.kept
-    kept.fields = record.fields
-    kept.stop = record.stop
-    kept.timestamp_delta = record.timestamp_delta
-    kept.offset_delta = record.offset_delta
-    found.kept += 1
-    if record.value == NULL:
-        found.has_tombstone = True
+cdef int read_records(Filter* work, const OpenBatch* batch, Seen* seen, int32_t* at_fault) noexcept nogil:
+    cdef const uint8_t* p = batch.records
+    cdef const uint8_t* end = batch.end
+    cdef int64_t last_delta = batch.header.last_offset_delta
+    cdef Slots slots = work.slots
+    cdef tl_record record
+    cdef int32_t index
+    cdef int fault
+    for index in range(batch.header.record_count):
+        fault = next_record(p, end, last_delta, &record)
+        if fault:
+            at_fault[0] = index
+            return fault
+        p = record.stop
+        seen[index].fields = record.fields
+        seen[index].stop = p
+        seen[index].timestamp_delta = record.timestamp_delta
+        seen[index].offset_delta = record.offset_delta
+        seen[index].has_key = record.key != NULL
+        seen[index].has_value = record.value != NULL
+        if record.key != NULL:
+            seen[index].hash = hash_key(&slots, record.key, record.key_length)
+    return FAULT_NONE if p == end else FAULT_BATCH_END
 
 
-cdef inline bint stays(
-    Filter* work, const OpenBatch* batch, const tl_record* record, tl_hash128 hash
-) noexcept nogil:
+cdef inline bint stays(Filter* work, const OpenBatch* batch, const Seen* record) noexcept nogil:
     cdef const Header* header = &batch.header
     cdef int64_t offset = header.base_offset + record.offset_delta
     if header.attributes & CONTROL or offset > work.latest_offset:
         return True
-    if record.key == NULL:
+    if not record.has_key:
         work.invalid_records += 1
         return False
-    if offset < offset_in(find_slot(&work.slots, hash)):
+    if offset < offset_in(find_slot(&work.slots, record.hash)):
         return False
-    if record.value != NULL:
+    if record.has_value:
         return True
     if batch.is_legacy:
         return work.legacy_tombstones_stay
@@ -273,7 +276,7 @@ cdef int put_empty(Filter* work, const OpenBatch* batch) noexcept nogil:
 
 cdef int rebuild(Filter* work, const OpenBatch* batch, int32_t count, int64_t horizon) noexcept nogil:
     """A batch of the kept records; a horizon below 0 is none."""
-    cdef const Kept* kept = <const Kept*>work.kept.data
+    cdef const Seen* kept = <const Seen*>work.seen.data
     cdef Header header = batch.header
     cdef int32_t base_delta = 0
     cdef Span span
@@ -304,14 +307,14 @@ cdef int rebuild(Filter* work, const OpenBatch* batch, int32_t count, int64_t ho
     return FAULT_NONE
 
 
-cdef inline int64_t timestamp_of(const OpenBatch* batch, const Kept* record) noexcept nogil:
+cdef inline int64_t timestamp_of(const OpenBatch* batch, const Seen* record) noexcept nogil:
     if batch.header.attributes & LOG_APPEND:
         return batch.header.max_timestamp
     return tl_add64(batch.header.base_timestamp, record.timestamp_delta)
 
 
 cdef uint8_t* put_records(
-    uint8_t* p, const OpenBatch* batch, const Kept* kept, int32_t base_delta, Header* header
+    uint8_t* p, const OpenBatch* batch, const Seen* kept, int32_t base_delta, Header* header
 ) noexcept nogil:
     """The records behind ``header``, whose largest timestamp becomes theirs; NULL where one would pass 2 GiB."""
     cdef int64_t timestamp, timestamp_delta, length, max_timestamp = -1
