@@ -75,7 +75,7 @@ def test_logs_a_task_each(spark: SparkSession, dirty: Path) -> None:
 
 def test_a_log_over_many_tasks(spark: SparkSession, tmp_path: Path) -> None:
     """Two rounds of appends and cleans, so that there is a clean part too; transactions over groups."""
-    dirty = make_dirty(tmp_path / "data", partitions=2, batches=24)
+    dirty = make_dirty(tmp_path / "data", partitions=2, batches=40)
     expected = by_one_process(dirty, dirty.with_name("expected"))
     rows = run(spark, dirty, apply=True, spread_bytes=0)
     assert [row["error"] for row in rows] == [None] * 2
