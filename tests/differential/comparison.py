@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from differential.kafka_side import KafkaSide
-from differential.operations import Clean, OffsetForTimestamp, Operation, Read, Reopen, Scenario, source
+from differential.operations import Clean, OffsetForTimestamp, Operation, Read, Reopen, Scenario, TruncateTo, source
 from differential.our_side import OurSide
 from tidelog.inspect.dump import dump_kafka_format
 from tidelog.inspect.dump.options import KafkaFormatOptions
@@ -48,6 +48,7 @@ _INDEXES = (".index", ".timeindex")
 _DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _SIZES = re.compile(r"(?<=@)(-?\d+)\+-?\d+| bytes=\d+ sha256=\w+ incomplete=\w+| (?:planned|sizes)=\d+/\d+")
 _STABLE = re.compile(r" stable=\d+")
+_CLEANED = re.compile(r"^from=\d+ to=\d+")
 _STABLE_AT_LOG_START = re.compile(r" start=(\d+) stable=\1@")
 _UNSETTLED = ("none |", "gone |", "-1 at 0 ")
 """Answers to a time; the last one is Kafka's largest timestamp of records that have none."""
@@ -78,6 +79,7 @@ def run_both(scenario: Scenario, kafka: KafkaSide, directory: Path, *, dump: boo
         our_lines = side.run()
     finally:
         side.forget()
+    scenario = _until_stable_offsets_decide(scenario, lines, our_lines)
     if len(scenario.operations) + 2 < len(lines):
         return _different_line(scenario, lines, our_lines)
     return (
@@ -91,13 +93,28 @@ def _until_it_cannot_go_on(scenario: Scenario, lines: list[str]) -> Scenario:
     """A follower that was sent what a leader would have refused ends up with a log that nobody can use.
 
     Loading refuses it, or, where the refused set had the log rolled, the next append finds the active segment above the
-    log end: Kafka's log refuses that one, ours every later one too, until it is loaded again. And Kafka's cleaner fails
-    where a batch of an old format would have to stay without records.
+    log end: Kafka's log refuses that one, ours every later one too, until it is loaded again. Kafka's cleaner fails
+    where a batch of an old format would have to stay without records, and a truncation below the high watermark fails
+    half-way where the cleaner left too little of a transaction for the producers to be loaded again.
     """
     for number, (operation, line) in enumerate(zip(scenario.operations, lines[1:], strict=False)):
         if isinstance(operation, Reopen) and line.startswith("error"):
             return replace(scenario, operations=scenario.operations[: number + 1])
-        if line.startswith("error KafkaException") or (isinstance(operation, Clean) and line.startswith("error")):
+        fails_half_way = isinstance(operation, TruncateTo) and line.startswith("error InvalidTxnStateException")
+        cannot_clean = isinstance(operation, Clean) and line.startswith("error")
+        if line.startswith("error KafkaException") or fails_half_way or cannot_clean:
+            return replace(scenario, operations=scenario.operations[:number])
+    return scenario
+
+
+def _until_stable_offsets_decide(scenario: Scenario, theirs: list[str], ours: list[str]) -> Scenario:
+    """Up to a clean that goes further on Kafka's side, since it has moved the last stable offset; see the table."""
+    for number, (operation, their_line, our_line) in enumerate(
+        zip(scenario.operations, theirs[1:], ours[1:], strict=False)
+    ):
+        if isinstance(operation, Clean) and all(
+            pattern.findall(their_line) != pattern.findall(our_line) for pattern in (_STABLE, _CLEANED)
+        ):
             return replace(scenario, operations=scenario.operations[:number])
     return scenario
 
