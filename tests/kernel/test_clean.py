@@ -18,6 +18,13 @@ def everything(table):
     return np.ones(len(table), np.bool_)
 
 
+def data_fates(count):
+    """Of batches that stay while a record of theirs stays."""
+    none = np.zeros(count, np.bool_)
+    retention = np.full(count, Retention.DELETE_EMPTY, np.uint8)
+    return BatchFates(retention=retention, discard=none.copy(), ends_empty_transaction=none)
+
+
 def put(twin, offset_map, data, *, start_offset=0):
     table = scan_batches(data)
     hashed = twin.hash_batch_keys(offset_map, data, table, wanted=everything(table), start_offset=start_offset)
@@ -26,7 +33,7 @@ def put(twin, offset_map, data, *, start_offset=0):
 
 def filtered(twin, data, offset_map, rules=RULES, **options):
     table = scan_batches(data)
-    return twin.filter_batches(data, table, BatchFates.of_data(len(table)), offset_map, rules, **options)
+    return twin.filter_batches(data, table, data_fates(len(table)), offset_map, rules, **options)
 
 
 @both
@@ -40,7 +47,7 @@ def test_columns_that_do_not_fit_the_table(twin):
     with pytest.raises(ValueError, match="plain has 1 rows, the table 2"):
         twin.hash_batch_keys(offset_map, data, table, wanted=wanted, start_offset=0, plain=[None])
     with pytest.raises(ValueError, match="retention has 1 rows, the table 2"):
-        twin.filter_batches(data, table, BatchFates.of_data(1), offset_map, RULES)
+        twin.filter_batches(data, table, data_fates(1), offset_map, RULES)
     with pytest.raises(ValueError, match="plain has 1 rows, the table 2"):
         filtered(twin, data, offset_map, plain=[None])
 
@@ -135,7 +142,7 @@ def test_numbers_in_a_record_may_grow(twin):
 def test_a_legacy_batch_cannot_stay_empty(twin):
     data = message(3)
     table = scan_batches(data)
-    fates = BatchFates.of_data(1)
+    fates = data_fates(1)
     fates.retention[:] = Retention.RETAIN_EMPTY
     fates.discard[:] = True
     with pytest.raises(InvalidRecordError, match="cannot be kept") as caught:
@@ -149,7 +156,7 @@ def test_a_batch_with_a_wrong_checksum_is_refused_unless_it_is_deleted(twin):
     offset_map = twin.OffsetMap(2400, key=SECRET)
     with pytest.raises(CorruptRecordError, match="checksum"):
         filtered(twin, data, offset_map)
-    fates = BatchFates.of_data(1)
+    fates = data_fates(1)
     fates.retention[:] = Retention.DELETE
     assert not len(twin.filter_batches(data, scan_batches(data), fates, offset_map, RULES).data)
 

@@ -35,15 +35,6 @@ class BatchFates:
     ends_empty_transaction: npt.NDArray[np.bool_]
     """A marker of a transaction that has no records left: it gets a delete horizon where it has none."""
 
-    @classmethod
-    def of_data(cls, count: int) -> BatchFates:
-        """Fates of ``count`` batches that stay while a record of theirs stays."""
-        return cls(
-            retention=np.full(count, Retention.DELETE_EMPTY, np.uint8),
-            discard=np.zeros(count, np.bool_),
-            ends_empty_transaction=np.zeros(count, np.bool_),
-        )
-
     def take(self, rows: slice) -> BatchFates:
         return BatchFates(
             retention=self.retention[rows],

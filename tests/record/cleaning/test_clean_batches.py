@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from record.cleaning.dirty_batches import CODECS, NOW, RULES, batch_of, clean, map_of, record, records_of
+from record.cleaning.dirty_batches import CODECS, NOW, RULES, batch_of, clean, fates_of, map_of, record, records_of
 from tidelog.kernel import OffsetMap, scan_batches
 from tidelog.model import CorruptRecordError, InvalidRecordError, TimestampType
 from tidelog.record.build import build_end_transaction_batch
-from tidelog.record.cleaning import BatchFates, Retention, clean_batches, hash_keys, put_keys
+from tidelog.record.cleaning import Retention, clean_batches, hash_keys, put_keys
 from tidelog.record.control import EndTransactionMarker
 from tidelog.record.legacy_build import MessageFields, build_set
 
@@ -159,7 +159,7 @@ def test_a_chunk_from_the_middle_of_a_file():
     offset_map = OffsetMap(2400, key=bytes(16))
     hashed = hash_keys(offset_map, data, table, wanted=np.ones(2, np.bool_), start_offset=0, base_position=5000)
     assert put_keys(offset_map, hashed, start_offset=0)
-    cleaned = clean_batches(data, table, BatchFates.of_data(2), offset_map, RULES, base_position=5000)
+    cleaned = clean_batches(data, table, fates_of(table), offset_map, RULES, base_position=5000)
     assert bytes(cleaned.data) == data[table.row(0).size :]
     assert cleaned.table.row(0).position == 0
 
@@ -172,7 +172,7 @@ def test_damage_is_refused_where_it_is(codec):
     table = scan_batches(data)
     for work in (
         lambda: hash_keys(OffsetMap(2400, key=bytes(16)), data, table, wanted=np.ones(2, np.bool_), start_offset=0),
-        lambda: clean_batches(data, table, BatchFates.of_data(2), OffsetMap(2400, key=bytes(16)), RULES),
+        lambda: clean_batches(data, table, fates_of(table), OffsetMap(2400, key=bytes(16)), RULES),
     ):
         with pytest.raises(CorruptRecordError) as caught:
             work()

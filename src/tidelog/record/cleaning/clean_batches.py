@@ -24,7 +24,8 @@ any other                                  a v2 batch of the same codec, timesta
 =========================================  ============================================================================
 
 A rebuilt batch's base timestamp is its delete horizon or its first record's time, its largest timestamp that of its
-records, or its own where the log set it. Keys, values and headers are copied as they stand.
+records, or its own where the log set it. Keys, values and headers are copied as they stand. Times below -1 and offsets that
+do not ascend, for which Kafka gives up the clean, stay too.
 
 Called by the cleaner with chunks of a segment; nobody may write to the map meanwhile. Pure; several threads may clean
 with one map. Source: Kafka 4.1's ``MemoryRecords.filterTo``, ``Cleaner.shouldRetainRecord``; KIP-98, KIP-534.
@@ -33,7 +34,7 @@ with one map. Source: Kafka 4.1's ``MemoryRecords.filterTo``, ``Cleaner.shouldRe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.kernel import BatchTable, FilteredBatches, OffsetMap, filter_batches, pack_batches, scan_batches
 from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
@@ -44,8 +45,8 @@ from tidelog.record.compression import compress
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_V2_HEADER_BYTES = 61
-_V2_ATTRIBUTES_LOW_BYTE = 22
+_V2_HEADER_BYTES: Final = 61
+_V2_ATTRIBUTES_LOW_BYTE: Final = 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
