@@ -24,8 +24,8 @@ any other                                  a v2 batch of the same codec, timesta
 =========================================  ============================================================================
 
 A rebuilt batch's base timestamp is its delete horizon or its first record's time, its largest timestamp that of its
-records, or its own where the log set it. Keys, values and headers are copied as they stand. Times below -1 and offsets that
-do not ascend, for which Kafka gives up the clean, stay too.
+records, or its own where the log set it. Keys, values and headers are copied as they stand. Times below -1 and offsets
+that do not ascend, for which Kafka gives up the clean, stay too.
 
 Called by the cleaner with chunks of a segment; nobody may write to the map meanwhile. Pure; several threads may clean
 with one map. Source: Kafka 4.1's ``MemoryRecords.filterTo``, ``Cleaner.shouldRetainRecord``; KIP-98, KIP-534.
