@@ -85,10 +85,12 @@ class _Opening:
         size = 0
         while len(self.rows) and size < PART_BYTES:
             frames = self._frames_ahead()
-            found = self._open_frames(frames, PART_BYTES - size) if len(frames) else [self._open(int(self.rows[0]))]
-            opened += found
-            size += sum(memoryview(records).nbytes for _, records in found)
-            self.rows = self.rows[len(found) :]
+            done = len(opened)
+            if len(frames):
+                size += self._open_frames(frames, PART_BYTES - size, opened)
+            else:
+                size += self._open(int(self.rows[0]), opened)
+            self.rows = self.rows[len(opened) - done :]
         return opened
 
     def _frames_ahead(self) -> npt.NDArray[np.int64]:
@@ -98,7 +100,8 @@ class _Opening:
             return self.rows
         return self.rows[: np.searchsorted(self.rows, self._others[after])]
 
-    def _open_frames(self, rows: npt.NDArray[np.int64], enough_bytes: int) -> list[tuple[int, Buffer]]:
+    def _open_frames(self, rows: npt.NDArray[np.int64], enough_bytes: int, opened: list[tuple[int, Buffer]]) -> int:
+        """As many as come to ``enough_bytes``, added to ``opened``; how many bytes they have."""
         plain, ends = open_lz4_frames(
             self._view,
             self._starts[rows] + _V2_HEADER_BYTES,
@@ -106,26 +109,28 @@ class _Opening:
             enough_bytes=enough_bytes,
             max_bytes=MAX_DECOMPRESSED_BYTES,
         )
-        opened: list[tuple[int, Buffer]] = []
-        done = 0
+        done = size = 0
         for row, end in zip(rows.tolist(), ends.tolist(), strict=False):
             if end < 0:
-                opened.append(self._open(row))
+                size += self._open(row, opened)
             else:
                 opened.append((row, plain[done:end]))
                 done = end
-        return opened
+        return size + done
 
-    def _open(self, row: int) -> tuple[int, Buffer]:
+    def _open(self, row: int, opened: list[tuple[int, Buffer]]) -> int:
         table = self._table
         entry = self._view[self._starts[row] : self._ends[row]]
         try:
             if table.magic[row] < 2:
-                return row, _as_v2(read_messages(entry, checked=False))
-            return row, decompress(int(table.attributes[row]) & CODEC_MASK, entry[_V2_HEADER_BYTES:])
+                records: Buffer = _as_v2(read_messages(entry, checked=False))
+            else:
+                records = decompress(int(table.attributes[row]) & CODEC_MASK, entry[_V2_HEADER_BYTES:])
         except (CorruptRecordError, UnsupportedCompressionError) as error:
             position, offset = int(table.position[row]), int(table.base_offset[row])
             raise type(error)(error.message, position=position, offset=offset) from None
+        opened.append((row, records))
+        return memoryview(records).nbytes
 
 
 def _as_v2(messages: list[LegacyMessage]) -> bytearray:
