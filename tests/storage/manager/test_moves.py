@@ -140,6 +140,19 @@ class TestWhole:
             old.append_as_follower(plain(base, 3, timestamp=NOW), epoch)
         assert what_it_holds(moved(manager, home.paths[1])) == what_it_holds(old)
 
+    def test_a_log_that_was_cut_in_a_gap(self, home: DiskHome) -> None:
+        """Behind its last batch; the new one goes on behind that, as the old one would after a restart."""
+        manager, old = start(home, 0)
+        for base in (0, 900):
+            old.append_as_follower(plain(base, 3, timestamp=NOW), 0)
+        manager.truncate_to({T0: 500})
+        assert old.end_offset == 500
+        before = content(old)
+        new = moved(manager, home.paths[1])
+        assert (content(new), new.end_offset) == (before, 3)
+        fill(new, 1)
+        assert new.end_offset == 13
+
     def test_batches_too_far_apart_for_one_segment(self, home: DiskHome) -> None:
         manager, old = start(home, 0, default_config=LogConfig(segment_index_bytes=4096))
         for base in (0, 2**31 + 5, 2**32 + 9, 2**32 + 10):

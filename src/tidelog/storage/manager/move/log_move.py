@@ -12,7 +12,8 @@ step                  what it does
                       whoever holds that log asks again
 ====================  ==============================================================================================
 
-Where the current log is truncated meanwhile, the future one is cut too before more is copied.
+Where the current log is truncated meanwhile, the future one is cut too before more is copied. Behind its last batch a
+log ends where that does: a cut in a gap that compaction left is forgotten, as it is by a restart.
 What a crash leaves: before the first rename, the current log as it is and a future one that the next start goes on
 with; between the two renames, two live directories with the same records, safe in both, of which the next start
 keeps one (``LogTable``); after that, the new log and a ``-delete`` directory.
@@ -72,20 +73,21 @@ class LogMove:
         first = max(start, self.current.base_offsets[0])
         if self.future.end_offset < first:
             self.future.truncate_fully_and_start_at(first, log_start_offset=start)
-        if self.lag:
+        is_all = not self.lag
+        if not is_all:
             try:
-                self._copy_some()
+                is_all = not self._copy_some()
             except OffsetOutOfRangeError:
                 if not self._cut() and self.current.log_start_offset == start:
                     raise
                 return False  # the current log lost records at one of its ends just now
         self.future.update_high_watermark(min(self.current.high_watermark, self.future.end_offset))
         self.future.maybe_increment_log_start_offset(min(start, self.future.high_watermark))
-        return self.future.end_offset >= end
+        return is_all or self.future.end_offset >= end
 
     def finish(self) -> None:
         """Make the future log the equal of the current one, to which nothing is appended meanwhile."""
-        while not self.copy() or self.lag:
+        while not self.copy():
             pass
         for epoch, start_offset in self.current.epochs.entries:
             latest = self.future.epochs.latest
@@ -102,18 +104,19 @@ class LogMove:
         cut_at = self.current.epochs.take_cut()
         return cut_at is not None and self.future.truncate_to(cut_at)
 
-    def _copy_some(self) -> None:
+    def _copy_some(self) -> bool:
+        """Whether there was anything."""
         try:
-            self._append(self._read(min(_CHUNK_BYTES, self.future.config.segment_bytes)))
+            return self._append(self._read(min(_CHUNK_BYTES, self.future.config.segment_bytes)))
         except RecordBatchTooLargeError:
-            self._append(self._read(1))  # one by one: some lie too far apart for one segment
+            return self._append(self._read(1))  # one by one: some lie too far apart for one segment
 
     def _read(self, max_bytes: int) -> bytearray:
         """The first batch whole."""
         limits = ReadLimits(start_offset=self.future.end_offset, max_bytes=max_bytes, isolation=Isolation.LOG_END)
         return bytearray(self.current.read(limits).data())
 
-    def _append(self, batches: bytearray) -> None:
+    def _append(self, batches: bytearray) -> bool:
         try:
             self.future.append_as_follower(batches, _ANY_EPOCH)
         except UnexpectedAppendOffsetError as error:
@@ -122,3 +125,4 @@ class LogMove:
                 raise
             self.future.truncate_fully_and_start_at(error.offset)
             self.future.append_as_follower(batches, _ANY_EPOCH)
+        return bool(batches)
