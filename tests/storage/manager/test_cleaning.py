@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from log_maker import batch
-from storage.manager.manager_home import NOW, DiskHome, ManagerHome, values
+from storage.manager.manager_home import NOW, DiskHome, ManagerHome, records, values
 from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.pool.cleaner_state import CleanerState, PartitionState
@@ -322,6 +324,42 @@ class TestRetention:
         home.clock.sleep_ms(10_000)
         assert other.log_start_offset == 1
         assert [state_of(manager).state_of(partition) for partition in (T0, T1)] == [None, None]
+
+
+class TestBesideOthers:
+    """The cleaner's threads at work the whole time; what was last said of each key stays what it was."""
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_appends_truncation_and_moves(self, home: ManagerHome, seed: int) -> None:
+        chance = Random(seed)
+        manager = home.start(cleaner=replace(QUICK, threads=2), is_sole_replica=False)
+        manager.get_or_create(T0, is_new=True)
+        said: list[str] = []
+        cuts = 0
+        for _ in range(60):
+            log = manager.require(T0)
+            keys = "".join(chance.choices("abcdefgh", k=chance.randrange(1, 8)))
+            put(log, keys)
+            said += keys
+            if chance.random() < 0.2:
+                cuts += 1
+                del said[chance.randrange(log.high_watermark, len(said)) :]
+                manager.truncate_to({T0: len(said)})
+            else:
+                log.update_high_watermark(chance.randrange(log.high_watermark, len(said) + 1))
+            if chance.random() < 0.1:
+                manager.move(T0, chance.choice(home.paths))
+                manager.run_move(T0)
+        log = manager.require(T0)
+        put(log, "a")
+        said += "a"
+        log.update_high_watermark(len(said))
+        assert state_of(manager).await_cleaned(T0, log.base_offsets[-1], 20_000)
+        last = {key: offset for offset, key in enumerate(said)}
+        assert {(one.key or b"").decode(): one.offset for one in records(log)} == last
+        assert len(records(log)) == len(last)
+        assert cuts
+        assert (state_of(manager).uncleanable(), list(manager.offline)) == ({}, [])
 
 
 class TestDisks:

@@ -19,11 +19,19 @@ from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.pool.cleaner_metrics import METRICS, cleaner_samples
 from tidelog.storage.cleaner.pool.cleaner_state import CleanerState
+from tidelog.storage.cleaner.pool.cleaner_thread import CleanerThread, CleanerWork
 from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 from tidelog.storage.log.partition_log import PartitionLog
 
 T0, T1, T2 = (TopicPartition("log", number) for number in range(3))
 QUICK = CleanerSettings(backoff_ms=5, dedupe_buffer_bytes=1 << 20)
+OF_THREADS = (
+    "max-buffer-utilization-percent",
+    "cleaner-recopy-percent",
+    "max-clean-time-secs",
+    "max-compaction-delay-secs",
+    "DeadThreadCount",
+)
 
 
 class Bench:
@@ -46,6 +54,17 @@ class Bench:
         self.clean(log=log, **options)
         stats = CleanerStats(start_ms=0, end_ms=7900, bytes_read=200, bytes_written=99, buffer_utilization=0.509)
         return CleanResult(next_dirty_offset=first_uncleanable, stats=stats)
+
+    def work(self) -> CleanerWork:
+        """Of a thread of its own."""
+        return CleanerWork(
+            state=self.state,
+            settings=QUICK,
+            throttle=self.cleaner.throttle,
+            clock=self.home.clock,
+            clean=self._clean,
+            on_failure=self.home.failures.append,
+        )
 
     def start(self, **settings: Any) -> None:
         if settings:
@@ -319,6 +338,21 @@ class TestMetrics:
         assert found["max-compaction-delay-secs"] == 5
         assert found["time-since-last-run-ms"] == 30
 
+    def test_the_largest_of_all_threads(self, bench: Bench) -> None:
+        bench.start(threads=3, backoff_ms=3_600_000)
+        bench.cleaner.shutdown()
+        assert not any(bench.metrics()[name] for name in OF_THREADS)
+        first, second, third = threads = [CleanerThread(number, bench.work()) for number in range(3)]
+        first.last_stats = CleanerStats(
+            start_ms=0, end_ms=2_000, bytes_read=10, bytes_written=5, buffer_utilization=0.3
+        )
+        second.last_stats = CleanerStats(start_ms=0, end_ms=9_900, bytes_read=90, buffer_utilization=0.2)
+        third.last_max_delay_ms = 12_999
+        bench.cleaner._threads = tuple(threads)
+        found = bench.metrics()
+        bench.cleaner._threads = ()
+        assert [found[name] for name in OF_THREADS] == [30, 5, 9, 12, 0]
+
     def test_of_each_log_directory(self, bench: Bench) -> None:
         for partition, path in ((T0, bench.home.path), (T1, bench.home.path), (T2, bench.home.other)):
             fill(bench.home.open(partition, path), 10)
@@ -348,5 +382,7 @@ class TestMetrics:
         assert bench.metrics()["max-dirty-percent"] == int(100 * bench.state.max_dirty_ratio) < 100
 
     def test_all_that_are_described_are_there(self, bench: Bench) -> None:
-        samples = {sample.name.name for sample in cleaner_samples(bench.cleaner, [bench.home.path])}
-        assert samples == {one.name for one in METRICS} - {"cleaner-io"}
+        for change in (bench.cleaner.startup, lambda: bench.cleaner.reconfigure(QUICK), bench.cleaner.shutdown):
+            samples = {sample.name.name for sample in cleaner_samples(bench.cleaner, [bench.home.path])}
+            assert samples == {one.name for one in METRICS} - {"cleaner-io"}
+            change()
