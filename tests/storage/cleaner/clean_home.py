@@ -8,7 +8,7 @@ from typing import Any
 
 from log_maker import CONTROL, TRANSACTIONAL, batch
 from storage.log.log_home import LogHome
-from tidelog.kernel import BatchTable, ColumnDecoder, OffsetMap
+from tidelog.kernel import BatchTable, ColumnDecoder, OffsetMap, scan_batches
 from tidelog.model import Record, TimestampType
 from tidelog.record.build import build_batch
 from tidelog.record.decode import decode_columns
@@ -172,7 +172,7 @@ def digits(number: int | None) -> bytes | None:
 def batches(log: PartitionLog) -> BatchTable:
     """Of all segments; positions are those in each."""
     tables = [chunk.table for segment in log.segments for chunk in segment.chunks(0, verify_crc=True)]
-    return BatchTable.concat(tables)
+    return BatchTable.concat([scan_batches(b""), *tables])
 
 
 def last_offsets(log: PartitionLog) -> list[int]:

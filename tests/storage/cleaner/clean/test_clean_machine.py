@@ -5,7 +5,8 @@ of a few keys, horizons that pass, orderly stops, kills that have all recovered.
 
 - for each key the last value is the same, a tombstone counting as none, whether open transactions are read or not;
 - each record that is left is what it was: offset, timestamp, key, value, headers;
-- log end, last stable offset, leader epochs, producers and their open transactions are the same.
+- log end, last stable offset, leader epochs, producers and their open transactions are the same; but for the epoch of a
+  producer of which an emptied marker is all that is left: it stands there, but no recovery reads it, as in Kafka.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from log_maker import CONTROL, TRANSACTIONAL, batch
 from state_machines import run_machine
-from storage.cleaner.clean_home import CleanHome, records, some_map
+from storage.cleaner.clean_home import CleanHome, batches, records, some_map
 from tidelog.model import Header, Isolation, Record, TimestampType
 from tidelog.record.build import build_batch
 from tidelog.record.rows import iter_records
@@ -164,10 +165,19 @@ class CleanMachine(RuleBasedStateMachine):
             for path in self.home.directory.glob("*.snapshot"):
                 path.unlink()
         self.log_or_none = self.home.open(clean=not killed, **self.options)
-        assert self.known() == before
+        after = self.known()
+        for producer in self.left_as_empty_markers() if killed else ():
+            assert before.producers.pop(producer)[1:] == after.producers.pop(producer)[1:] == (-1, None)
+        assert after == before
         assert not [path for path in self.home.directory.iterdir() if path.suffix in (".cleaned", ".swap", ".deleted")]
 
     # --- inside ---
+
+    def left_as_empty_markers(self) -> set[int]:
+        rows = [row for row in batches(self.log).rows() if row.producer_id >= 0]
+        return {row.producer_id for row in rows} - {
+            row.producer_id for row in rows if row.record_count or not row.attributes & CONTROL
+        }
 
     def _append(self, values: Values, producer: int = -1, *, transactional: bool = False) -> range:
         fields: dict[str, Any] = {}
