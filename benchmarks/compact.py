@@ -134,6 +134,8 @@ def prepare(directory: str, segment_bytes: str, map_bytes: str, *_mode: str) -> 
     global _log, _map, _memory
     _memory = PeakMemory()
     _map = OffsetMap(int(map_bytes), key=KEY)
+    _map.put(b"", 0)
+    _map.clear()  # the system gives memory as it is written to, and Kafka's map is written, all of it, when it is made
     config = LogConfig(segment_bytes=int(segment_bytes), cleanup_policy=frozenset({"compact"}))
     _log = PartitionLog.open(
         OpenRequest(fs=LOCAL, directory=Path(directory), clock=SystemClock(), config=config, clean_shutdown=True)
