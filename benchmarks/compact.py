@@ -11,9 +11,12 @@ from __future__ import annotations
 import filecmp
 import hashlib
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.bench import Bench
 from benchmarks.datasets import COMPACTED, linked_copy
@@ -112,19 +115,19 @@ def compare(ours: Path, theirs: Path, *, same_bytes: bool) -> None:
         raise MismatchError(f"cleaned differently: {different + missing}")
 
 
-def digest(log: Path) -> bytes:
-    """Of the headers of all batches but for sizes and CRCs, and of all records."""
-    whole = hashlib.sha256()
+def digest(log: Path) -> list[bytes]:
+    """Of each column of the headers but for sizes and CRCs, and of the records: wherever chunks and batches are cut."""
+    columns: dict[str, hashlib._Hash] = defaultdict(hashlib.sha256)
     with SegmentReader(LOCAL, log.parent, int(log.stem)) as reader:
         for buffer, table, base_position in reader.chunks():
-            for column in (table.base_offset, table.last_offset, table.record_count, table.attributes):
-                whole.update(column.tobytes())
-            for columns in decode_columns(buffer, table, ColumnDecoder(), base_position=base_position):
-                for part in (columns.offset, columns.timestamp, columns.key_offsets, columns.value_offsets):
-                    whole.update(part.tobytes())
-                whole.update(columns.key_data)
-                whole.update(columns.value_data)
-    return whole.digest()
+            for name in ("base_offset", "last_offset", "record_count", "attributes"):
+                columns[name].update(getattr(table, name).tobytes())
+            for records in decode_columns(buffer, table, ColumnDecoder(), base_position=base_position):
+                for name in ("offset", "timestamp", "key_data", "value_data"):
+                    columns[name].update(getattr(records, name))
+                for name in ("key_offsets", "value_offsets"):
+                    columns[name].update(np.diff(getattr(records, name)).tobytes())
+    return [columns[name].digest() for name in sorted(columns)]
 
 
 # --- our worker's part ---
