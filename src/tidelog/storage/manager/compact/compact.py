@@ -143,7 +143,9 @@ class _Run:
         self._fs = fs
         self._path = path
         self._plan = plan
-        self._options = options
+        self._clock = options.clock
+        self._threads = options.threads or usable_processors()
+        self._cleaner = replace(options.cleaner, threads=self._threads)
         self._before_each = before_each
         self._work = PartitionWork(
             path, plan.due, lambda log: log.work_bytes, on_progress=on_progress, cancelled=cancelled
@@ -152,8 +154,7 @@ class _Run:
 
     def clean_all(self) -> CompactResult:
         self._checkpoint.note_resets(self._plan)
-        threads = self._options.threads or usable_processors()
-        logs, failures = self._work.run(self._clean_one, threads=threads, thread_name="compact")
+        logs, failures = self._work.run(self._clean_one, threads=self._threads, thread_name="compact")
         return CompactResult(plan=self._plan, path=self._path, logs=logs, failures=failures)
 
     def _clean_one(self, outlook: CompactionOutlook) -> CompactedLog:
@@ -161,8 +162,8 @@ class _Run:
         return compact_log(
             self._fs,
             LogToCompact.of(self._path, outlook, self._plan.state),
-            cleaner=replace(self._options.cleaner, threads=self._options.threads or usable_processors()),
-            clock=self._options.clock,
+            cleaner=self._cleaner,
+            clock=self._clock,
             on_round=partial(self._checkpoint.note, outlook.partition),
             check_done=self._work.check_cancelled,
             tell=partial(self._work.tell, outlook.name),
