@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -110,13 +111,20 @@ class TestAppend:
             with ThreadPoolExecutor(8) as pool:
                 assert set(pool.map(lambda _, one=segment: one.max_timestamp, range(16))) == {expected}
             segment.close_handlers()
-        segment = LogSegment(LOCAL, tmp_path, BASE, limits(segment_index_bytes=1 << 16), now_ms=NOW)
-        segment.grow_indexes()
-        with ThreadPoolExecutor(2) as pool:
-            seen = pool.submit(lambda: [segment.max_timestamp for _ in range(20_000)])
-            for number in range(2, 300):
-                put(segment, plain(BASE + 10 * number))
-            assert all(when - at == BASE_TIME for when, at in seen.result())
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for turn in range(10):
+                segment = LogSegment(LOCAL, tmp_path, BASE, limits(segment_index_bytes=1 << 16), now_ms=NOW)
+                segment.grow_indexes()
+                with ThreadPoolExecutor(1) as pool:
+                    seen = pool.submit(lambda one=segment: [one.max_timestamp for _ in range(1_000)])
+                    for number in range(2 + 20 * turn, 22 + 20 * turn):
+                        put(segment, plain(BASE + 10 * number))
+                    assert all(when - at == BASE_TIME for when, at in seen.result())
+                segment.close()
+        finally:
+            sys.setswitchinterval(interval)
 
     @pytest.mark.parametrize("at_once", [True, False])
     def test_an_entry_once_more_than_the_interval_was_written(self, make: Make, at_once: bool) -> None:

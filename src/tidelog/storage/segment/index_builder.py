@@ -7,7 +7,8 @@ has it, and takes it only where it grew. Once more, when the segment is closed, 
 largest timestamp.
 
 State, carried from chunk to chunk: the bytes since the last entry, the largest timestamp and its offset, the last
-entry. Called by: LogSegment (append) and segment_recovery. Thread rule: under the caller's lock.
+entry. Called by: LogSegment (append) and segment_recovery. Thread rule: under the caller's lock; ``largest`` from any
+thread, for the state is replaced whole.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class IndexBuilder:
     @property
     def largest(self) -> TimestampOffset:
         """The largest timestamp so far in ms (-1: none) and the offset that goes with it."""
-        return TimestampOffset(self._state[1], self._state[2])
+        _, timestamp, offset, _ = self._state
+        return TimestampOffset(timestamp, offset)
 
     def resume(self, *, last_entry_offset: int | None, largest: TimestampOffset) -> None:
         """Go on behind indexes that exist already; bytes are counted from zero again, as after Kafka's loading."""

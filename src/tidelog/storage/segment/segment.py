@@ -147,9 +147,8 @@ class LogSegment:
     @property
     def max_timestamp(self) -> TimestampOffset:
         """The largest timestamp (-1: none) and the last offset of the first batch that has it."""
-        if self._builder is None:
-            return self.time_index.last_entry
-        return self._builder.largest
+        builder = self._builder
+        return self.time_index.last_entry if builder is None else builder.largest
 
     @property
     def time_ms(self) -> int:
@@ -412,11 +411,12 @@ class LogSegment:
         return self._builder
 
     def _resume_builder(self, largest: TimestampOffset) -> None:
-        self._builder = IndexBuilder(self._base_offset, self._limits.index_interval_bytes)
-        self._builder.resume(
+        builder = IndexBuilder(self._base_offset, self._limits.index_interval_bytes)
+        builder.resume(
             last_entry_offset=self.offset_index.last_offset if self.offset_index.entries else None,
             largest=largest,
         )
+        self._builder = builder  # Last: readers take the largest timestamp from it as soon as it is there.
 
     def _largest_timestamp(self) -> TimestampOffset:
         """The last time entry, or a larger timestamp of a batch behind it."""
