@@ -54,7 +54,7 @@ $(SPARK40)/.project: $(SPARK40)/.packages $(VENV)/.kernels pyproject.toml setup.
 	@TIDELOG_WITHOUT_KERNELS=1 $(SPARK40)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-include tests/kafka/jars.mk
+include tests/real_kafka/jars.mk
 
 test: venv spark40 kafka-jars spark-kafka-jars ## every test but the slow ones
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 
 from benchmarks.datasets import CACHE, Data
 from benchmarks.worker import Worker
-from kafka.java import java_command
+from real_kafka.java import java_command
 
 _Process = TypeVar("_Process", bound=AbstractContextManager[object])
 

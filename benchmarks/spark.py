@@ -15,7 +15,7 @@ from benchmarks.bench import Bench
 from benchmarks.datasets import SPARK, linked_copy
 from benchmarks.measure import Case
 from benchmarks.worker import ROOT, Worker
-from kafka.broker import Broker
+from real_kafka.broker import Broker
 
 PYTHON = ROOT / ".venv-spark40" / "bin" / "python"
 TOPIC = "bench"

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kafka.java import run_java
+from real_kafka.java import run_java
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.config.dynamic_changes import check_names

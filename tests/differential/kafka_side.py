@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from differential.operations import Scenario, line
-from kafka.java import java_command
+from real_kafka.java import java_command
 
 _END = "."
 

@@ -25,7 +25,7 @@ ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
 
 
 def make_targets() -> set[str]:
-    text = "".join((ROOT / name).read_text() for name in ("Makefile", "tests/kafka/jars.mk"))
+    text = "".join((ROOT / name).read_text() for name in ("Makefile", "tests/real_kafka/jars.mk"))
     return {name for line in re.findall(r"^([a-z0-9 -]+):", text, flags=re.MULTILINE) for name in line.split()}
 
 

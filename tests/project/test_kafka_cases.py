@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from kafka.java import CACHE, ensure_jars
 from project.parity_page import BEHAVIOURS, KAFKA_CASE_NAMES, KAFKA_CASES, code, require_test
 from project.tree import ROOT, load
+from real_kafka.java import CACHE, ensure_jars
 
 KAFKA_CLASS = re.compile(r"(?:org\.apache\.)?kafka(?:\.[a-z]+)+\.[A-Z]\w*Test")
 CASE = re.compile(r"[a-z]\w+")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kafka.java import run_java
+from real_kafka.java import run_java
 from record.cleaning.dirty_batches import CODECS, NOW, batch_of
 from tidelog.kernel import BatchFates, ColumnDecoder, OffsetMap, scan_batches
 from tidelog.model import Header, InvalidRecordError, Record, TimestampType

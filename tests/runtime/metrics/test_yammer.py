@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka.java import run_java
+from real_kafka.java import run_java
 from tidelog.runtime.metrics import MetricKind, MetricName, MetricRegistry, Sample
 from tidelog.runtime.metrics.reporters.csv_files import CsvReporter
 from tidelog.testing import HeldClock, HeldScheduler

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka.java import java_command
+from real_kafka.java import java_command
 from tidelog.model import LockedError
 from tidelog.storage.fs import LOCAL
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from append_cases import NOW, all_appends, drawn_append
-from kafka.java import run_java
+from real_kafka.java import run_java
 from tidelog.kernel import ColumnDecoder, scan_batches
 from tidelog.model import InvalidRecordError, Refusal, TidelogError
 from tidelog.record.decode import decode_columns, iter_records

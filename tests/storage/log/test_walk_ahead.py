@@ -11,9 +11,9 @@ import pytest
 
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, SCENARIOS
-from kafka.directories import differences
 from log_maker import plain, write_segment
 from random_partition import random_batches
+from real_kafka.directories import differences
 from tidelog.kernel import scan_batches
 from tidelog.model import OffsetOverflowError, StorageError
 from tidelog.storage.fs import LOCAL

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kafka.java import run_java
 from log_maker import batch, plain
+from real_kafka.java import run_java
 from storage.manager.manager_home import MARKER, ManagerHome, fill
 from tidelog.model import InvalidRecordError, RecordTooLargeError, TopicPartition
 from tidelog.runtime.metrics import MetricRegistry

@@ -11,9 +11,9 @@ import pytest
 
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, KRAFT_SETS, SCENARIOS, footprint
-from kafka import damage
-from kafka.directories import METADATA, differences, partition_files
 from log_maker import plain, write_checkpoint, write_segment
+from real_kafka import damage
+from real_kafka.directories import METADATA, differences, partition_files
 from tidelog.model import CancelledError, DirectoryError, FileMissingError, LockedError, StorageError
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
@@ -59,7 +59,7 @@ def test_a_killed_directory_becomes_what_its_broker_made_of_it(
     found = differences(directory, golden(set_name, "clean"))
     if set_name == FLIGHTS and harm is not nothing:
         # Its records say 2001, so a recovery that begins at 0 finds the producers of older snapshots expired, Kafka's
-        # own too: tests/kafka/test_recover_reference.py has that comparison, snapshots included.
+        # own too: tests/real_kafka/test_recover_reference.py has that comparison, snapshots included.
         found = [line for line in found if ".snapshot: " not in line]
     assert found == []
     assert not list(directory.rglob("*.deleted"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka.java import run_java
+from real_kafka.java import run_java
 from tidelog.storage.producer.hash_order import JavaHashOrder
 
 THOUSANDS = [1024 * number for number in range(1, 15)]

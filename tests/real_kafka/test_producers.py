@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 
 import tidelog
-from kafka.broker import Broker
-from kafka.conftest import BrokerFactory
-from kafka.java import run_java
-from kafka.tools import kafka_consume, kafka_dump_complaints, kafka_dump_log
+from real_kafka.broker import Broker
+from real_kafka.conftest import BrokerFactory
+from real_kafka.java import run_java
+from real_kafka.tools import kafka_consume, kafka_dump_complaints, kafka_dump_log
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
 
 pytestmark = pytest.mark.kafka

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import tidelog
-from kafka.broker import Broker
-from kafka.real_crashes.ledger import SHORT_BYTES, Judge, Ledger
-from kafka.real_crashes.writer import MOST_FRESH, PARTITIONS
+from real_kafka.broker import Broker
+from real_kafka.real_crashes.ledger import SHORT_BYTES, Judge, Ledger
+from real_kafka.real_crashes.writer import MOST_FRESH, PARTITIONS
 from tidelog.inspect.verify import Severity, verify_directory
 from tidelog.storage.fs import LOCAL
 

@@ -12,7 +12,7 @@ import pytest
 
 from dump_cases import CASES, DIRECTORY, OUTPUTS, DumpCase, options_of
 from golden_sets import KRAFT_SETS
-from kafka.java import java_command
+from real_kafka.java import java_command
 from tidelog.inspect.dump import dump_kafka_format
 
 pytestmark = pytest.mark.kafka

@@ -26,7 +26,7 @@ from types import TracebackType
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from kafka.java import CLASS_ARCHIVE, QUICK_START, java_command, run_java
+from real_kafka.java import CLASS_ARCHIVE, QUICK_START, java_command, run_java
 
 CLUSTER_ID = "tidelogTestsClusterIdA"
 NEVER_MS = str(2**31 - 1)

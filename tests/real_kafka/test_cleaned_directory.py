@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from kafka.broker import Broker
-from kafka.conftest import BrokerFactory
-from kafka.tools import kafka_consume, kafka_dump_complaints, kafka_dump_log
+from real_kafka.broker import Broker
+from real_kafka.conftest import BrokerFactory
+from real_kafka.tools import kafka_consume, kafka_dump_complaints, kafka_dump_log
 from tidelog.kernel import OffsetMap
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import OffsetCheckpoint

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kafka.broker import BrokerError
-from kafka.conftest import BrokerFactory
-from kafka.tools import kafka_consume, kafka_dump_log, kafka_recover
+from real_kafka.broker import BrokerError
+from real_kafka.conftest import BrokerFactory
+from real_kafka.tools import kafka_consume, kafka_dump_log, kafka_recover
 
 pytestmark = pytest.mark.kafka
 

@@ -42,7 +42,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tidelog
-from kafka.real_crashes.payload import values
+from real_kafka.real_crashes.payload import values
 from tidelog.api.directory import Directory
 from tidelog.api.log import Log
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka.broker import Broker
+from real_kafka.broker import Broker
 
 BrokerFactory = Callable[..., Broker]
 

@@ -6,7 +6,7 @@ KAFKA_JARS = .cache/kafka-4.1.0
 KAFKA_CASES = .cache/kafka-cases-4.1.0
 SPARK_KAFKA_JARS = .cache/spark-kafka-4.0.0
 JAVA_JAR = .cache/java/programs.jar
-JAVA_SOURCES = $(wildcard tests/kafka/java/*.java benchmarks/java/*.java)
+JAVA_SOURCES = $(wildcard tests/real_kafka/java/*.java benchmarks/java/*.java)
 
 .PHONY: kafka-jars spark-kafka-jars
 
@@ -14,8 +14,8 @@ kafka-jars: $(JAVA_JAR) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 4.1.0, which
 
 spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a peer in the benchmarks
 
-$(KAFKA_JARS)/.stamp: tests/kafka/pom.xml
-$(KAFKA_CASES)/.stamp: tests/kafka/cases/pom.xml
+$(KAFKA_JARS)/.stamp: tests/real_kafka/pom.xml
+$(KAFKA_CASES)/.stamp: tests/real_kafka/cases/pom.xml
 $(SPARK_KAFKA_JARS)/.stamp: benchmarks/spark-kafka/pom.xml
 
 $(KAFKA_JARS)/.stamp $(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | prerequisites

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 import tidelog
-from kafka.broker import Broker
-from kafka.conftest import BrokerFactory
-from kafka.real_crashes.ledger import Judge, Ledger
-from kafka.real_crashes.nursery import Nursery
-from kafka.real_crashes.scene import hurried_properties, known_writers, made_by_kafka, settle, verify_sound
-from kafka.real_crashes.served import ISOLATIONS, read_by_kafka, read_by_tidelog
+from real_kafka.broker import Broker
+from real_kafka.conftest import BrokerFactory
+from real_kafka.real_crashes.ledger import Judge, Ledger
+from real_kafka.real_crashes.nursery import Nursery
+from real_kafka.real_crashes.scene import hurried_properties, known_writers, made_by_kafka, settle, verify_sound
+from real_kafka.real_crashes.served import ISOLATIONS, read_by_kafka, read_by_tidelog
 from tidelog.inspect.verify import Severity
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import CleanShutdownFile

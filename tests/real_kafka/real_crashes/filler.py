@@ -31,9 +31,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tidelog
-from kafka.real_crashes.ledger import Judge, Ledger
-from kafka.real_crashes.scene import known_writers, settle, verify_sound
-from kafka.real_crashes.writer import Writer, make_writers, open_all, report
+from real_kafka.real_crashes.ledger import Judge, Ledger
+from real_kafka.real_crashes.scene import known_writers, settle, verify_sound
+from real_kafka.real_crashes.writer import Writer, make_writers, open_all, report
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.recovery.recover import recover_directory

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from golden_sets import SCENARIOS
-from kafka.conftest import BrokerFactory
-from kafka.directories import METADATA
+from real_kafka.conftest import BrokerFactory
+from real_kafka.directories import METADATA
 from tidelog.inspect.retention import Goes, PartitionRetention, survey_retention
 from tidelog.model import TopicPartition
 from tidelog.storage.checkpoint import LOG_START_CHECKPOINT, OffsetCheckpoint

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Producer
 
 import tidelog
-from kafka.broker import Broker
-from kafka.conftest import BrokerFactory
-from kafka.java import run_java
+from real_kafka.broker import Broker
+from real_kafka.conftest import BrokerFactory
+from real_kafka.java import run_java
 from tidelog.inspect.transaction_survey import JudgedTransaction, survey_transactions
 from tidelog.inspect.transaction_verdict import Verdict
 from tidelog.inspect.transactions import OpenTransaction, open_transactions

@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import tidelog
-from kafka.conftest import BrokerFactory
-from kafka.tools import ConsumedRecord, kafka_consume, kafka_dump_complaints, kafka_dump_log
+from real_kafka.conftest import BrokerFactory
+from real_kafka.tools import ConsumedRecord, kafka_consume, kafka_dump_complaints, kafka_dump_log
 from tidelog.storage.log.config import LogConfig
 
 pytestmark = pytest.mark.kafka

@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import Producer
 
 from golden_sets import footprint
-from kafka.broker import Broker, BrokerError
-from kafka.conftest import BrokerFactory
+from real_kafka.broker import Broker, BrokerError
+from real_kafka.conftest import BrokerFactory
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.log_manager import LogManager

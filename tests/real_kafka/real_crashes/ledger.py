@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka.real_crashes.nursery import Report
-from kafka.real_crashes.payload import author
+from real_kafka.real_crashes.nursery import Report
+from real_kafka.real_crashes.payload import author
 from tidelog.api.directory import Directory
 from tidelog.api.log import Log
 from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint

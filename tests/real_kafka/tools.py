@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kafka.broker import Broker
-from kafka.java import java_output, run_java
+from real_kafka.broker import Broker
+from real_kafka.java import java_output, run_java
 
 ConsumedRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """offset, timestamp type (0 none, 1 create, 2 log append), timestamp, key, value, headers: a manifest's fields."""

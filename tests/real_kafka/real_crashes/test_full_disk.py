@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka.broker import Broker
-from kafka.conftest import BrokerFactory
-from kafka.real_crashes import filler
-from kafka.real_crashes.scene import TOPICS, hurried_properties, made_by_kafka
-from kafka.real_crashes.served import ISOLATIONS, Records, read_by_kafka, read_by_tidelog
-from kafka.real_crashes.writer import PARTITIONS
+from real_kafka.broker import Broker
+from real_kafka.conftest import BrokerFactory
+from real_kafka.real_crashes import filler
+from real_kafka.real_crashes.scene import TOPICS, hurried_properties, made_by_kafka
+from real_kafka.real_crashes.served import ISOLATIONS, Records, read_by_kafka, read_by_tidelog
+from real_kafka.real_crashes.writer import PARTITIONS
 from tidelog.model import TopicPartition
 from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.fs import LOCAL

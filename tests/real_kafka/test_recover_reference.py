@@ -13,11 +13,6 @@ from pathlib import Path
 import pytest
 
 from golden_sets import KRAFT_SETS, SCENARIOS
-from kafka import damage
-from kafka.broker import BrokerError
-from kafka.damage import ACCIDENTS, CUTS, deal_out, reset_recovery_points
-from kafka.directories import differences
-from kafka.tools import kafka_recover
 from log_maker import write_checkpoint
 from overflowed_log import (
     LAST,
@@ -30,6 +25,11 @@ from overflowed_log import (
     without_index,
 )
 from power_cut import PowerCut
+from real_kafka import damage
+from real_kafka.broker import BrokerError
+from real_kafka.damage import ACCIDENTS, CUTS, deal_out, reset_recovery_points
+from real_kafka.directories import differences
+from real_kafka.tools import kafka_recover
 from tidelog.model import StorageError
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadRequest, load_log
