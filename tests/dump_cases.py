@@ -1,7 +1,7 @@
 """Runs of ``kafka-dump-log`` whose output is kept: which files, damaged how, with which switches.
 
-``data/dump/NAME.out`` and ``NAME.err`` are what Kafka 4.1.0 printed; ``real_kafka/test_dump_reference.py`` runs it again
-and compares. In ``.err`` the directory of the run is written as ``DIRECTORY``; a stack trace is not kept, only
+``data/dump/NAME.out`` and ``NAME.err`` are what Kafka 4.1.0 printed; ``real_kafka/test_dump_reference.py`` runs it
+again and compares. In ``.err`` the directory of the run is written as ``DIRECTORY``; a stack trace is not kept, only
 the line that begins it. The logs in ``data/logs`` were written by Kafka's own ``MemoryRecords``.
 """
 
