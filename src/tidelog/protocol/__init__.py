@@ -1,0 +1,1 @@
+"""Kafka's wire protocol without input and output: bytes in, values out, and back."""

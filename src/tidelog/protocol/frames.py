@@ -1,0 +1,100 @@
+"""Frames: a length of four bytes, and so many bytes of a message.
+
+What a peer announces is not believed: a frame's buffer grows with the bytes that have come, so that a frame of 100 MB
+of which nothing follows takes 64 KiB. Called by: connections. Thread rule: one connection's.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tidelog.protocol.errors import MalformedMessageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_LENGTH = struct.Struct(">i")
+_FIRST_BYTES = 64 * 1024
+"""What a frame's buffer has room for at first, at most."""
+
+
+class FrameReader:
+    """Cuts a stream into frames. ``receive`` what has come; or receive into ``space`` and tell ``filled``, which saves
+    the copy of a large frame."""
+
+    __slots__ = ("_frame", "_frames", "_have", "_length", "_max_bytes", "_prefix")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._frames: deque[bytearray] = deque()
+        self._prefix = b""
+        """The first bytes of a length that has not come whole."""
+        self._frame: bytearray | None = None
+        """The frame under way: room for some of its ``_length`` bytes, of which ``_have`` have come."""
+        self._length = 0
+        self._have = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the frame under way."""
+        return 0 if self._frame is None else len(self._frame)
+
+    def next_frame(self) -> bytearray | None:
+        """The oldest whole frame that was not handed out, without its length."""
+        return self._frames.popleft() if self._frames else None
+
+    def receive(self, data: Buffer) -> None:
+        """MalformedMessageError for a length below 0 or above the limit; nothing can be received any more then."""
+        view = memoryview(data)
+        while view:
+            if self._frame is None:
+                view = self._begin(view)
+                continue
+            space = self._room()
+            count = min(len(space), len(view))
+            space[:count] = view[:count]
+            space.release()
+            view = view[count:]
+            self.filled(count)
+
+    def space(self) -> memoryview | None:
+        """Where the next bytes of the stream belong, if a frame is under way. Release it before anything else."""
+        return None if self._frame is None else self._room()
+
+    def filled(self, count: int) -> None:
+        """So many bytes have come into the ``space``."""
+        assert self._frame is not None
+        self._have += count
+        if self._have == self._length:
+            self._frames.append(self._frame)
+            self._frame = None
+
+    def _begin(self, view: memoryview) -> memoryview:
+        """Take the length off the front of ``view``; what is left of it."""
+        missing = _LENGTH.size - len(self._prefix)
+        self._prefix += view[:missing]
+        if len(self._prefix) == _LENGTH.size:
+            (self._length,) = _LENGTH.unpack(self._prefix)
+            self._prefix = b""
+            if not 0 <= self._length <= self._max_bytes:
+                raise MalformedMessageError(f"a frame of {self._length} bytes; {self._max_bytes} are the most")
+            self._frame = bytearray(min(self._length, _FIRST_BYTES))
+            self._have = 0
+            if self._length == 0:
+                self.filled(0)
+        return view[missing:]
+
+    def _room(self) -> memoryview:
+        """Of the frame under way; at least one byte. What is full is doubled."""
+        frame = self._frame
+        assert frame is not None
+        if self._have == len(frame):
+            frame.extend(bytes(min(self._length - self._have, self._have)))
+        return memoryview(frame)[self._have :]
+
+
+def framed(parts: list[bytes]) -> list[bytes]:
+    """A frame of these parts."""
+    return [_LENGTH.pack(sum(map(len, parts))), *parts]

@@ -1,0 +1,82 @@
+"""Headers of requests and responses.
+
+A request's header names what follows it, so it is read before anything is known but where APIs become flexible. Its
+client id has a length of two bytes in every version. The header of an ApiVersions response is never flexible: a client
+that asks does not know yet what it may expect (KIP-511).
+Called by: requests, tests. Source: ``RequestHeader`` and ``ApiKeys.responseHeaderVersion``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from tidelog.protocol.api_key import VERSIONS, ApiKey
+from tidelog.protocol.errors import MalformedMessageError
+
+_FIXED = struct.Struct(">hhih")
+_CORRELATION = struct.Struct(">i")
+_API_KEYS = {int(key): key for key in VERSIONS}
+
+
+class RequestHeader(NamedTuple):
+    api: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str | None
+    size: int
+    """Bytes of the header: where the body begins."""
+
+
+def read_request_header(frame: bytes | bytearray | memoryview) -> RequestHeader:
+    """MalformedMessageError for an API there is not, and for bytes that are no header."""
+    try:
+        key, version, correlation_id, length = _FIXED.unpack_from(frame)
+        api = _API_KEYS[key]
+        end = _FIXED.size + max(length, 0)
+        client_id = None if length < 0 else str(memoryview(frame)[_FIXED.size : end], "utf-8")
+        if end > len(frame):
+            raise MalformedMessageError("a request ends within its header")
+        if VERSIONS[api].is_flexible(version):
+            end = _skip_tagged_fields(frame, end)
+    except KeyError:
+        raise MalformedMessageError(f"there is no API {key}") from None
+    except (struct.error, UnicodeDecodeError, IndexError) as error:
+        raise MalformedMessageError(f"a request's header cannot be read: {error}") from error
+    return RequestHeader(api, version, correlation_id, client_id, end)
+
+
+def write_request_header(api: ApiKey, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A client's side."""
+    name = None if client_id is None else client_id.encode()
+    fixed = _FIXED.pack(api, version, correlation_id, -1 if name is None else len(name))
+    return fixed + (name or b"") + (b"\0" if VERSIONS[api].is_flexible(version) else b"")
+
+
+def response_header(api: ApiKey, version: int, correlation_id: int) -> bytes:
+    is_flexible = api is not ApiKey.API_VERSIONS and VERSIONS[api].is_flexible(version)
+    return _CORRELATION.pack(correlation_id) + (b"\0" if is_flexible else b"")
+
+
+def _skip_tagged_fields(frame: bytes | bytearray | memoryview, position: int) -> int:
+    """The position behind them; none of a header's tags means anything to a broker."""
+    count, position = _varint(frame, position)
+    for _ in range(count):
+        _tag, position = _varint(frame, position)
+        size, position = _varint(frame, position)
+        position += size
+        if position > len(frame):
+            raise MalformedMessageError("a request ends within its header's tagged fields")
+    return position
+
+
+def _varint(frame: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most 5 bytes, and the position behind it."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise MalformedMessageError("a varint of more than 5 bytes")
