@@ -10,6 +10,9 @@ from pathlib import Path
 
 from tidelog.config.broker_keys import BROKER_AREAS
 from tidelog.config.key import Key, UpdateMode
+from tidelog.config.resources.client_metrics import CLIENT_METRICS_KEYS
+from tidelog.config.resources.group_keys import GROUP_KEYS
+from tidelog.config.resources.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS, REPLICATION_RATES
 from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
 
@@ -41,6 +44,14 @@ CHANGES = {
 }
 NOT_USED = " *Not used.*"
 
+OTHERS = {
+    "Groups": GROUP_KEYS,
+    "Subscriptions to metrics of clients": CLIENT_METRICS_KEYS,
+    "Quotas of users and clients": CLIENT_QUOTAS,
+    "Quotas of addresses": ADDRESS_QUOTAS,
+    "Rates of a broker, at run time only": REPLICATION_RATES,
+}
+
 
 def page() -> str:
     used = sum(key.used for area in BROKER_AREAS.values() for key in area.values())
@@ -52,6 +63,7 @@ def page() -> str:
             *topic_table(),
             f"\n## Brokers\n{known} keys, of which tidelog uses {used}.",
             *(line for area, keys in BROKER_AREAS.items() for line in (f"\n### {area}\n", *broker_table(keys))),
+            *(line for title, keys in OTHERS.items() for line in (f"\n## {title}\n", *plain_table(keys))),
             "",
         ]
     )
@@ -68,6 +80,11 @@ def topic_table() -> list[str]:
 def broker_table(keys: Mapping[str, Key]) -> list[str]:
     lines = ["| key | type | default | allowed | changes | what it does |", "|---|---|---|---|---|---|"]
     return lines + [f"| {start(key)} | {CHANGES[key.mode]} | {meaning(key)} |" for key in keys.values()]
+
+
+def plain_table(keys: Mapping[str, Key]) -> list[str]:
+    lines = ["| key | type | default | allowed | what it does |", "|---|---|---|---|---|"]
+    return lines + [f"| {start(key)} | {meaning(key)} |" for key in keys.values()]
 
 
 def start(key: Key) -> str:

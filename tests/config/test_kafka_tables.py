@@ -16,6 +16,9 @@ from tidelog.config.dynamic_changes import check_names
 from tidelog.config.key import Key
 from tidelog.config.origin import Origin, OriginKind, Setting
 from tidelog.config.reporter_keys import REPORTER_KEYS
+from tidelog.config.resources.client_metrics import CLIENT_METRICS_KEYS
+from tidelog.config.resources.group_keys import GROUP_KEYS
+from tidelog.config.resources.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS, REPLICATION_RATES
 from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import TopicSettings
@@ -178,11 +181,22 @@ def kafka_answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[st
     return dict(zip(requests, map(json.loads, run_java("ConfigKeys", file).splitlines()), strict=True))
 
 
-@pytest.mark.parametrize(("kind", "table"), [("broker", BROKER_KEYS), ("topic", TOPIC_KEYS)])
+TABLES = {
+    "broker": BROKER_KEYS,
+    "topic": TOPIC_KEYS,
+    "group": GROUP_KEYS,
+    "metrics": CLIENT_METRICS_KEYS,
+    "client-quota": CLIENT_QUOTAS,
+    "address-quota": ADDRESS_QUOTAS,
+    "rate": REPLICATION_RATES,
+}
+
+
+@pytest.mark.parametrize(("kind", "table"), TABLES.items())
 def test_the_tables_are_kafkas(kafka_keys: list[dict[str, Any]], kind: str, table: Mapping[str, Key]) -> None:
     theirs = {key["name"]: key for key in kafka_keys if key["kind"] == kind}
     assert set(table) - set(REPORTER_KEYS) == set(theirs)
-    assert len(theirs) == {"broker": 336, "topic": 34}[kind]
+    assert len(theirs) == {"broker": 336, "topic": 34, "group": 10}.get(kind, len(table))
     for name, key in theirs.items():
         assert described(table[name]) == {
             "type": key["type"],

@@ -1,9 +1,9 @@
 """A broker's configuration: Kafka's broker keys with typed values, each of which knows where it comes from.
 
 An immutable value, made of layers, the later over the earlier: Kafka's defaults, a properties file, overrides, changes
-at run time. Every text is checked when it is made, each by itself and then together, and every mistake is named at
-once. Keys no table knows are warned of; known ones that tidelog takes no notice of are said once, at info. Passwords
-are kept and never shown.
+at run time for every broker, changes for this one. Every text is checked when it is made, each by itself and then
+together, and every mistake is named at once. Keys no table knows are warned of; known ones that tidelog takes no notice
+of are said once, at info. Passwords are kept and never shown.
 
 What Kafka wants before it starts a broker (``node.id``, ``process.roles``, listeners that fit) is not asked for here: a
 properties file is also read to learn of its log settings. ``missing`` names the first two.
@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from tidelog.config.broker_keys import BROKER_KEYS, is_handed_on, listener_key, unknown_key_text
+from tidelog.config.broker_keys import BROKER_KEYS, broker_key, unknown_key_text
 from tidelog.config.checks import check_broker, number
 from tidelog.config.dynamic_changes import check_change, check_names
-from tidelog.config.key import Key
 from tidelog.config.origin import Origin, OriginKind, Setting
 from tidelog.config.server_properties import read_server_properties
 from tidelog.config.synonyms import TOPIC_SYNONYMS, Synonym, broker_synonyms, deciding, in_topic_units
@@ -43,10 +42,12 @@ class BrokerConfig:
 
     static: Mapping[str, Setting] = field(default_factory=dict)
     """What was set at the start, by key."""
+    dynamic_defaults: Mapping[str, Setting] = field(default_factory=dict)
+    """What was changed since for every broker."""
     dynamic: Mapping[str, Setting] = field(default_factory=dict)
-    """What was changed since."""
+    """What was changed since for this one."""
     settings: Mapping[str, Setting] = field(init=False, repr=False, compare=False)
-    """Both: the layer that wins."""
+    """All of them: the layer that wins."""
     warnings: tuple[str, ...] = field(init=False, default=())
     """A sentence for each key that no table knows."""
     without_effect: tuple[str, ...] = field(init=False, default=())
@@ -54,7 +55,7 @@ class BrokerConfig:
     _values: Mapping[str, Value | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", {**self.static, **self.dynamic})
+        object.__setattr__(self, "settings", {**self.static, **self.dynamic_defaults, **self.dynamic})
         values, mistakes = _parsed(self.settings)
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "warnings", tuple(self._warnings()))
@@ -84,11 +85,22 @@ class BrokerConfig:
         ``of_all``: the changes are for every broker of the cluster, not for this one.
         """
         check_names(changes, of_all=of_all)
-        dynamic = {name: setting for name, setting in self.dynamic.items() if name not in changes}
-        for name, text in changes.items():
-            if text is not None:
-                dynamic[name] = Setting(text=text, origin=Origin(kind=OriginKind.DYNAMIC, key=name))
-        after = type(self)(static=self.static, dynamic=dynamic)
+        layer = self.dynamic_defaults if of_all else self.dynamic
+        texts = {**{name: setting.text for name, setting in layer.items()}, **changes}
+        return self._with_layer({name: text for name, text in texts.items() if text is not None}, of_all=of_all)
+
+    def with_dynamic(self, texts: Mapping[str, str], *, of_all: bool = False) -> Self:
+        """The configuration after ``texts`` have taken the place of what was changed at run time before.
+
+        ConfigError where Kafka refuses one of them. ``of_all`` as in ``with_changes``.
+        """
+        check_names(texts, of_all=of_all)
+        return self._with_layer(texts, of_all=of_all)
+
+    def _with_layer(self, texts: Mapping[str, str], *, of_all: bool) -> Self:
+        kind = OriginKind.DYNAMIC_DEFAULT if of_all else OriginKind.DYNAMIC
+        layer = {name: Setting(text=text, origin=Origin(kind=kind, key=name)) for name, text in texts.items()}
+        after = replace(self, dynamic_defaults=layer) if of_all else replace(self, dynamic=layer)
         check_change(self._values, after._values, retention_ms=number(after.topic_defaults(), "retention.ms"))
         return after
 
@@ -168,18 +180,14 @@ class BrokerConfig:
         for name, setting in self.settings.items():
             if name == "config.providers":
                 yield f"{name} has no effect: values are taken as they stand ({setting.origin})"
-            elif _key_of(name) is None and not is_handed_on(name, prefixes):
+            elif broker_key(name) is None and not name.startswith(prefixes):
                 yield f"{unknown_key_text(name)} ({setting.origin})"
 
     def _without_effect(self) -> Iterator[str]:
         for name in self.settings:
-            key = _key_of(name)
+            key = broker_key(name)
             if key is not None and not key.used:
                 yield name
-
-
-def _key_of(name: str) -> Key | None:
-    return BROKER_KEYS.get(name) or listener_key(name)
 
 
 def _with_default(synonyms: tuple[Synonym, ...]) -> Synonym:
@@ -192,7 +200,7 @@ def _parsed(settings: Mapping[str, Setting]) -> tuple[dict[str, Value | None], l
     values: dict[str, Value | None] = {name: key.default for name, key in BROKER_KEYS.items()}
     mistakes = []
     for name, setting in settings.items():
-        key = _key_of(name)
+        key = broker_key(name)
         if key is None:
             continue
         try:

@@ -16,6 +16,7 @@ from tidelog.config.node_keys import NODE_KEYS
 from tidelog.config.remote_keys import REMOTE_KEYS
 from tidelog.config.replication_keys import REPLICATION_KEYS
 from tidelog.config.reporter_keys import REPORTER_KEYS
+from tidelog.config.resources.quota_keys import REPLICATION_RATES
 from tidelog.config.security_keys import SECURITY_KEYS
 from tidelog.config.server_keys import SERVER_KEYS
 from tidelog.config.synonyms import TOPIC_SYNONYMS
@@ -56,15 +57,6 @@ _REMOVED = frozenset(
     }
 )
 
-_QUOTA_KEYS = frozenset(
-    {
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-    }
-)
-"""Set at run time only; Kafka's table does not have them."""
-
 
 def listener_key(name: str) -> Key | None:
     """The key that ``listener.name.NAME.KEY`` (or ``.MECHANISM.KEY``) sets for one listener."""
@@ -76,9 +68,9 @@ def listener_key(name: str) -> Key | None:
     return BROKER_KEYS.get(rest)
 
 
-def is_handed_on(name: str, prefixes: tuple[str, ...]) -> bool:
-    """Whether somebody else reads this key: a plug-in with a prefix of its own, or what changes quotas at run time."""
-    return name in _QUOTA_KEYS or name.startswith(prefixes)
+def broker_key(name: str) -> Key | None:
+    """The key that ``name`` sets: a broker's, one for a listener, or a rate that is set at run time only."""
+    return BROKER_KEYS.get(name) or listener_key(name) or REPLICATION_RATES.get(name)
 
 
 def unknown_key_text(name: str, known: Iterable[str] = BROKER_KEYS) -> str:

@@ -11,6 +11,9 @@ class OriginKind(enum.StrEnum):
 
     TOPIC = "topic"
     DYNAMIC = "dynamic"
+    """Of this broker."""
+    DYNAMIC_DEFAULT = "dynamic-default"
+    """Of every broker of the cluster."""
     OVERRIDE = "override"
     FILE = "file"
     DEFAULT = "default"

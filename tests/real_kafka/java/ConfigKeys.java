@@ -8,22 +8,31 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import kafka.server.ControllerConfigurationValidator;
 import kafka.server.DynamicBrokerConfig$;
 import kafka.server.KafkaConfig;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.ApiError;
+import org.apache.kafka.coordinator.group.GroupConfig;
+import org.apache.kafka.server.config.QuotaConfig;
 import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
+import org.apache.kafka.server.metrics.ClientMetricsConfigs;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
  * What Kafka's own tables say of its configuration keys, as JSON lines.
  *
- * <p>{@code ConfigKeys}: a line a key of the broker and of topics. {@code ConfigKeys file}: each line of the file is an
+ * <p>{@code ConfigKeys}: a line a key of the broker, of topics, groups, subscriptions to client metrics, and quotas. {@code ConfigKeys file}: each line of the file is an
  * object with {@code kind}, {@code properties} and what the kind asks for; printed for each is the {@code error} Kafka
  * refuses it with, or the {@code values} it reads.
  * <ul>
  * <li>{@code broker}: a whole properties file; also prints the {@code defaults} of topics
  * <li>{@code topic}: settings of a topic; with {@code broker} over its defaults, {@code before} being those until now
  * <li>{@code dynamic}: a change at run time, for all brokers where {@code of_all} is true
+ * <li>{@code resource}: what {@code type} and {@code name} would be set to, at a controller with {@code broker}
  * </ul>
  */
 public final class ConfigKeys {
@@ -56,6 +65,17 @@ public final class ConfigKeys {
                 .map(synonym -> synonym.name()).collect(Collectors.joining(",")));
             print(node);
         }
+        printTable("group", GroupConfig.configDef());
+        printTable("metrics", ClientMetricsConfigs.configDef());
+        printTable("client-quota", QuotaConfig.userAndClientQuotaConfigs());
+        printTable("address-quota", QuotaConfig.ipConfigs());
+        printTable("rate", QuotaConfig.brokerQuotaConfigs());
+    }
+
+    private static void printTable(String kind, ConfigDef table) throws IOException {
+        for (ConfigDef.ConfigKey key : new TreeMap<>(table.configKeys()).values()) {
+            print(described(kind, key));
+        }
     }
 
     private static ObjectNode described(String kind, ConfigDef.ConfigKey key) {
@@ -78,11 +98,14 @@ public final class ConfigKeys {
             switch (request.get("kind").asText()) {
                 case "topic" -> checkTopic(request, properties, answer);
                 case "broker" -> checkBroker(properties, answer);
+                case "resource" -> checkResource(request, properties);
                 default -> DynamicBrokerConfig$.MODULE$.validateConfigs(
                     properties, !request.get("of_all").asBoolean());
             }
         } catch (RuntimeException refusal) {
             answer.put("error", refusal.getMessage());
+            answer.put("code", (refusal instanceof ConfigException ? Errors.INVALID_CONFIG
+                : ApiError.fromThrowable(refusal).error()).code());
         }
         return answer;
     }
@@ -114,6 +137,17 @@ public final class ConfigKeys {
         ObjectNode defaults = answer.putObject("defaults");
         config.extractLogConfigMap().forEach((name, value) -> defaults.put(
             name, ConfigDef.convertToString(value, LogConfig.configKeys().get(name).type)));
+    }
+
+    private static void checkResource(ObjectNode request, Properties properties) {
+        Map<String, String> after = new HashMap<>();
+        properties.forEach((key, value) -> after.put((String) key, (String) value));
+        KafkaConfig broker = KafkaConfig.fromProps(properties(request, "broker"), false);
+        new ControllerConfigurationValidator(broker).validate(
+            new ConfigResource(
+                ConfigResource.Type.forId((byte) request.get("type").asInt()), request.get("name").asText()),
+            after,
+            Map.of());
     }
 
     private static Properties properties(ObjectNode request, String name) {

@@ -1,0 +1,1 @@
+"""The settings of what is neither a broker nor a topic: groups, subscriptions to clients' metrics, quotas."""

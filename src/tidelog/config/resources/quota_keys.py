@@ -1,0 +1,41 @@
+"""Every quota of Kafka 4.1 (``QuotaConfig``): of users and clients, of addresses, and of a broker's replication.
+
+The columns are the fields of ``Key``. The default of each is no limit. Those of a broker stand in no properties file:
+they are set at run time only.
+"""
+
+from __future__ import annotations
+
+from tidelog.config.columns import CLUSTER_WIDE, DOUBLE, INT, INT_MAX, LONG, LONG_MAX, MEDIUM
+from tidelog.config.key import Key, table
+from tidelog.config.valid import ANY, at_least
+
+# fmt: off
+CLIENT_QUOTAS = table(
+    Key("consumer_byte_rate", LONG, LONG_MAX, ANY, MEDIUM, CLUSTER_WIDE,
+        "Bytes a second that the clients may fetch from this broker.", used=True),
+    Key("controller_mutation_rate", DOUBLE, float(INT_MAX), ANY, MEDIUM, CLUSTER_WIDE,
+        "Partitions a second that the clients may create or delete.", used=True),
+    Key("producer_byte_rate", LONG, LONG_MAX, ANY, MEDIUM, CLUSTER_WIDE,
+        "Bytes a second that the clients may produce to this broker.", used=True),
+    Key("request_percentage", DOUBLE, float(INT_MAX), ANY, MEDIUM, CLUSTER_WIDE,
+        "Share of this broker's time that the clients' requests may take, in percent.", used=True),
+)
+"""Of users and client ids (``userAndClientQuotaConfigs``)."""
+
+ADDRESS_QUOTAS = table(
+    Key("connection_creation_rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
+        "Connections a second that this broker accepts from the address."),
+)
+"""Of one address or host (``ipConfigs``)."""
+
+REPLICATION_RATES = table(
+    Key("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
+        "Bytes a second that followers fetch for the replicas a topic names as throttled."),
+    Key("leader.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
+        "Bytes a second that leaders serve to followers for the replicas a topic names as throttled."),
+    Key("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
+        "Bytes a second that moves between log directories may write."),
+)
+"""Of a broker (``brokerQuotaConfigs``)."""
+# fmt: on
