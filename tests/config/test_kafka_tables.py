@@ -16,7 +16,7 @@ from tidelog.config.dynamic_changes import check_names
 from tidelog.config.key import Key
 from tidelog.config.origin import Origin, OriginKind, Setting
 from tidelog.config.reporter_keys import REPORTER_KEYS
-from tidelog.config.resources.client_metrics import CLIENT_METRICS_KEYS
+from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
 from tidelog.config.resources.group_keys import GROUP_KEYS
 from tidelog.config.resources.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS, REPLICATION_RATES
 from tidelog.config.synonyms import TOPIC_SYNONYMS

@@ -1,0 +1,108 @@
+"""Changes of a resource's settings: what a request asks for, and what the settings are after it. Pure.
+
+==========  ========================================================================================================
+SET         the value takes the place of the old one
+DELETE      the key is not set any more
+APPEND      of a list: the items that are not in it are put at its end
+SUBTRACT    of a list: its items go, each once
+==========  ========================================================================================================
+
+A list that is not set begins, for APPEND and SUBTRACT, as the default of its key.
+Called by: the controller. Source: Kafka's ``ConfigurationControlManager`` and ``KafkaConfigSchema``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidelog.config.broker_keys import broker_key
+from tidelog.config.key import Key
+from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
+from tidelog.config.resources.group_keys import GROUP_KEYS
+from tidelog.config.topic_keys import TOPIC_KEYS
+from tidelog.config.value_text import KeyType, format_value
+from tidelog.model import ConfigError
+from tidelog.server.configs.resource_type import ResourceType
+
+_LONGEST_VALUE = 32_767
+
+
+class ChangeKind(IntEnum):
+    """Kafka's ``AlterConfigOp.OpType``."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class SettingChange(NamedTuple):
+    key: str
+    kind: ChangeKind
+    value: str | None
+    """None for DELETE."""
+
+
+def key_of(resource_type: ResourceType, name: str) -> Key | None:
+    """The key of a resource's setting; None for a name that no table has."""
+    match resource_type:
+        case ResourceType.TOPIC:
+            return TOPIC_KEYS.get(name)
+        case ResourceType.BROKER:
+            return broker_key(name)
+        case ResourceType.CLIENT_METRICS:
+            return CLIENT_METRICS_KEYS.get(name)
+        case ResourceType.GROUP:
+            return GROUP_KEYS.get(name)
+        case _:
+            return None
+
+
+def changed(
+    resource_type: ResourceType, before: Mapping[str, str], changes: Iterable[SettingChange]
+) -> dict[str, str | None]:
+    """The new value of each key that a change is about, None where it is not set any more; ConfigError.
+
+    A value that stays the same is left out, except of a broker: setting it again reads files again that it names.
+    """
+    after: dict[str, str | None] = {}
+    for change in changes:
+        value = _value_after(resource_type, before.get(change.key), change)
+        if value is not None and len(value) > _LONGEST_VALUE:
+            raise ConfigError(
+                f"The configuration value cannot be added because it exceeds the maximum value size of {_LONGEST_VALUE}"
+                " bytes."
+            )
+        if value != before.get(change.key) or resource_type is ResourceType.BROKER:
+            after[change.key] = value
+    return after
+
+
+def replaced(before: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, str | None]:
+    """The same where ``texts`` take the place of all that was set (Kafka's first AlterConfigs)."""
+    deleted = dict.fromkeys(before.keys() - texts.keys())
+    return {key: value for key, value in {**deleted, **texts}.items() if value != before.get(key)}
+
+
+def _value_after(resource_type: ResourceType, before: str | None, change: SettingChange) -> str | None:
+    match change.kind:
+        case ChangeKind.SET:
+            return change.value
+        case ChangeKind.DELETE:
+            return None
+    key = key_of(resource_type, change.key)
+    if key is None or key.type is not KeyType.LIST:
+        raise ConfigError(f"Can't {change.kind.name} to key {change.key} because its type is not LIST.")
+    items = _items(format_value(key.default) if before is None else before)
+    for item in (change.value or "").split(","):
+        if change.kind is ChangeKind.APPEND and item not in items:
+            items.append(item)
+        elif change.kind is ChangeKind.SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _items(text: str) -> list[str]:
+    return [item for item in text.split(",") if item]
