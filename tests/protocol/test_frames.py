@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.protocol.errors import MalformedMessageError
-from tidelog.protocol.frames import FrameReader, framed
+from tidelog.protocol.frames import FrameReader, length_prefix
 
 
 def stream_of(frames: list[bytes]) -> bytes:
-    return b"".join(part for frame in frames for part in framed([frame]))
+    return b"".join(length_prefix([frame]) + frame for frame in frames)
 
 
 def taken(reader: FrameReader) -> list[bytes]:

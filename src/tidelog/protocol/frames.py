@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Iterable, Sized
 from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import MalformedMessageError
@@ -95,6 +96,6 @@ class FrameReader:
         return memoryview(frame)[self._have :]
 
 
-def framed(parts: list[bytes]) -> list[bytes]:
-    """A frame of these parts."""
-    return [_LENGTH.pack(sum(map(len, parts))), *parts]
+def length_prefix(parts: Iterable[Sized]) -> bytes:
+    """What goes before these parts to make them a frame."""
+    return _LENGTH.pack(sum(map(len, parts)))

@@ -1,0 +1,176 @@
+"""A broker: its parts, made with what each needs, started in order and stopped in reverse.
+
+=========  ========================================================  ==================================================
+step       what                                                      where an error leads
+=========  ========================================================  ==================================================
+listeners  their ports are bound; clients queue up                   ``start`` fails, nothing is left
+metrics    reporters run before the logs are loaded                  the same
+logs       directories are locked, logs loaded, in a thread          the same
+accepting  the state is RUNNING, connections are accepted
+=========  ========================================================  ==================================================
+
+The loop's thread owns everything but the logs: no part has a lock, and what is not quick goes through ``in_thread``.
+What other threads have to say enters by ``loop.call_soon_threadsafe``.
+What a crash leaves: what the log manager and the metadata log can deal with.
+Called by: the command line, tests. Thread rule: the loop's, but for the constructor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
+from tidelog.server.broker_state import BrokerState
+from tidelog.server.network.endpoint import Endpoint, endpoints_of
+from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
+from tidelog.server.network.listener import Listener
+from tidelog.server.requests import Requests
+from tidelog.server.timers import LoopTimers, Timers
+from tidelog.storage.fs import LOCAL, FileSystem
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.manager.manager_settings import ManagerSettings
+from tidelog.storage.manager.metrics.metrics_reporting import MetricsReporting
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_log = logging.getLogger(__name__)
+
+
+class Broker:
+    """State: ``BrokerState``. ``start`` once, ``stop`` after it; neither can be taken back."""
+
+    loop: asyncio.AbstractEventLoop
+    timers: Timers
+    logs: LogManager
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        scheduler: Scheduler | None = None,
+        timers: Timers | None = None,
+        fs: FileSystem = LOCAL,
+    ) -> None:
+        """ConfigError names what is wrong with the listeners, limits and reporters. Nothing is opened before ``start``.
+
+        ``scheduler`` and ``timers`` None: of the machine's time.
+        """
+        self.config = config
+        self.node_id = config.node_id or 0
+        self.clock = clock
+        self.fs = fs
+        self.state = BrokerState.NOT_RUNNING
+        self.endpoints = endpoints_of(config)
+        self.limits = NetworkLimits.of(config)
+        self.connection_counts = ConnectionCounts(self.limits)
+        self.listeners: list[Listener] = []
+        self.reporting = MetricsReporting(config, clock)
+        self.metrics = self.reporting.registry
+        self.scheduler = scheduler or ThreadScheduler(config.number("background.threads"), clock=clock)
+        self.pool = ThreadPoolExecutor(config.number("num.io.threads"), thread_name_prefix="tidelog-io")
+        self.requests = Requests(self)
+        self._given_timers = timers
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._started = AsyncExitStack()
+
+    # --- start and end ---
+
+    async def start(self) -> None:
+        """Return when clients can be served; on an error everything is stopped again.
+
+        ConfigError, and what ``LogManager.startup`` raises.
+        """
+        self.loop = asyncio.get_running_loop()
+        self.timers = self._given_timers or LoopTimers(self.loop, self.clock)
+        self.state = BrokerState.STARTING
+        try:
+            self._open_listeners()
+            self.scheduler.startup()
+            self._started.callback(self.scheduler.shutdown)
+            await self._start_logs()
+        except BaseException:
+            await self.stop()
+            raise
+        for listener in self.listeners:
+            listener.start()
+        self.state = BrokerState.RUNNING
+
+    async def stop(self) -> None:
+        """In order, whatever was started; idempotent."""
+        if self.state is BrokerState.NOT_RUNNING:
+            return
+        self.state = BrokerState.SHUTTING_DOWN
+        for listener in self.listeners:
+            listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._started.aclose()
+        self.pool.shutdown()
+        self.state = BrokerState.NOT_RUNNING
+
+    @property
+    def advertised(self) -> tuple[Endpoint, ...]:
+        """Where clients are told to find this broker; known when it has started."""
+        return self.endpoints.advertised_at({listener.endpoint.name: listener.port for listener in self.listeners})
+
+    # --- what its parts need ---
+
+    def in_thread(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> asyncio.Future[Result]:
+        """The result of what is not quick, from a thread of the pool."""
+        return self.loop.run_in_executor(self.pool, lambda: function(*args, **kwargs))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run ``work`` on the loop until it ends or the broker stops; its error is logged."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("A task of the broker failed", exc_info=error)
+
+    # --- steps of the start ---
+
+    def _open_listeners(self) -> None:
+        for endpoint in self.endpoints.listeners:
+            listener = Listener(
+                endpoint,
+                loop=self.loop,
+                timers=self.timers,
+                service=self.requests,
+                limits=self.limits,
+                counts=self.connection_counts,
+            )
+            listener.open()
+            self.listeners.append(listener)
+
+    async def _start_logs(self) -> None:
+        self.logs = LogManager(
+            self.fs,
+            [Path(path) for path in self.config.log_dirs],
+            settings=replace(ManagerSettings.of(self.config), is_sole_replica=False),
+            default_config=LogConfig.of(self.config),
+            clock=self.clock,
+            scheduler=self.scheduler,
+            on_flush=self.reporting.on_flush,
+        )
+        self._started.callback(self.reporting.stop)
+        self.reporting.start(self.logs, self.scheduler)
+        await self.in_thread(self.logs.startup)
+        self._started.push_async_callback(self.in_thread, self.logs.shutdown)

@@ -1,0 +1,15 @@
+"""What a broker is at: the numbers are those of Kafka's gauge ``BrokerState``."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class BrokerState(IntEnum):
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    """Logs are loaded after a stop that was not orderly."""
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7

@@ -1,0 +1,1 @@
+"""APIs about the broker and the cluster themselves."""

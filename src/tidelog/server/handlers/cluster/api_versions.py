@@ -1,0 +1,34 @@
+"""ApiVersions: the APIs of this broker with their versions, and the features of the cluster (KIP-35, KIP-584).
+
+A client's name and version are kept for its connection, where they are well formed; KIP-511 wants them refused else.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.handlers.table import advertised_versions
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_WELL_FORMED = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    if context.version >= 3:
+        software = (request.client_software_name, request.client_software_version)
+        if not all(map(_WELL_FORMED.fullmatch, software)):
+            return {"error_code": ErrorCode.INVALID_REQUEST}
+        context.peer.software = software
+    return {
+        "api_keys": [
+            {"api_key": api, "min_version": versions.oldest, "max_version": versions.latest}
+            for api, versions in advertised_versions().items()
+        ]
+    }

@@ -1,0 +1,1 @@
+"""Sockets: connections that carry frames in and answers out, and who accepts them."""

@@ -1,0 +1,265 @@
+"""One connection: frames in, answers out, one request at a time.
+
+========  =======================================  =================================================================
+state     until                                    what may happen
+========  =======================================  =================================================================
+reading   a frame is whole                         bytes are received; the peer or the idle time-out closes
+working   its answer is there                      nothing is read: what the peer sends on waits in its own buffers
+writing   the answer is sent                       nothing is read either: a slow reader costs one answer's memory
+closed    for good                                 an answer that comes later is dropped
+========  =======================================  =================================================================
+
+So answers are in the order of requests, and what a peer can make the broker hold is one request and one answer, beside
+the few small frames that came with one system call. A request that is answered at once passes through all states within
+one callback; more of them that came together take turns with other connections.
+Called by: Listener. Thread rule: the loop's. Source: Kafka's ``SocketServer``, which mutes channels to the same effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable
+from typing import Protocol
+
+from tidelog.model import TidelogError
+from tidelog.protocol.errors import MalformedMessageError
+from tidelog.protocol.frames import FrameReader
+from tidelog.server.network.file_slice import Part
+from tidelog.server.network.output import Output
+from tidelog.server.network.peer import Peer
+from tidelog.server.timers import Timers
+
+_RECEIVE_BYTES = 64 * 1024
+_RECEIVES_AT_ONCE = 16
+"""System calls until other connections have their turn."""
+
+_log = logging.getLogger(__name__)
+
+Reply = list[Part] | None
+"""A whole frame, length and all; None where the request wants no answer."""
+
+
+class Service(Protocol):
+    """What answers requests."""
+
+    def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+        """MalformedMessageError, now or when it is awaited: the connection is closed with one line in the log."""
+        ...
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of the listener that accepted it."""
+
+    loop: asyncio.AbstractEventLoop
+    timers: Timers
+    service: Service
+    scratch: memoryview
+    """Room to receive into, one for all connections: it is empty whenever one of them has its turn."""
+    max_request_bytes: int
+
+    def has_room(self, connection: Connection) -> bool:
+        """Whether a request may be begun; False: ``connection`` is told to ``resume`` when it may."""
+        ...
+
+    def hold(self, count: int) -> None:
+        """So many bytes more, or less, of requests are held."""
+        ...
+
+    def forget(self, connection: Connection) -> None:
+        """It is closed."""
+        ...
+
+
+class Connection:
+    __slots__ = (
+        "_descriptor",
+        "_frames",
+        "_held_bytes",
+        "_is_reading",
+        "_is_writing",
+        "_output",
+        "_owner",
+        "_pending",
+        "_socket",
+        "is_closed",
+        "last_active_ms",
+        "peer",
+    )
+
+    def __init__(self, sock: socket.socket, peer: Peer, owner: ConnectionOwner) -> None:
+        """``sock``: connected, not blocking; the connection's from here on. Begins to read."""
+        self._socket = sock
+        self._descriptor = sock.fileno()
+        self._owner = owner
+        self._frames = FrameReader(owner.max_request_bytes)
+        self._output = Output()
+        self._pending: asyncio.Future[Reply] | None = None
+        self._held_bytes = 0
+        self._is_reading = self._is_writing = False
+        self.peer = peer
+        self.is_closed = False
+        self.last_active_ms = owner.timers.monotonic_ms()
+        self._read_on()
+
+    @property
+    def is_idle(self) -> bool:
+        """It waits for its peer, not the other way round."""
+        return self._pending is None
+
+    def resume(self) -> None:
+        """Read again, after there was no room."""
+        if not self.is_closed:
+            self._read_on()
+
+    def close(self) -> None:
+        """Idempotent; a request under way is cancelled."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._stop_reading()
+        self._stop_writing()
+        self._socket.close()
+        self._output.clear()
+        self._account(0)
+        if self._pending is not None:
+            self._pending.cancel()
+        self._owner.forget(self)
+
+    # --- reading ---
+
+    def _read_on(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self._owner.loop.add_reader(self._descriptor, self._on_readable)
+
+    def _stop_reading(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._owner.loop.remove_reader(self._descriptor)
+
+    def _on_readable(self) -> None:
+        if self._held_bytes == 0 and not self._owner.has_room(self):
+            self._stop_reading()
+            return
+        try:
+            frame = self._receive()
+            self._account(self._frames.held_bytes + (0 if frame is None else len(frame)))
+        except (OSError, EOFError):
+            self.close()
+            return
+        except MalformedMessageError as error:
+            self._refuse(error)
+            return
+        if frame is not None:
+            self.last_active_ms = self._owner.timers.monotonic_ms()
+            self._work(frame)
+
+    def _receive(self) -> bytearray | None:
+        """A frame, if one is whole. OSError, EOFError: the peer is gone."""
+        frames, sock = self._frames, self._socket
+        for _ in range(_RECEIVES_AT_ONCE):
+            space = frames.space()
+            try:
+                count = sock.recv_into(self._owner.scratch if space is None else space)
+            except BlockingIOError:
+                return None
+            finally:
+                if space is not None:
+                    space.release()
+            if count == 0:
+                raise EOFError
+            if space is None:
+                frames.receive(self._owner.scratch[:count])
+            else:
+                frames.filled(count)
+            if (frame := frames.next_frame()) is not None:
+                return frame
+            if count < _RECEIVE_BYTES and space is None:
+                return None
+        return None
+
+    def _account(self, held_bytes: int) -> None:
+        if held_bytes != self._held_bytes:
+            self._owner.hold(held_bytes - self._held_bytes)
+            self._held_bytes = held_bytes
+
+    # --- working ---
+
+    def _work(self, frame: bytearray) -> None:
+        try:
+            reply = self._owner.service.begin(frame, self.peer)
+        except MalformedMessageError as error:
+            self._refuse(error)
+            return
+        if reply is None or isinstance(reply, list):
+            self._answer(reply)
+            return
+        self._stop_reading()
+        self._pending = asyncio.ensure_future(reply, loop=self._owner.loop)
+        self._pending.add_done_callback(self._on_done)
+
+    def _on_done(self, pending: asyncio.Future[Reply]) -> None:
+        self._pending = None
+        if pending.cancelled():
+            self.close()
+            return
+        error = pending.exception()
+        if self.is_closed:
+            return
+        if error is not None:
+            self._refuse(error)
+            return
+        self._answer(pending.result())
+
+    def _refuse(self, error: BaseException) -> None:
+        trace = None if isinstance(error, TidelogError) else error
+        _log.warning("The connection of %s is closed: %s", self.peer, error, exc_info=trace)
+        self.close()
+
+    # --- writing ---
+
+    def _answer(self, reply: Reply) -> None:
+        self._account(self._frames.held_bytes)
+        if reply is not None:
+            self._output.add(reply)
+            self._send()
+        else:
+            self._go_on()
+
+    def _send(self) -> None:
+        try:
+            is_sent = self._output.send(self._socket)
+        except OSError:
+            self.close()
+            return
+        if is_sent:
+            self._stop_writing()
+            self._go_on()
+        elif not self._is_writing:
+            self._stop_reading()
+            self._is_writing = True
+            self._owner.loop.add_writer(self._descriptor, self._on_writable)
+
+    def _on_writable(self) -> None:
+        self.last_active_ms = self._owner.timers.monotonic_ms()
+        self._send()
+
+    def _stop_writing(self) -> None:
+        if self._is_writing:
+            self._is_writing = False
+            self._owner.loop.remove_writer(self._descriptor)
+
+    def _go_on(self) -> None:
+        """To the next request: one that came with the last, or one to read."""
+        frame = self._frames.next_frame()
+        if frame is None:
+            self._read_on()
+        else:
+            self._stop_reading()
+            self._owner.loop.call_soon(self._take_turn, frame)
+
+    def _take_turn(self, frame: bytearray) -> None:
+        if not self.is_closed:
+            self._work(frame)

@@ -1,0 +1,110 @@
+"""Where a broker listens, and where clients are told to find it: ``listeners`` and ``advertised.listeners``.
+
+PLAINTEXT is what there is; another protocol is refused, for a client that asks for a secret connection is not served an
+open one. A controller's listener, as a file for a node of both roles has it, is left alone: controller and broker are
+one process here, and nobody else asks the controller.
+Called by: Broker. Source: Kafka's ``SocketServerConfigs.listenerListToEndPoints`` and ``KafkaConfig``.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError
+
+PLAINTEXT = "PLAINTEXT"
+
+_LISTENER = re.compile(r"(?P<name>[^:]+)://(?:\[(?P<six>[0-9A-Fa-f:.%]*)\]|(?P<host>[^\[\]:]*)):(?P<port>-?\d+)")
+_ANY = ("", "0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    name: str
+    """The listener's, in upper case."""
+    host: str
+    """Empty: every address of the machine."""
+    port: int
+    """0: one the operating system chooses."""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    listeners: tuple[Endpoint, ...]
+    advertised: tuple[Endpoint, ...]
+    """In the order of the listeners; port 0: the listener's own."""
+    left_alone: tuple[Endpoint, ...]
+    """A controller's."""
+
+    def advertised_at(self, ports: dict[str, int]) -> tuple[Endpoint, ...]:
+        """What clients are told where the listeners, by name, have these ports."""
+        return tuple(replace(one, port=one.port or ports[one.name]) for one in self.advertised)
+
+
+def endpoints_of(config: BrokerConfig) -> Endpoints:
+    """ConfigError names every mistake."""
+    mistakes: list[str] = []
+    listeners = _parsed("listeners", str(config["listeners"]), mistakes)
+    controllers = {name.strip().upper() for name in str(config["controller.listener.names"] or "").split(",")}
+    advertised_text = config["advertised.listeners"]
+    advertised = None if advertised_text is None else _parsed("advertised.listeners", str(advertised_text), mistakes)
+    own = [one for one in listeners if one.name not in controllers]
+    if not own and not mistakes:
+        mistakes.append("listeners: a broker needs a listener that is not the controller's")
+    mistakes += _protocol_mistakes(config, own)
+    mistakes += _advertised_mistakes(listeners, advertised)
+    if mistakes:
+        raise ConfigError("; ".join(mistakes))
+    by_name = {one.name: one for one in advertised or ()}
+    return Endpoints(
+        listeners=tuple(own),
+        advertised=tuple(by_name.get(one.name) or replace(one, host=_reachable(one.host)) for one in own),
+        left_alone=tuple(one for one in listeners if one.name in controllers),
+    )
+
+
+def _parsed(key: str, text: str, mistakes: list[str]) -> list[Endpoint]:
+    found: list[Endpoint] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        match = _LISTENER.fullmatch(part)
+        port = int(match["port"]) if match else -1
+        if match is None or not 0 <= port <= 65535:
+            mistakes.append(f"{key}: {part!r} is not NAME://host:port")
+            continue
+        found.append(Endpoint(name=match["name"].upper(), host=match["six"] or match["host"] or "", port=port))
+    names = [one.name for one in found]
+    mistakes += [f"{key}: there are several listeners named {name}" for name in names if names.count(name) > 1]
+    return found
+
+
+def _protocol_mistakes(config: BrokerConfig, listeners: list[Endpoint]) -> Iterator[str]:
+    pairs = (pair.partition(":") for pair in str(config["listener.security.protocol.map"] or "").split(","))
+    protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
+    for listener in listeners:
+        protocol = protocols.get(listener.name)
+        if protocol is None:
+            yield f"listeners: listener.security.protocol.map says nothing of {listener.name}"
+        elif protocol != PLAINTEXT:
+            yield f"listeners: {listener.name} is {protocol}; PLAINTEXT is the one protocol there is so far"
+
+
+def _advertised_mistakes(listeners: list[Endpoint], advertised: list[Endpoint] | None) -> Iterator[str]:
+    names = {one.name for one in listeners}
+    for one in advertised or ():
+        if one.name not in names:
+            yield f"advertised.listeners: {one.name} is none of listeners"
+        if one.host in _ANY[1:]:
+            yield f"advertised.listeners: {one.host} is no address to reach a broker at"
+
+
+def _reachable(host: str) -> str:
+    """What other machines may call this one: Kafka asks Java for the canonical name of the local host."""
+    return host if host not in _ANY else socket.getfqdn()

@@ -1,0 +1,106 @@
+"""How many connections there may be, in all and of one address, and how many bytes of requests.
+
+============================  ===========================================================================
+limit reached                 what happens
+============================  ===========================================================================
+``max.connections``           nothing more is accepted until a connection is closed
+``max.connections.per.ip``    the new connection is closed; ``max.connections.per.ip.overrides`` has exceptions
+``queued.max.request.bytes``  no new request is read; those under way are read to their end
+============================  ===========================================================================
+
+Called by: Listener. Source: Kafka's ``ConnectionQuotas`` and ``SimpleMemoryPool``.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkLimits:
+    """Sizes in bytes; Kafka's keys, whose names they have."""
+
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    """By address."""
+    connections_max_idle_ms: int
+    """0 and below: no connection is closed for being idle."""
+    queued_max_request_bytes: int
+    """Below 0: no limit."""
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    """-1: the operating system's; so for the next."""
+    socket_receive_buffer_bytes: int
+    socket_listen_backlog_size: int
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        """ConfigError for overrides that are no pairs of hosts and numbers."""
+        overrides = str(config["max.connections.per.ip.overrides"] or "")
+        return cls(
+            max_connections=config.number("max.connections"),
+            max_connections_per_ip=config.number("max.connections.per.ip"),
+            max_connections_per_ip_overrides=parse_overrides(overrides),
+            connections_max_idle_ms=config.number("connections.max.idle.ms"),
+            queued_max_request_bytes=config.number("queued.max.request.bytes"),
+            socket_request_max_bytes=config.number("socket.request.max.bytes"),
+            socket_send_buffer_bytes=config.number("socket.send.buffer.bytes"),
+            socket_receive_buffer_bytes=config.number("socket.receive.buffer.bytes"),
+            socket_listen_backlog_size=config.number("socket.listen.backlog.size"),
+        )
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """``host:count,…`` by address; a host's name counts for the addresses it has now."""
+    overrides: dict[str, int] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        host, _, count = pair.rpartition(":")
+        try:
+            limit = int(count)
+            addresses = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[] "), None)} if host else set()
+        except (ValueError, OSError) as error:
+            raise ConfigError(f"max.connections.per.ip.overrides: {pair!r} is no host:count: {error}") from None
+        if not addresses or limit < 0:
+            raise ConfigError(f"max.connections.per.ip.overrides: {pair!r} is no host:count")
+        overrides |= dict.fromkeys(addresses, limit)
+    return overrides
+
+
+class ConnectionCounts:
+    """The connections there are, by address."""
+
+    def __init__(self, limits: NetworkLimits) -> None:
+        self._limits = limits
+        self._by_address: Counter[str] = Counter()
+        self.total = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.total >= self._limits.max_connections
+
+    def limit_of(self, address: str) -> int:
+        return self._limits.max_connections_per_ip_overrides.get(address, self._limits.max_connections_per_ip)
+
+    def add(self, address: str) -> bool:
+        """False, and nothing is counted: the address has as many as it may."""
+        if self._by_address[address] >= self.limit_of(address):
+            if not self._by_address[address]:
+                del self._by_address[address]
+            return False
+        self._by_address[address] += 1
+        self.total += 1
+        return True
+
+    def remove(self, address: str) -> None:
+        self.total -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]

@@ -1,0 +1,213 @@
+"""A listener: its sockets, and the connections that came to them.
+
+A host's name is listened to at every address it has, so that clients find it whichever they try first. Where the
+operating system has no descriptor left, nothing is accepted for a while. Idle connections are looked for when the one
+that has been idle longest would be due.
+Called by: Broker. Thread rule: the loop's. Source: Kafka's ``SocketServer``, ``Acceptor``, ``Selector``'s idle expiry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections import deque
+
+from tidelog.model import ConfigError
+from tidelog.server.network.connection import Connection, Service
+from tidelog.server.network.endpoint import Endpoint
+from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
+from tidelog.server.network.peer import Peer
+from tidelog.server.timers import TimerHandle, Timers
+
+_ACCEPTS_AT_ONCE = 64
+_SCRATCH_BYTES = 64 * 1024
+_PAUSE_MS = 1000
+"""Where no connection can be accepted for want of descriptors."""
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+_log = logging.getLogger(__name__)
+
+
+class Listener:
+    """State: *new* -> ``open`` (bound; clients queue up) -> ``start`` (accepting) -> ``close``."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        timers: Timers,
+        service: Service,
+        limits: NetworkLimits,
+        counts: ConnectionCounts,
+    ) -> None:
+        """``counts``: of all listeners together."""
+        self.endpoint = endpoint
+        self.loop = loop
+        self.timers = timers
+        self.service = service
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self.max_request_bytes = limits.socket_request_max_bytes
+        self.connections: set[Connection] = set()
+        self.accepted = 0
+        """Connections so far."""
+        self.rejected = 0
+        """Of those: closed at once, for their address had too many."""
+        self.held_bytes = 0
+        """Of requests that are being read or answered."""
+        self._limits = limits
+        self._counts = counts
+        self._sockets: list[socket.socket] = []
+        self._is_accepting = False
+        self._pause: TimerHandle | None = None
+        self._sweep: TimerHandle | None = None
+        self._without_room: deque[Connection] = deque()
+
+    @property
+    def port(self) -> int:
+        """The one it is bound to."""
+        port: int = self._sockets[0].getsockname()[1]
+        return port
+
+    def open(self) -> None:
+        """ConfigError where the host or the port cannot be had; nothing is bound then."""
+        host, port = self.endpoint.host, self.endpoint.port
+        try:
+            for family, address in _addresses(host):
+                self._sockets.append(self._bound(family, address, port))
+                port = self.port
+        except OSError as error:
+            self.close()
+            raise ConfigError(f"cannot listen at {self.endpoint}: {error.strerror or error}") from error
+
+    def start(self) -> None:
+        self._accept_on()
+
+    def close(self) -> None:
+        """Every connection too, whatever it is at; idempotent."""
+        self._accept_no_more()
+        for timer in (self._pause, self._sweep):
+            if timer is not None:
+                timer.cancel()
+        for sock in self._sockets:
+            sock.close()
+        for connection in list(self.connections):
+            connection.close()
+
+    # --- what connections ask ---
+
+    def has_room(self, connection: Connection) -> bool:
+        limit = self._limits.queued_max_request_bytes
+        if limit < 0 or self.held_bytes < limit:
+            return True
+        self._without_room.append(connection)
+        return False
+
+    def hold(self, count: int) -> None:
+        self.held_bytes += count
+        if count < 0 and self._without_room and self.held_bytes < self._limits.queued_max_request_bytes:
+            self._without_room.popleft().resume()
+
+    def forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        was_full = self._counts.is_full
+        self._counts.remove(connection.peer.host)
+        if was_full and self._pause is None:
+            self._accept_on()
+
+    # --- accepting ---
+
+    def _bound(self, family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+        is_any = address == "::"
+        sock = socket.create_server(
+            (address, port),
+            family=family,
+            backlog=self._limits.socket_listen_backlog_size,
+            dualstack_ipv6=is_any and socket.has_dualstack_ipv6(),
+        )
+        sock.setblocking(False)
+        _set_buffer(sock, socket.SO_RCVBUF, self._limits.socket_receive_buffer_bytes)
+        return sock
+
+    def _accept_on(self) -> None:
+        self._pause = None
+        if not self._is_accepting and self._sockets and self._sockets[0].fileno() >= 0:
+            self._is_accepting = True
+            for sock in self._sockets:
+                self.loop.add_reader(sock.fileno(), self._accept, sock)
+
+    def _accept_no_more(self) -> None:
+        if self._is_accepting:
+            self._is_accepting = False
+            for sock in self._sockets:
+                self.loop.remove_reader(sock.fileno())
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPTS_AT_ONCE):
+            if self._counts.is_full:
+                self._accept_no_more()
+                return
+            try:
+                sock, address = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._accept_later(error)
+                    return
+                continue  # this one is gone already
+            self._welcome(sock, address)
+
+    def _accept_later(self, error: OSError) -> None:
+        _log.error("No connection can be accepted at %s: %s", self.endpoint, error.strerror)
+        self._accept_no_more()
+        self._pause = self.timers.call_later(_PAUSE_MS, self._accept_on)
+
+    def _welcome(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        host, port = address[0].removeprefix("::ffff:"), address[1]
+        self.accepted += 1
+        if not self._counts.add(host):
+            self.rejected += 1
+            _log.info("A connection of %s is refused, it has %d of them", host, self._counts.limit_of(host))
+            sock.close()
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        _set_buffer(sock, socket.SO_SNDBUF, self._limits.socket_send_buffer_bytes)
+        peer = Peer(
+            host=host,
+            port=port,
+            listener=self.endpoint.name,
+            connection_id=f"{self.endpoint.host}:{self.port}-{host}:{port}-0-{self.accepted}",
+        )
+        self.connections.add(Connection(sock, peer, self))
+        if self._sweep is None and self._limits.connections_max_idle_ms > 0:
+            self._sweep = self.timers.call_later(self._limits.connections_max_idle_ms, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self._sweep = None
+        now_ms, longest_ms = self.timers.monotonic_ms(), self._limits.connections_max_idle_ms
+        for connection in [one for one in self.connections if one.is_idle]:
+            if now_ms - connection.last_active_ms >= longest_ms:
+                _log.debug("The connection of %s is closed: idle", connection.peer)
+                connection.close()
+        if self.connections:
+            oldest_ms = min(one.last_active_ms for one in self.connections)
+            delay_ms = max(oldest_ms + longest_ms - now_ms, longest_ms // 10, 1)
+            self._sweep = self.timers.call_later(delay_ms, self._close_idle)
+
+
+def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
+    """An empty host: every address of both families through one socket, where the system has IPv6 at all."""
+    if host == "":
+        return [(socket.AF_INET6, "::")] if socket.has_dualstack_ipv6() else [(socket.AF_INET, "0.0.0.0")]
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((info[0], str(info[4][0])) for info in found))
+
+
+def _set_buffer(sock: socket.socket, option: int, size: int) -> None:
+    if size >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, option, size)

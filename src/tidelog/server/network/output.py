@@ -1,0 +1,83 @@
+"""What is still to be sent on a connection: bytes and parts of files, in order.
+
+A file's bytes go by ``sendfile``, and where the file system or the socket cannot do that, through a buffer. One call of
+``send`` sends a bounded amount, so that a fast reader of much does not keep the loop from the others.
+Called by: Connection. Thread rule: the loop's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+from tidelog.server.network.file_slice import FileSlice, Part
+
+_AT_ONCE_BYTES = 1024 * 1024
+"""The most of one call of ``send``, about."""
+_MOST_BUFFERS = 64
+"""Of one system call; the least that POSIX allows is 16, Linux takes 1024."""
+_BUFFER_BYTES = 64 * 1024
+_NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
+
+
+class Output:
+    __slots__ = ("_parts", "_sent")
+
+    def __init__(self) -> None:
+        self._parts: deque[Part] = deque()
+        self._sent = 0
+        """Bytes of the first part that are gone."""
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def add(self, parts: Iterable[Part]) -> None:
+        self._parts.extend(part for part in parts if len(part))
+
+    def send(self, sock: socket.socket) -> bool:
+        """As much as the socket takes now, within bounds; whether all is sent. OSError where the peer is gone, or a
+        file has become shorter than its slice."""
+        budget = _AT_ONCE_BYTES
+        try:
+            while self._parts and budget > 0:
+                first = self._parts[0]
+                count = self._send_file(sock, first, budget) if isinstance(first, FileSlice) else self._send_bytes(sock)
+                self._take_off(count)
+                budget -= count
+        except BlockingIOError:
+            return False
+        return not self._parts
+
+    def clear(self) -> None:
+        self._parts.clear()
+        self._sent = 0
+
+    def _send_bytes(self, sock: socket.socket) -> int:
+        buffers: list[memoryview] = []
+        for part in islice(self._parts, _MOST_BUFFERS):
+            if isinstance(part, FileSlice):
+                return sock.sendmsg(buffers, (), socket.MSG_MORE)  # the file's bytes fill the packet
+            buffers.append(memoryview(part)[self._sent :] if not buffers else memoryview(part))
+        return sock.sendmsg(buffers)
+
+    def _send_file(self, sock: socket.socket, part: FileSlice, budget: int) -> int:
+        position, left = part.position + self._sent, min(part.length - self._sent, budget)
+        try:
+            count = os.sendfile(sock.fileno(), part.file.fileno(), position, left)
+        except OSError as error:
+            if error.errno not in _NO_SENDFILE:
+                raise
+            data = os.pread(part.file.fileno(), min(left, _BUFFER_BYTES), position)
+            count = sock.send(data) if data else 0
+        if count == 0:
+            raise OSError(errno.EIO, f"a file ends at {position}, {part.length - self._sent} bytes before its slice")
+        return count
+
+    def _take_off(self, count: int) -> None:
+        self._sent += count
+        while self._parts and self._sent >= len(self._parts[0]):
+            self._sent -= len(self._parts.popleft())

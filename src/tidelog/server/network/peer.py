@@ -1,0 +1,23 @@
+"""Who is at the other end of a connection, as requests, quotas and log lines name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, kw_only=True)
+class Peer:
+    """Constant but for ``software``."""
+
+    host: str
+    """Its address, in numbers."""
+    port: int
+    listener: str
+    """The name of the listener it came to."""
+    connection_id: str
+    """As Kafka writes it: both addresses and a number."""
+    software: tuple[str, str] = ("unknown", "unknown")
+    """Name and version of the client's library, as its ApiVersions request said."""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"

@@ -1,0 +1,37 @@
+"""What is known of a request besides what it asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelog.protocol.api_key import ApiKey
+from tidelog.server.network.peer import Peer
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    api: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str | None
+    peer: Peer
+    received_ms: int
+    """By the wall clock."""
+
+    @property
+    def client_host(self) -> str:
+        return self.peer.host
+
+    @property
+    def connection_id(self) -> str:
+        return self.peer.connection_id
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener the request came to."""
+        return self.peer.listener
+
+    @property
+    def client_software(self) -> tuple[str, str]:
+        """Name and version."""
+        return self.peer.software

@@ -1,0 +1,141 @@
+"""From a frame to its reply: the header is read, the API's handler asked, its answer written.
+
+====================================  =================================================================================
+a request                             gets
+====================================  =================================================================================
+that its handler answers              that answer
+ApiVersions of an unknown version     the answer of version 0, with UNSUPPORTED_VERSION: the client asks again (KIP-511)
+of another unknown API or version     its connection closed, and a line in the log
+whose bytes are no such message       the same
+that fails                            what the handler's ``refuse`` makes of the error, else the code in the response's
+                                      own ``error_code``; an API without such a field: its connection closed
+====================================  =================================================================================
+
+An error that is no TidelogError is a bug, and logged with its stack trace.
+Called by: connections. Thread rule: the loop's. Source: Kafka's ``KafkaApis.handle`` and ``RequestContext``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from tidelog.model import TidelogError
+from tidelog.protocol.api_key import VERSIONS, ApiKey
+from tidelog.protocol.errors import ErrorCode, MalformedMessageError, error_code_of
+from tidelog.protocol.frames import length_prefix
+from tidelog.protocol.headers import read_request_header, response_header
+from tidelog.protocol.messages import read_request, write_response
+from tidelog.protocol.schemas import Direction, Struct, struct_class
+from tidelog.server.answer import Answer, EncodedAnswer
+from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.network.connection import Reply
+from tidelog.server.network.peer import Peer
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_log = logging.getLogger(__name__)
+
+_PACKAGE = "tidelog.server.handlers."
+
+
+class Reader(Protocol):
+    def __call__(self, api: ApiKey, version: int, body: memoryview) -> Any: ...
+
+
+class Refuse(Protocol):
+    def __call__(self, context: RequestContext, request: Any, error: TidelogError) -> Mapping[str, Any]: ...
+
+
+class Handler(NamedTuple):
+    """A handler's module."""
+
+    handle: Callable[[Broker, RequestContext, Any], Answer | Awaitable[Answer]]
+    read: Reader
+    """``read_request``, where the module has none of its own: ``protocol.produce``'s, say."""
+    refuse: Refuse | None
+
+
+class Requests:
+    """The service behind a broker's connections."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._handlers: dict[ApiKey, Handler] = {}
+
+    def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+        """As ``Service`` says. What it returns may be awaited only where the handler has to wait."""
+        header = read_request_header(frame)
+        api, version = header.api, header.version
+        context = RequestContext(
+            api, version, header.correlation_id, header.client_id, peer, self._broker.timers.now_ms()
+        )
+        if version not in VERSIONS[api] or api not in HANDLERS:
+            return _unsupported(context)
+        handler = self._handlers.get(api) or self._load(api)
+        request = handler.read(api, version, memoryview(frame)[header.size :])
+        try:
+            answer = handler.handle(self._broker, context, request)
+        except Exception as error:
+            answer = _refusal(handler, context, request, error)
+        if isinstance(answer, Awaitable):
+            return self._finish(handler, context, request, answer)
+        return _reply(context, answer)
+
+    async def _finish(
+        self, handler: Handler, context: RequestContext, request: Any, awaitable: Awaitable[Answer]
+    ) -> Reply:
+        try:
+            answer = await awaitable
+        except Exception as error:
+            answer = _refusal(handler, context, request, error)
+        return _reply(context, answer)
+
+    def _load(self, api: ApiKey) -> Handler:
+        module = import_module(_PACKAGE + HANDLERS[api])
+        handler = Handler(module.handle, getattr(module, "read", read_request), getattr(module, "refuse", None))
+        self._handlers[api] = handler
+        return handler
+
+
+def _reply(context: RequestContext, answer: Answer) -> Reply:
+    if answer is None:
+        return None
+    header = response_header(context.api, context.version, context.correlation_id)
+    if isinstance(answer, EncodedAnswer):
+        parts = [header, *answer.parts]
+    else:
+        parts = [header, write_response(context.api, context.version, answer)]
+    return [length_prefix(parts), *parts]
+
+
+def _unsupported(context: RequestContext) -> Reply:
+    if context.api is not ApiKey.API_VERSIONS:
+        raise MalformedMessageError(f"{context.api.name} version {context.version} is not supported")
+    own = VERSIONS[ApiKey.API_VERSIONS]
+    return _reply(
+        dataclasses.replace(context, version=0),
+        {
+            "error_code": ErrorCode.UNSUPPORTED_VERSION,
+            "api_keys": [{"api_key": ApiKey.API_VERSIONS, "min_version": own.oldest, "max_version": own.latest}],
+        },
+    )
+
+
+def _refusal(handler: Handler, context: RequestContext, request: Struct, error: Exception) -> Mapping[str, Any]:
+    """The answer to a request that failed; ``error`` again where there is none."""
+    if not isinstance(error, TidelogError):
+        _log.error("A request of %s failed: %s", context.peer, context, exc_info=error)
+        error = TidelogError("the server has failed")
+    if handler.refuse is not None:
+        return handler.refuse(context, request, error)
+    names = {field.name for field in dataclasses.fields(struct_class(context.api, Direction.RESPONSE, context.version))}  # type: ignore[arg-type]
+    if "error_code" not in names:
+        raise error
+    message = {"error_message": str(error)} if "error_message" in names else {}
+    return {"error_code": error_code_of(error), **message}
