@@ -63,6 +63,9 @@ class MemoryDisk:
             raise DirectoryError("cannot be listed", path=directory)
         return self._names[directory]
 
+    def list_directories(self, directory: Path) -> list[str]:
+        return [name for name in self.list_names(directory) if directory / name in self._names]
+
     def list_sizes(self, directory: Path) -> dict[str, int]:
         return {
             name: -1 if directory / name in self._names else len(self.data(directory / name))

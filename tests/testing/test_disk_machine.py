@@ -60,6 +60,7 @@ class DiskMachine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def look(self, name: str) -> None:
         self.check(lambda fs, root: fs.list_names(root / name))
+        self.check(lambda fs, root: fs.list_directories(root / name))
         self.check(lambda fs, root: fs.exists(root / name))
         self.check(lambda fs, root: fs.stat(root / name).is_dir)
         self.check(lambda fs, root: fs.stat(root / name).is_dir or fs.stat(root / name).size)

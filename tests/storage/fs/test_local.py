@@ -110,6 +110,15 @@ def test_sizes_beside_the_names(tmp_path: Path) -> None:
     assert list(LOCAL.list_sizes(tmp_path).items()) == [("a", 0), ("b", 3), ("c", -1), ("d", 3), ("e", -1)]
 
 
+def test_the_directories_alone(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "b")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    assert LOCAL.list_directories(tmp_path) == ["a", "b", "link"]
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -122,6 +131,7 @@ def test_sizes_beside_the_names(tmp_path: Path) -> None:
         (lambda path: LOCAL.list_names(path / "file"), DirectoryError, "not a directory"),
         (lambda path: LOCAL.list_names(path / "none"), FileMissingError, "cannot list the directory"),
         (lambda path: LOCAL.list_sizes(path / "none"), FileMissingError, "cannot list the directory"),
+        (lambda path: LOCAL.list_directories(path / "file"), DirectoryError, "cannot list the directory"),
         (lambda path: LOCAL.stat(path / "none"), FileMissingError, "no such file"),
         (lambda path: LOCAL.remove(path / "none"), FileMissingError, "cannot remove"),
         (lambda path: LOCAL.rename(path / "none", path / "x"), FileMissingError, "cannot rename to x"),

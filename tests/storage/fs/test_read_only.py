@@ -10,7 +10,7 @@ import pytest
 from tidelog.model import LockedError, ReadOnlyError, StorageError
 from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem, read_whole
 
-READING = {"open", "list_names", "list_sizes", "stat", "exists", "lock_holder"}
+READING = {"open", "list_names", "list_directories", "list_sizes", "stat", "exists", "lock_holder"}
 
 
 def test_every_call_is_either_passed_on_or_refused(tmp_path: Path) -> None:

@@ -225,9 +225,9 @@ class TestStart:
             ({"list_names"}, "/disk1"),
             ({"lock"}, "/disk1/.lock"),
             ({"open"}, "*-checkpoint"),
-            ({"list_names"}, "/disk1/t-0"),
+            ({"list_directories"}, "/disk1"),
+            ({"list_sizes"}, "/disk1/t-0"),
             ({"pread"}, "*.log"),
-            ({"stat"}, "/disk1/t-0"),
             ({"remove"}, "*cleanshutdown"),
         ],
     )

@@ -127,6 +127,26 @@ def test_everything_is_recovered_with_any_number_of_threads(directories: int, th
     home.stop()
 
 
+def test_where_nothing_has_to_be_recovered_a_directory_has_one_thread(home: DiskHome) -> None:
+    killed(home)
+    home.start().shutdown()
+    threads = []
+    manager = home.make(recovery_threads=5)
+    manager.startup(on_progress=lambda _: threads.append(threading.current_thread().name))
+    assert len(threads) == len(PARTITIONS)
+    assert len(set(threads)) == len(home.paths)
+
+
+def test_a_partition_number_with_leading_zeros(home: DiskHome) -> None:
+    """Kafka reads the name the same way, and leaves it as it is."""
+    before = killed(home)
+    path = next(path for path in home.paths if home.disk.exists(path / "t-3"))
+    home.disk.rename(path / "t-3", path / "t-003")
+    log = home.start().require(PARTITIONS[3])
+    assert log.directory == path / "t-003"
+    assert content(log) == before[PARTITIONS[3]]
+
+
 def test_directories_are_loaded_side_by_side(home: DiskHome, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads in each of two directories: four logs wait for each other."""
     before = killed(home)
@@ -265,7 +285,7 @@ def test_a_directory_that_cannot_be_listed(home: DiskHome, monkeypatch: pytest.M
 
     def lock_and_break(path: Path) -> SimulatedLock:
         home.disk.heal()
-        home.disk.fail(DiskFault(errno=errno.EIO, calls={"list_names"}, pattern="/disk1"))
+        home.disk.fail(DiskFault(errno=errno.EIO, calls={"list_directories"}, pattern="/disk1"))
         return lock(path)
 
     monkeypatch.setattr(home.disk, "lock", lock_and_break)

@@ -61,7 +61,7 @@ def checkpoint_lines(data: bytes, path: Path | None) -> list[str]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointError("not a text file in UTF-8", path=path, position=error.start) from None
-    lines = re.split(r"\r\n|\n|\r", text)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()
     return lines
@@ -77,4 +77,5 @@ def parse_integer(text: str, *, bits: int) -> int | None:
     if _INTEGER.fullmatch(text) is None:
         return None
     value = int(text)
-    return value if -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None
+    above = 1 << bits - 1
+    return value if -above <= value < above else None

@@ -110,6 +110,10 @@ class FileSystem(Protocol):
         """The names in a directory, sorted."""
         ...
 
+    def list_directories(self, directory: Path) -> list[str]:
+        """The names of the directories in a directory, sorted."""
+        ...
+
     def list_sizes(self, directory: Path) -> dict[str, int]:
         """The names in a directory, sorted, each with the bytes of the file; -1 for what is no regular file."""
         ...

@@ -72,15 +72,18 @@ class LocalFile:
             raise storage_error(error, "read", self._path) from error
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
-        with translated("read", self._path), memoryview(buffer).cast("B") as view:
-            done = 0
-            while done < len(view):
-                count = os.preadv(self.fileno(), [view[done:]], position + done)
-                if count == 0:
-                    break
-                done += count
-            self.fileno()
-            return done
+        try:
+            with memoryview(buffer).cast("B") as view:
+                done = 0
+                while done < len(view):
+                    count = os.preadv(self.fileno(), [view[done:]], position + done)
+                    if count == 0:
+                        break
+                    done += count
+                self.fileno()
+                return done
+        except OSError as error:
+            raise storage_error(error, "read", self._path) from error
 
     def pwrite(self, data: Buffer, position: int) -> int:
         try:
@@ -173,15 +176,22 @@ class LocalFileSystem:
         with translated("list the directory", directory):
             return sorted(os.listdir(directory))
 
+    def list_directories(self, directory: Path) -> list[str]:
+        with translated("list the directory", directory), os.scandir(directory) as entries:
+            return sorted([entry.name for entry in entries if entry.is_dir()])
+
     def list_sizes(self, directory: Path) -> dict[str, int]:
         sizes = {}
-        with translated("list the directory", directory), os.scandir(directory) as entries:
-            for entry in entries:
-                try:
-                    status = entry.stat()
-                    sizes[entry.name] = status.st_size if stat_bits.S_ISREG(status.st_mode) else _NO_FILE
-                except FileNotFoundError:  # a link to nothing, or it was removed this moment
-                    sizes[entry.name] = _NO_FILE
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    try:
+                        status = entry.stat()
+                        sizes[entry.name] = status.st_size if stat_bits.S_ISREG(status.st_mode) else _NO_FILE
+                    except FileNotFoundError:  # a link to nothing, or it was removed this moment
+                        sizes[entry.name] = _NO_FILE
+        except OSError as error:
+            raise storage_error(error, "list the directory", directory) from error
         return dict(sorted(sizes.items()))
 
     def stat(self, path: Path) -> FileStat:

@@ -28,6 +28,9 @@ class ReadOnlyFileSystem:
     def list_names(self, directory: Path) -> list[str]:
         return self._inner.list_names(directory)
 
+    def list_directories(self, directory: Path) -> list[str]:
+        return self._inner.list_directories(directory)
+
     def list_sizes(self, directory: Path) -> dict[str, int]:
         return self._inner.list_sizes(directory)
 

@@ -26,11 +26,13 @@ import logging
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.kernel import scan_batches, validate_batches
 from tidelog.model import (
+    FileMissingError,
     Isolation,
     LogCleaningAbortedError,
     LogOffsetMetadata,
@@ -80,7 +82,6 @@ class PartitionLog(ReadableLog):
         state = LogState.of(request, loaded, LogTasks(request.scheduler, self.flush, self.remove_deleted))
         gate = LogGate(request.directory, request.on_failure)
         super().__init__(state, gate, LogCounters(last_flush_ms=request.clock.now_ms()))
-        self._rules = AppendRules.of(request.config)
         self._loaded = loaded
         self._clock = request.clock
         self._on_flush = request.on_flush
@@ -90,10 +91,19 @@ class PartitionLog(ReadableLog):
     @classmethod
     def open(cls, request: OpenRequest) -> PartitionLog:
         """Load the directory; whoever calls holds the lock of the log directory around it."""
-        if not request.fs.exists(request.directory):
+        try:
+            loaded = load_log(request.load_request)
+        except FileMissingError:
+            if request.fs.exists(request.directory):
+                raise
             request.fs.make_dir(request.directory)
             request.fs.sync_dir(request.directory.parent)
-        return cls(request, load_log(request.load_request))
+            loaded = load_log(request.load_request)
+        return cls(request, loaded)
+
+    @cached_property
+    def _rules(self) -> AppendRules:
+        return AppendRules.of(self.config)
 
     @property
     def loaded(self) -> LoadedLog:

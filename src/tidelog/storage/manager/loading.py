@@ -1,7 +1,8 @@
 """Load every partition of several log directories at a start, side by side.
 
-Each directory has threads of its own (``num.recovery.threads.per.data.dir``); the segments of one log are read by all
-of them (``walk_ahead``), and kernels release the GIL. The logs with most to recover go first, so that one large
+Each directory has threads of its own: ``num.recovery.threads.per.data.dir`` where there is something to recover, since
+kernels release the GIL; else one, for the rest is the interpreter's work, at which threads only take turns. The
+segments of one log are read by all of them (``walk_ahead``). The logs with most to recover go first, so that one large
 partition does not run alone at the end. A partition that cannot be loaded is a result like another: the rest go on.
 Nothing is decided here about what was loaded.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -65,14 +67,11 @@ ProgressListener = Callable[[LoadProgress], None]
 class LoadedPartition(NamedTuple):
     directory: LogDirectory
     name: PartitionDirectoryName
+    path: Path
     log: PartitionLog | None
     error: TidelogError | None
     """Why there is no log."""
     loaded_ms: int
-
-    @property
-    def path(self) -> Path:
-        return self.directory.path / str(self.name)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,6 +86,7 @@ class LoadedDirectories:
 class _Job(NamedTuple):
     directory: LogDirectory
     name: PartitionDirectoryName
+    path: Path
     segments: int
     """To be recovered, of ``unflushed_bytes`` in all."""
     unflushed_bytes: int
@@ -121,19 +121,19 @@ class Loading:
     def run(self) -> LoadedDirectories:
         """A log directory that cannot be listed is a failure of that directory; the rest are loaded."""
         found = LoadedDirectories(partitions=[], strays=[], unknown=[])
-        work = {directory.path: self._find(directory, found) for directory in self._directories}
+        work = {directory.path: deque(self._find(directory, found)) for directory in self._directories}
         self._total = sum(len(jobs) for jobs in work.values())
         self._bytes_total = sum(job.unflushed_bytes for jobs in work.values() for job in jobs)
-        futures: list[Future[LoadedPartition]] = []
+        futures: list[Future[list[LoadedPartition]]] = []
         with _no_collections(), ExitStack() as pools:
             walks = pools.enter_context(WalkThreads()) if self._bytes_total else None
             self.remaining_logs = {path: len(jobs) for path, jobs in work.items()}
             for path, jobs in work.items():
-                pool = pools.enter_context(_pool(path, self._threads))
-                futures += [
-                    pool.submit(self._load, job, walks) for job in sorted(jobs, key=lambda job: -job.unflushed_bytes)
-                ]
-            found.partitions += [future.result() for future in futures]
+                threads = self._threads if any(job.unflushed_bytes for job in jobs) else 1
+                pool = pools.enter_context(ThreadPoolExecutor(threads, thread_name_prefix=f"log-recovery-{path}"))
+                pools.callback(jobs.clear)
+                futures += [pool.submit(self._load_all, jobs, number, walks) for number in range(threads)]
+            found.partitions += [part for future in futures for part in future.result()]
         took_ms = self._opening.clock.monotonic_ms() - self._begun_ms
         _log.info("Loaded %d logs in %d ms", self._total, took_ms)
         return found
@@ -151,11 +151,11 @@ class Loading:
     # --- inside ---
 
     def _find(self, directory: LogDirectory, found: LoadedDirectories) -> list[_Job]:
-        """The partitions to load in one log directory."""
+        """The partitions to load in one log directory, those with most to recover first."""
         jobs = []
         try:
-            for text in self._fs.list_names(directory.path):
-                if text != REMOTE_INDEX_CACHE and self._fs.stat(directory.path / text).is_dir:
+            for text in self._fs.list_directories(directory.path):
+                if text != REMOTE_INDEX_CACHE:
                     jobs += self._sort(directory, text, found)
         except StorageError as error:
             self._opening.on_failure(error)
@@ -164,37 +164,48 @@ class Loading:
             _log.info("Skipping recovery of %d logs in %s: it was stopped in order", len(jobs), directory.path)
         else:
             _log.info("Recovering %d logs in %s: no clean shutdown file was found", len(jobs), directory.path)
-        return jobs
+        return sorted(jobs, key=lambda job: -job.unflushed_bytes)
 
     def _sort(self, directory: LogDirectory, text: str, found: LoadedDirectories) -> list[_Job]:
         """What there is to do for a directory of that name."""
+        path = directory.path / text
         try:
             name = PartitionDirectoryName.parse(text)
         except DirectoryError as error:
             _log.warning("%s in %s; it is left alone", error.message, directory.path)
-            found.unknown.append(directory.path / text)
+            found.unknown.append(path)
             return []
         if name.purpose is DirectoryPurpose.STRAY:
-            _log.warning("Found stray log: %s", directory.path / text)
-            found.strays.append(directory.path / text)
+            _log.warning("Found stray log: %s", path)
+            found.strays.append(path)
             return []
-        return [] if name.topic_partition.topic == METADATA_TOPIC else [self._job(directory, name)]
+        return [] if name.topic_partition.topic == METADATA_TOPIC else [self._job(directory, name, path)]
 
-    def _job(self, directory: LogDirectory, name: PartitionDirectoryName) -> _Job:
+    def _job(self, directory: LogDirectory, name: PartitionDirectoryName, path: Path) -> _Job:
         if directory.was_clean or name.purpose is DirectoryPurpose.DELETE:
-            return _Job(directory, name, 0, 0)
-        listing = list_with_sizes(self._fs, directory.path / str(name))
+            return _Job(directory, name, path, 0, 0)
+        listing = list_with_sizes(self._fs, path)
         first = first_unflushed_base(listing.base_offsets, directory.recovery_point(name.topic_partition))
         sizes = [
             max(0, segment.sizes[FileKind.LOG])
             for segment in listing.segments
             if first is not None and segment.base_offset >= first
         ]
-        return _Job(directory, name, len(sizes), sum(sizes))
+        return _Job(directory, name, path, len(sizes), sum(sizes))
 
-    def _load(self, job: _Job, walks: WalkThreads | None) -> LoadedPartition:
-        """In a thread of the directory."""
-        thread = (job.directory.path, int(threading.current_thread().name.rpartition("_")[2]))
+    def _load_all(self, jobs: deque[_Job], number: int, walks: WalkThreads | None) -> list[LoadedPartition]:
+        """One of the threads of a directory: takes one of ``jobs`` after the other until none is left."""
+        loaded = []
+        while (job := self._take(jobs)) is not None:
+            loaded.append(self._load(job, (job.directory.path, number), walks))
+        return loaded
+
+    def _take(self, jobs: deque[_Job]) -> _Job | None:
+        with self._lock:
+            return jobs.popleft() if jobs else None
+
+    def _load(self, job: _Job, thread: tuple[Path, int], walks: WalkThreads | None) -> LoadedPartition:
+        """``thread``: of which directory, and its number."""
         self.remaining_segments[thread] = job.segments
         left = job.unflushed_bytes
 
@@ -203,31 +214,31 @@ class Loading:
             read = min(left, segment.size + segment.cut_bytes)
             left -= read
             self.remaining_segments[thread] = max(0, self.remaining_segments[thread] - 1)
-            self._tell(read, logs=0)
+            with self._lock:
+                self._tell(read)
 
         log, problem = None, None
         try:
-            log = job.directory.open_log(str(job.name), self._opening, threads=walks, on_segment=on_segment)
+            log = job.directory.open_log(job.path, job.name, self._opening, threads=walks, on_segment=on_segment)
         except TidelogError as error:
-            _log.log(level_of(error), "%s cannot be loaded: %s", job.directory.path / str(job.name), error)
+            _log.log(level_of(error), "%s cannot be loaded: %s", job.path, error)
             problem = error
+        self.remaining_segments[thread] = 0
         with self._lock:
             self.remaining_logs[job.directory.path] -= 1
-        self.remaining_segments[thread] = 0
-        self._tell(left, logs=1)
-        return LoadedPartition(job.directory, job.name, log, problem, self._opening.clock.now_ms())
+            self._done += 1
+            self._tell(left)
+        return LoadedPartition(job.directory, job.name, job.path, log, problem, self._opening.clock.now_ms())
 
-    def _tell(self, read_bytes: int, *, logs: int) -> None:
-        with self._lock:
-            self._bytes_done += read_bytes
-            self._done += logs
-            progress = self.progress
-            if self._on_progress is not None:
-                self._on_progress(progress)
-            now_ms = self._opening.clock.monotonic_ms()
-            if now_ms - self._told_ms >= TELL_EVERY_MS:
-                self._told_ms = now_ms
-                _log.info("Loading: %s", sentence(progress))
+    def _tell(self, read_bytes: int) -> None:
+        """That so much more was recovered; under the lock."""
+        self._bytes_done += read_bytes
+        if self._on_progress is not None:
+            self._on_progress(self.progress)
+        now_ms = self._opening.clock.monotonic_ms()
+        if now_ms - self._told_ms >= TELL_EVERY_MS:
+            self._told_ms = now_ms
+            _log.info("Loading: %s", sentence(self.progress))
 
 
 def sentence(progress: LoadProgress) -> str:
@@ -250,7 +261,3 @@ def _no_collections() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def _pool(path: Path, threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix=f"log-recovery-{path}")

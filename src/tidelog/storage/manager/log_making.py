@@ -25,7 +25,7 @@ from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.directory.directory_set import DirectorySet
 from tidelog.storage.manager.log_opening import LogOpening
 from tidelog.storage.manager.log_table import LogTable, new_name
-from tidelog.storage.segment.file_names import DirectoryPurpose
+from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class LogMaking:
         directory_id: uuid.UUID | None = None,
     ) -> PartitionLog:
         """Made, and in the table. StorageError where no log directory takes it."""
-        name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else partition.directory_name
+        name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else PartitionDirectoryName(partition)
         wanted = self._homes_for(partition, directory_id)
         if is_future and (partition not in self._preferred or not wanted):
             raise ValueError(f"a future log of {partition} needs a log directory of its own: prefer one first")
@@ -64,7 +64,7 @@ class LogMaking:
             if directory is None:
                 continue
             try:
-                log = directory.open_log(name, self._opening, topic_id=topic_id)
+                log = directory.open_log(path / str(name), name, self._opening, topic_id=topic_id)
             except StorageError as error:
                 if not error.is_disk_failure:
                     raise

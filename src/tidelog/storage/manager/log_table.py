@@ -94,7 +94,7 @@ class LogTable:
 
     def set_aside(self, directory: LogDirectory, partition: TopicPartition, log: PartitionLog) -> None:
         """A stray: renamed, closed, and left alone from then on."""
-        log.rename(directory.path / new_name(partition, DirectoryPurpose.STRAY))
+        log.rename(directory.path / str(new_name(partition, DirectoryPurpose.STRAY)))
         directory.forget(partition)
         log.close()
         self.strays.append(log.directory)
@@ -104,7 +104,7 @@ class LogTable:
         self, directory: LogDirectory, partition: TopicPartition, log: PartitionLog, now_ms: int
     ) -> None:
         """Renamed, and removed later."""
-        log.rename(directory.path / new_name(partition, DirectoryPurpose.DELETE), retires=True)
+        log.rename(directory.path / str(new_name(partition, DirectoryPurpose.DELETE)), retires=True)
         directory.forget(partition)
         self.deleted.add(log, now_ms)
         _log.info("Log for partition %s is renamed to %s and is scheduled for deletion", partition, log.directory)
@@ -136,9 +136,9 @@ class LogTable:
         self.set_aside(self._homes[log.directory.parent], partition, log)
 
 
-def new_name(partition: TopicPartition, purpose: DirectoryPurpose) -> str:
+def new_name(partition: TopicPartition, purpose: DirectoryPurpose) -> PartitionDirectoryName:
     """A directory name that nothing has yet."""
-    return str(PartitionDirectoryName.of(partition, purpose, uuid.uuid4().hex))
+    return PartitionDirectoryName.of(partition, purpose, uuid.uuid4().hex)
 
 
 def _never_had_any(log: PartitionLog, other: PartitionLog) -> bool:

@@ -24,6 +24,7 @@ from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.log_opening import LogOpening
 from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
 from tidelog.storage.producer import ProducerEntry
+from tidelog.storage.segment.file_names import PartitionDirectoryName
 
 
 class WrittenDirectory:
@@ -71,7 +72,10 @@ class WrittenDirectory:
             if partition in self._open:
                 raise LockedError("the log is open in this process already", path=path)
             topic_id = self._metadata.topic_id(partition.topic)
-            log = self._directory.open_log(path.name, self._opening, topic_id=topic_id)
+            directory = self.path / path.name
+            log = self._directory.open_log(
+                directory, PartitionDirectoryName(partition), self._opening, topic_id=topic_id
+            )
             self._open[partition] = opened = WrittenLog(
                 log, self._opening.clock, self.checkpoint, lambda: self._forget(partition)
             )

@@ -48,8 +48,17 @@ class FileState(enum.StrEnum):
     DELETED = ".deleted"
 
 
-_DIGITS = 20
-_SUFFIXES = {kind + state: (kind, state) for kind in FileKind for state in FileState}
+OFFSET_DIGITS = 20
+SUFFIXES = {kind + state: (kind, state) for kind in FileKind for state in FileState}
+"""What may follow the digits, and what it says."""
+
+
+def parse_offset(digits: str) -> int | None:
+    """The offset that a file name begins with; None for anything but twenty digits that are one."""
+    if len(digits) != OFFSET_DIGITS or not digits.isdecimal() or not digits.isascii():
+        return None
+    offset = int(digits)
+    return offset if offset <= MAX_OFFSET else None
 
 
 class SegmentFileName(NamedTuple):
@@ -60,11 +69,9 @@ class SegmentFileName(NamedTuple):
     @classmethod
     def parse(cls, name: str) -> Self | None:
         """None where ``name`` is not a segment file (or its number is not an offset)."""
-        known = _SUFFIXES.get(name[_DIGITS:])
-        if known is None or not name.isascii() or not (digits := name[:_DIGITS]).isdecimal():
-            return None
-        offset = int(digits)
-        return cls(offset, *known) if offset <= MAX_OFFSET else None
+        known = SUFFIXES.get(name[OFFSET_DIGITS:])
+        offset = parse_offset(name[:OFFSET_DIGITS])
+        return None if known is None or offset is None else cls(offset, *known)
 
     def __str__(self) -> str:
         return f"{self.offset:020d}{self.kind}{self.state}"
@@ -87,6 +94,9 @@ class DirectoryPurpose(enum.StrEnum):
     STRAY = "-stray"
 
 
+_PURPOSES = (DirectoryPurpose.DELETE, DirectoryPurpose.FUTURE, DirectoryPurpose.STRAY)
+
+
 class PartitionDirectoryName(NamedTuple):
     """A parsed directory name. A long topic is cut in ``-delete`` and ``-stray`` names, so there it may be a prefix."""
 
@@ -97,15 +107,16 @@ class PartitionDirectoryName(NamedTuple):
     @classmethod
     def parse(cls, name: str) -> Self:
         """DirectoryError where the name is none of the four forms."""
-        for purpose in (DirectoryPurpose.DELETE, DirectoryPurpose.FUTURE, DirectoryPurpose.STRAY):
-            if name.endswith(purpose.value):
-                stem, dot, unique_id = name[: -len(purpose.value)].rpartition(".")
-                if not dot or not unique_id:
-                    raise DirectoryError(
-                        f"'{name}' is not a partition directory: its name should be TOPIC-PARTITION.ID{purpose.value}"
-                    )
-                return cls(TopicPartition.from_directory_name(stem), purpose, unique_id)
-        return cls(TopicPartition.from_directory_name(name))
+        if not name.endswith(_PURPOSES):
+            return cls(TopicPartition.from_directory_name(name))
+        stem, dash, word = name.rpartition("-")
+        purpose = DirectoryPurpose(dash + word)
+        stem, dot, unique_id = stem.rpartition(".")
+        if not dot or not unique_id:
+            raise DirectoryError(
+                f"'{name}' is not a partition directory: its name should be TOPIC-PARTITION.ID{purpose}"
+            )
+        return cls(TopicPartition.from_directory_name(stem), purpose, unique_id)
 
     @classmethod
     def of(cls, topic_partition: TopicPartition, purpose: DirectoryPurpose, unique_id: str) -> Self:

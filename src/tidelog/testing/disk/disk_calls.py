@@ -8,8 +8,8 @@ from typing import NamedTuple
 FILE_CALLS = frozenset({"size", "pread", "map", "pwrite", "truncate", "allocate", "sync"})
 """Of an open file."""
 PATH_CALLS = frozenset(
-    {"open", "open_to_write", "create", "list_names", "list_sizes", "stat", "exists", "rename", "set_mtime", "remove"}
-    | {"make_dir", "remove_dir", "sync_dir", "lock", "lock_holder"}
+    {"open", "open_to_write", "create", "list_names", "list_directories", "list_sizes", "stat", "exists", "rename"}
+    | {"set_mtime", "remove", "make_dir", "remove_dir", "sync_dir", "lock", "lock_holder"}
 )
 """``open_to_write`` is the opening of a file that is there, ``create`` what becomes of one that is not."""
 CHANGING_CALLS = frozenset(

@@ -64,6 +64,11 @@ class SimulatedFileSystem:
         with self._gate.call("list_names", directory, "list the directory"):
             return sorted(self._require_directory(directory).names)
 
+    def list_directories(self, directory: Path) -> list[str]:
+        with self._gate.call("list_directories", directory, "list the directory"):
+            names = self._require_directory(directory).names
+            return sorted(name for name, node in names.items() if isinstance(node, DirectoryNode))
+
     def list_sizes(self, directory: Path) -> dict[str, int]:
         with self._gate.call("list_sizes", directory, "list the directory"):
             found = self._require_directory(directory)

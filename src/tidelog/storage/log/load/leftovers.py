@@ -83,7 +83,7 @@ def read_end_offset(reader: SegmentReader) -> int:
     start = 0 if reader.size <= _SMALL_BYTES else reader.position_of(2**63 - 1)
     for chunk in reader.chunks(start, verify_crc=False):
         if len(chunk.table):
-            end = int(chunk.table.last_offset[-1]) + 1
+            end = chunk.table.summary.last_offset + 1
     return end
 
 

@@ -20,13 +20,24 @@ Called by: the loader of a writer (which then settles the leftovers) and the vie
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, SegmentFileName, segment_file
+from tidelog.storage.segment.file_names import (
+    OFFSET_DIGITS,
+    SEGMENT_KINDS,
+    SUFFIXES,
+    FileKind,
+    FileState,
+    SegmentFileName,
+    parse_offset,
+    segment_file,
+)
 
 TEMPORARY_SUFFIX = ".tmp"
 _UNKNOWN = -1
@@ -39,10 +50,13 @@ class SegmentFiles:
     """The files of one segment; ``kinds`` always has ``FileKind.LOG``."""
 
     base_offset: int
-    kinds: frozenset[FileKind]
+    sizes: Mapping[FileKind, int]
+    """Bytes of each; -1 where they were not asked for, or it is no regular file."""
     state: FileState = FileState.LIVE
-    sizes: Mapping[FileKind, int] = field(default_factory=dict, compare=False)
-    """Bytes; -1 where they were not asked for, or it is no regular file."""
+
+    @property
+    def kinds(self) -> Set[FileKind]:
+        return self.sizes.keys()
 
     def path(self, directory: Path, kind: FileKind) -> Path:
         return segment_file(directory, self.base_offset, kind, self.state)
@@ -90,23 +104,25 @@ def list_with_sizes(fs: FileSystem, directory: Path) -> PartitionListing:
 
 def sort_names(names: Iterable[str], sizes: Mapping[str, int] = MappingProxyType({})) -> PartitionListing:
     """Put names in their places; pure."""
-    live: _Kinds = defaultdict(dict)
+    live: _Kinds = {}
     snapshots: list[int] = []
     unsettled: list[SegmentFileName] = []
     temporary: list[str] = []
     others: list[str] = []
-    for name in sorted(names):
-        file = SegmentFileName.parse(name)
-        if file is None:
-            (temporary if name.endswith(TEMPORARY_SUFFIX) else others).append(name)
-            continue
-        offset, kind, state = file
-        if state is not FileState.LIVE:
-            unsettled.append(file)
-        elif kind is FileKind.SNAPSHOT:
-            snapshots.append(offset)
-        else:
-            live[offset][kind] = sizes.get(name, _UNKNOWN)
+    for digits, group in groupby(sorted(names), key=itemgetter(slice(OFFSET_DIGITS))):
+        offset = parse_offset(digits)
+        for name in group:
+            known = SUFFIXES.get(name[OFFSET_DIGITS:])
+            if offset is None or known is None:
+                (temporary if name.endswith(TEMPORARY_SUFFIX) else others).append(name)
+                continue
+            kind, state = known
+            if state is not FileState.LIVE:
+                unsettled.append(SegmentFileName(offset, kind, state))
+            elif kind is FileKind.SNAPSHOT:
+                snapshots.append(offset)
+            else:
+                live.setdefault(offset, {})[kind] = sizes.get(name, _UNKNOWN)
     segments, orphans = _segments(live, FileState.LIVE)
     listing = PartitionListing(
         segments=segments,
@@ -148,7 +164,7 @@ def _segments(kinds: _Kinds, state: FileState) -> tuple[tuple[SegmentFiles, ...]
     whole, parts = [], []
     for offset, sizes in sorted(kinds.items()):
         if FileKind.LOG in sizes:
-            whole.append(SegmentFiles(base_offset=offset, kinds=frozenset(sizes), state=state, sizes=sizes))
+            whole.append(SegmentFiles(base_offset=offset, sizes=sizes, state=state))
         else:
             parts += [SegmentFileName(offset, kind, state) for kind in sorted(sizes)]
     return tuple(whole), tuple(parts)

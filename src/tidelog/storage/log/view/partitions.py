@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidelog.model import DirectoryError, FileMissingError, TopicPartition
+from tidelog.model import DirectoryError, TopicPartition
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -27,20 +27,13 @@ _MARKS = frozenset({META_PROPERTIES_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_C
 
 def live_partitions(fs: FileSystem, log_dir: Path) -> Iterator[TopicPartition]:
     """In the order of their names. FileMissingError or DirectoryError where ``log_dir`` cannot be listed."""
-    for name in sorted(fs.list_names(log_dir)):
+    for name in fs.list_directories(log_dir):
         try:
             parsed = PartitionDirectoryName.parse(name)
         except DirectoryError:
             continue
-        if parsed.purpose is DirectoryPurpose.LIVE and _is_directory(fs, log_dir / name):
+        if parsed.purpose is DirectoryPurpose.LIVE:
             yield parsed.topic_partition
-
-
-def _is_directory(fs: FileSystem, path: Path) -> bool:
-    try:
-        return fs.stat(path).is_dir
-    except FileMissingError:
-        return False  # its owner deleted it since it was listed
 
 
 def require_log_directory(fs: FileSystem, path: Path) -> None:

@@ -103,24 +103,25 @@ class LogDirectory:
 
     def open_log(
         self,
-        name: str,
+        path: Path,
+        name: PartitionDirectoryName,
         opening: LogOpening,
         *,
         topic_id: uuid.UUID | None = None,
         threads: WalkThreads | None = None,
         on_segment: Callable[[RecoveredSegment], None] | None = None,
     ) -> PartitionLog:
-        """Load the partition directory ``name``, made if it is not there, and keep its log among ``logs``.
+        """Load a partition directory in this one, made if it is not there, and keep its log among ``logs``.
 
-        One that is to be deleted is not kept: it is the caller's. DirectoryError for a name that is none. What loading
-        has to say goes to the log file.
+        ``name``: what ``path`` says. One that is to be deleted is not kept: it is the caller's. What loading has to say
+        goes to the log file.
         """
-        partition, purpose, _ = PartitionDirectoryName.parse(name)
+        partition, purpose, _ = name
         begun_ms = opening.clock.monotonic_ms()
         log = PartitionLog.open(
             OpenRequest(
                 fs=self._fs,
-                directory=self.path / name,
+                directory=path,
                 clock=opening.clock,
                 config=opening.config_of(partition.topic),
                 clean_shutdown=self.is_clean(partition),
