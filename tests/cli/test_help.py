@@ -41,8 +41,8 @@ def test_a_help_text_says_its_exit_codes_and_examples_that_parse(name: str) -> N
         assert {word for word in own if word.startswith("--")} <= options
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_the_common_options(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"serve"}))
+def test_every_command_that_reports_has_the_common_options(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command
     options = {option for parameter in command.params for option in parameter.opts}

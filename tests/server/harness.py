@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,13 @@ class LoopThread:
             return function()
 
         return self.run(called)
+
+    def wait_for(self, is_so: Callable[[], bool]) -> None:
+        """Until ``is_so``, asked on the loop, is true."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self.call(is_so):
+            assert time.monotonic() < deadline, "it never came to be"
+            time.sleep(0.005)
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -103,6 +111,10 @@ class BrokerHome:
     def call(self, function: Callable[[], Result]) -> Result:
         """As ``LoopThread.call``."""
         return self._thread.call(function)
+
+    def wait_for(self, is_so: Callable[[], bool]) -> None:
+        """As ``LoopThread.wait_for``."""
+        self._thread.wait_for(is_so)
 
     def client(self, **options: Any) -> WireClient:
         """A new connection; the caller closes it."""

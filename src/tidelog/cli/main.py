@@ -33,6 +33,7 @@ COMMANDS = {
     "records": "Print the records of one partition.",
     "recover": "Do what a broker does after a kill, without a broker.",
     "retention": "Show when each segment will be deleted, by which rule, and why not yet.",
+    "serve": "Run a broker that Kafka's clients can use.",
     "transactions": "Show open transactions, what they hold back, and which of them hang.",
     "verify": "Check every file against the log, and say what a broker would do.",
 }
@@ -101,8 +102,8 @@ def _set_up_logging(_context: click.Context, _parameter: click.Parameter, file: 
 def cli() -> None:
     """Apache Kafka's log storage in Python: read, check, repair and extend Kafka data directories.
 
-    Reading commands never write. The one that writes into a data directory (recover) prints a plan first, and needs
-    --apply.
+    Reading commands never write. Those that write into a data directory (recover, compact) print a plan first, and need
+    --apply. serve is a broker: the directory is its own while it runs.
 
     \b
     Examples:

@@ -29,10 +29,11 @@ from typing import Any, ParamSpec, TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.broker_state import BrokerState
-from tidelog.server.network.endpoint import Endpoint, endpoints_of
-from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
+from tidelog.server.network.endpoint import Endpoint
+from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
 from tidelog.server.requests import Requests
+from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig
@@ -62,17 +63,18 @@ class Broker:
         timers: Timers | None = None,
         fs: FileSystem = LOCAL,
     ) -> None:
-        """ConfigError names what is wrong with the listeners, limits and reporters. Nothing is opened before ``start``.
+        """ConfigError names what is wrong with the configuration. Nothing is opened before ``start``.
 
         ``scheduler`` and ``timers`` None: of the machine's time.
         """
+        settings = StartSettings.of(config)
         self.config = config
-        self.node_id = config.node_id or 0
+        self.node_id = settings.node_id
         self.clock = clock
         self.fs = fs
         self.state = BrokerState.NOT_RUNNING
-        self.endpoints = endpoints_of(config)
-        self.limits = NetworkLimits.of(config)
+        self.endpoints = settings.endpoints
+        self.limits = settings.limits
         self.connection_counts = ConnectionCounts(self.limits)
         self.listeners: list[Listener] = []
         self.reporting = MetricsReporting(config, clock)
@@ -80,6 +82,8 @@ class Broker:
         self.scheduler = scheduler or ThreadScheduler(config.number("background.threads"), clock=clock)
         self.pool = ThreadPoolExecutor(config.number("num.io.threads"), thread_name_prefix="tidelog-io")
         self.requests = Requests(self)
+        self.on_failure: Callable[[str], None] = lambda _reason: None
+        """Called on the loop where the broker cannot go on; whoever started it stops it then."""
         self._given_timers = timers
         self._tasks: set[asyncio.Task[Any]] = set()
         self._started = AsyncExitStack()
@@ -145,6 +149,10 @@ class Broker:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("A task of the broker failed", exc_info=error)
 
+    def _fail(self, reason: str) -> None:
+        """From any thread."""
+        self.loop.call_soon_threadsafe(lambda: self.on_failure(reason))
+
     # --- steps of the start ---
 
     def _open_listeners(self) -> None:
@@ -169,6 +177,7 @@ class Broker:
             clock=self.clock,
             scheduler=self.scheduler,
             on_flush=self.reporting.on_flush,
+            on_all_failed=lambda: self._fail("every log directory has failed"),
         )
         self._started.callback(self.reporting.stop)
         self.reporting.start(self.logs, self.scheduler)

@@ -45,7 +45,8 @@ class Service(Protocol):
     """What answers requests."""
 
     def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
-        """MalformedMessageError, now or when it is awaited: the connection is closed with one line in the log."""
+        """An error, now or when it is awaited: the connection is closed with one line in the log, and a stack trace
+        where it is no TidelogError."""
         ...
 
 
@@ -190,7 +191,7 @@ class Connection:
     def _work(self, frame: bytearray) -> None:
         try:
             reply = self._owner.service.begin(frame, self.peer)
-        except MalformedMessageError as error:
+        except Exception as error:
             self._refuse(error)
             return
         if reply is None or isinstance(reply, list):

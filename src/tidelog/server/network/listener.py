@@ -12,7 +12,6 @@ import asyncio
 import errno
 import logging
 import socket
-from collections import deque
 
 from tidelog.model import ConfigError
 from tidelog.server.network.connection import Connection, Service
@@ -63,7 +62,7 @@ class Listener:
         self._is_accepting = False
         self._pause: TimerHandle | None = None
         self._sweep: TimerHandle | None = None
-        self._without_room: deque[Connection] = deque()
+        self._without_room: list[Connection] = []
 
     @property
     def port(self) -> int:
@@ -108,7 +107,9 @@ class Listener:
     def hold(self, count: int) -> None:
         self.held_bytes += count
         if count < 0 and self._without_room and self.held_bytes < self._limits.queued_max_request_bytes:
-            self._without_room.popleft().resume()
+            waiting, self._without_room = self._without_room, []
+            for connection in waiting:
+                connection.resume()
 
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)

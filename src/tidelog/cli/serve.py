@@ -1,0 +1,79 @@
+"""``tidelog serve``: runs a broker until a signal ends it; says on stderr where it can be reached."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelog.cli.report import UNREADABLE
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+@click.command()
+@click.argument(
+    "properties",
+    required=False,
+    metavar="[SERVER.PROPERTIES]",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting that goes before the file's, by Kafka's key. Repeatable.",
+)
+@click.pass_context
+def serve(context: click.Context, properties: Path | None, overrides: Sequence[str]) -> None:
+    """Run a broker that Kafka's clients can use.
+
+    Without a file it serves localhost:9092 and keeps its data in ./tidelog-data; a file is Kafka's server.properties,
+    for a node that is broker and controller. SIGTERM and Ctrl-C stop it in order, a second one at once.
+
+    Exit codes: 0 stopped by a signal, 2 a mistake in the configuration, 3 a directory cannot be used or all have
+    failed.
+
+    \b
+    Examples:
+      tidelog serve
+      tidelog serve --override listeners=PLAINTEXT://localhost:9192 --override log.dirs=data
+      tidelog serve server.properties
+    """
+    from tidelog.runtime.logging_setup import set_up_logging
+    from tidelog.server.process import serve as serve_broker
+    from tidelog.server.start_settings import load_start_config
+
+    if not logging.root.handlers:
+        set_up_logging()
+    config = load_start_config(properties, _settings(overrides))
+    config.tell()
+    reason = serve_broker(config, on_ready=_say_where)
+    if reason is not None:
+        click.echo(f"Error: the broker has stopped: {reason}", err=True)
+        context.exit(UNREADABLE)
+
+
+def _settings(overrides: Sequence[str]) -> dict[str, str]:
+    """UsageError for a text that is not KEY=VALUE."""
+    settings: dict[str, str] = {}
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not (key.strip() and equals):
+            raise click.UsageError(f"--override {text!r} is not KEY=VALUE.")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _say_where(broker: Broker) -> None:
+    rows = {
+        "serving": ", ".join(map(str, broker.advertised)),
+        "data": ", ".join(str(directory.path) for directory in broker.logs.online),
+    }
+    for what, value in rows.items():
+        click.echo(f"{what:<9}{value}", err=True)

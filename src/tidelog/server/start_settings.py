@@ -1,0 +1,82 @@
+"""What a broker is started with: the settings of a node that serves alone, and what is wrong with a configuration.
+
+Without a file the defaults below stand in for one. A file is taken as Kafka takes it, so what Kafka insists on has to
+be in it; what this broker cannot be yet (a controller alone, one of several nodes, with listeners other than PLAINTEXT)
+is refused rather than ignored. Every mistake is named at once.
+Called by: Broker, the command line. Source: the properties file that Kafka 4.1 comes with; ``KafkaConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError
+from tidelog.server.network.endpoint import Endpoints, endpoints_of
+from tidelog.server.network.limits import NetworkLimits
+
+EMBEDDED_SETTINGS = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://localhost:9092",
+    "log.dirs": "tidelog-data",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""Of a broker without a file: as Kafka's own for a single node, but for the directory and the address, which is one
+that only this machine can reach."""
+
+Checked = TypeVar("Checked")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartSettings:
+    node_id: int
+    endpoints: Endpoints
+    limits: NetworkLimits
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> StartSettings:
+        """ConfigError names every mistake."""
+        mistakes = list(_role_mistakes(config))
+        endpoints = _checked(lambda: endpoints_of(config), mistakes)
+        limits = _checked(lambda: NetworkLimits.of(config), mistakes)
+        if mistakes or endpoints is None or limits is None:
+            raise ConfigError("; ".join(mistakes))
+        assert config.node_id is not None, "node.id is not among what is missing"
+        return cls(node_id=config.node_id, endpoints=endpoints, limits=limits)
+
+
+def load_start_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:
+    """Of a properties file, or of the embedded defaults; overrides go before both. ConfigError names every mistake in
+    the texts."""
+    return BrokerConfig.load(path, overrides if path is not None else {**EMBEDDED_SETTINGS, **overrides})
+
+
+def _role_mistakes(config: BrokerConfig) -> Iterator[str]:
+    for name in config.missing:
+        yield f"{name} has to be set"
+    if "zookeeper.connect" in config.settings:
+        yield "zookeeper.connect: a broker here keeps the cluster's metadata itself, as process.roles says"
+    roles = config["process.roles"]
+    if isinstance(roles, tuple) and "broker" not in roles:
+        yield "process.roles: a controller alone has nobody to control here; broker has to be among them"
+    voters = config.texts("controller.quorum.voters")
+    if len(voters) > 1:
+        yield f"controller.quorum.voters: this broker is its own only controller, {len(voters)} are named"
+
+
+def _checked(make: Callable[[], Checked], mistakes: list[str]) -> Checked | None:
+    try:
+        return make()
+    except ConfigError as error:
+        mistakes.append(error.message)
+        return None

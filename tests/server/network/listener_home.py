@@ -1,0 +1,96 @@
+"""A listener on a loop in a thread, with a service that a test writes as a function."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from server.harness import PATIENCE_S, LoopThread, WireClient
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.protocol.frames import length_prefix
+from tidelog.server.network.connection import Reply
+from tidelog.server.network.endpoint import Endpoint
+from tidelog.server.network.file_slice import Part
+from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
+from tidelog.server.network.listener import Listener
+from tidelog.server.network.peer import Peer
+from tidelog.testing.held_clock import HeldClock
+from tidelog.testing.held_timers import HeldTimers
+
+Answerer = Callable[[bytes], Reply | Awaitable[Reply]]
+
+
+def reply(*parts: Part) -> list[Part]:
+    return [length_prefix(parts), *parts]
+
+
+def echo(frame: bytes) -> Reply:
+    return reply(frame)
+
+
+class ListenerHome:
+    def __init__(self, answer: Answerer, *, host: str = "127.0.0.1", **limits: Any) -> None:
+        """``limits``: fields of NetworkLimits, over Kafka's defaults."""
+        self.begun: list[bytes] = []
+        """Requests whose answer was asked for, in order."""
+        self.clock = HeldClock(1_000_000)
+        self._answer = answer
+        self._changed = threading.Condition()
+        self._thread = LoopThread()
+        defaults = NetworkLimits.of(BrokerConfig())
+        self.limits = replace(defaults, **limits)
+        self.listener = Listener(
+            Endpoint(name="PLAINTEXT", host=host, port=0),
+            loop=self._thread.loop,
+            timers=HeldTimers(self.clock),
+            service=self,
+            limits=self.limits,
+            counts=ConnectionCounts(self.limits),
+        )
+        self.call = self._thread.call
+        self.wait_for = self._thread.wait_for
+        self.loop = self._thread.loop
+        self.call(self.listener.open)
+        self.call(self.listener.start)
+
+    def begin(self, frame: bytearray, _peer: Peer) -> Reply | Awaitable[Reply]:
+        with self._changed:
+            self.begun.append(bytes(frame))
+            self._changed.notify_all()
+        return self._answer(bytes(frame))
+
+    def wait_for_requests(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.begun) >= count, PATIENCE_S), self.begun
+
+    def client(self) -> FrameClient:
+        """A new connection; the caller closes it."""
+        return FrameClient(self.listener.port)
+
+    def close(self) -> None:
+        self.call(self.listener.close)
+        self._thread.stop()
+
+
+class FrameClient(WireClient):
+    """Sends and receives frames of any bytes."""
+
+    def send_frames(self, *frames: bytes) -> None:
+        self.socket.sendall(b"".join(length_prefix([frame]) + frame for frame in frames))
+
+    def exchange(self, frame: bytes) -> bytes:
+        self.send_frames(frame)
+        return self.receive_frame()
+
+
+@contextmanager
+def listening(answer: Answerer, **options: Any) -> Iterator[ListenerHome]:
+    """Options: as ``ListenerHome`` takes them."""
+    home = ListenerHome(answer, **options)
+    try:
+        yield home
+    finally:
+        home.close()

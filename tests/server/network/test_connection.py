@@ -1,0 +1,198 @@
+"""What a connection does with frames that come fast, slowly, in pieces or not at all, and with answers nobody reads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from server.network.listener_home import echo, listening, reply
+from tidelog.server.network.connection import Reply
+from tidelog.server.network.file_slice import FileSlice
+
+MEBIBYTE = 1 << 20
+
+
+def test_frames_that_come_together_are_answered_in_order() -> None:
+    """Some at once, some later: an answer that is quick does not overtake one that is slow."""
+
+    def answer(frame: bytes) -> Reply | Awaitable[Reply]:
+        return later(frame) if frame[-1] % 3 == 0 else reply(frame)
+
+    async def later(frame: bytes) -> Reply:
+        await asyncio.sleep(0.001)
+        return reply(frame)
+
+    frames = [bytes([number]) * (number + 1) for number in range(100)]
+    with listening(answer) as home, home.client() as client:
+        client.send_frames(*frames)
+        assert [client.receive_frame() for _ in frames] == frames
+
+
+def test_a_frame_that_comes_byte_by_byte_is_answered() -> None:
+    with listening(echo) as home, home.client() as client:
+        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in struct.pack(">i", 5) + b"hello":
+            client.socket.sendall(bytes([byte]))
+        assert client.receive_frame() == b"hello"
+
+
+def test_a_large_frame_comes_and_goes_whole() -> None:
+    frame = os.urandom(9 * MEBIBYTE + 1)
+    with listening(echo) as home, home.client() as client:
+        assert client.exchange(frame) == frame
+
+
+def test_no_request_begins_before_the_one_before_it_is_answered() -> None:
+    futures: list[asyncio.Future[Reply]] = []
+
+    def answer(frame: bytes) -> Reply | Awaitable[Reply]:
+        if frame == b"quick":
+            return reply(frame)
+        futures.append(home.loop.create_future())
+        return futures[-1]
+
+    with listening(answer) as home, home.client() as client, home.client() as other:
+        client.send_frames(b"first", b"second")
+        home.wait_for_requests(1)
+        assert other.exchange(b"quick") == b"quick"
+        assert home.begun == [b"first", b"quick"]
+        home.call(lambda: futures[0].set_result(reply(b"1")))
+        assert client.receive_frame() == b"1"
+        home.wait_for_requests(3)
+        home.call(lambda: futures[1].set_result(reply(b"2")))
+        assert client.receive_frame() == b"2"
+
+
+def test_a_request_without_an_answer_is_followed_by_the_next() -> None:
+    with listening(lambda frame: None if frame == b"quiet" else reply(frame)) as home, home.client() as client:
+        client.send_frames(b"quiet", b"quiet", b"loud")
+        assert client.receive_frame() == b"loud"
+
+
+def test_a_slow_reader_holds_one_answer_and_nobody_up(tmp_path: Path) -> None:
+    content = os.urandom(8 * MEBIBYTE)
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with path.open("rb") as file:
+
+        def answer(frame: bytes) -> Reply:
+            return reply(b"head", FileSlice(file, 0, len(content))) if frame == b"file" else reply(frame)
+
+        with listening(answer) as home, home.client() as slow, home.client() as other:
+            slow.send_frames(b"file", b"file", b"file")
+            home.wait_for_requests(1)
+            for _ in range(10):
+                assert other.exchange(b"ping") == b"ping"
+            assert home.begun.count(b"file") == 1
+            for _ in range(3):
+                assert slow.receive_frame() == b"head" + content
+
+
+@pytest.mark.parametrize("with_sendfile", [True, False])
+def test_parts_of_files_and_bytes_go_out_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_sendfile: bool
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 1000)
+    if not with_sendfile:
+
+        def sendfile(*_: object) -> int:
+            raise OSError(22, "Invalid argument")
+
+        monkeypatch.setattr(os, "sendfile", sendfile)
+    with path.open("rb") as file:
+
+        def answer(_frame: bytes) -> Reply:
+            return reply(
+                b"one", FileSlice(file, 10, 200_000), b"", b"two", FileSlice(file, 0, 3), FileSlice(file, 5, 0)
+            )
+
+        with listening(answer) as home, home.client() as client:
+            expected = b"one" + path.read_bytes()[10:200_010] + b"two" + bytes(range(3))
+            assert client.exchange(b"?") == expected
+            assert client.exchange(b"?") == expected
+
+
+def test_a_file_that_became_shorter_ends_the_connection(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    with (
+        path.open("rb") as file,
+        listening(lambda _: reply(FileSlice(file, 0, 6))) as home,
+        home.client() as client,
+    ):
+        client.send_frames(b"?")
+        assert client.is_closed_by_broker()
+
+
+@pytest.mark.parametrize("length", [-1, 1_000_001])
+def test_a_length_that_is_not_allowed_closes_the_connection_with_one_line(
+    caplog: pytest.LogCaptureFixture, length: int
+) -> None:
+    with listening(echo, socket_request_max_bytes=1_000_000) as home, home.client() as client, home.client() as other:
+        client.socket.sendall(struct.pack(">i", length) + b"x" * 100)
+        assert client.is_closed_by_broker()
+        assert other.exchange(b"goes on") == b"goes on"
+    lines = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(lines) == 1
+    assert f"a frame of {length} bytes" in lines[0].getMessage()
+
+
+def test_a_service_that_fails_costs_one_connection(caplog: pytest.LogCaptureFixture) -> None:
+    def answer(frame: bytes) -> Reply | Awaitable[Reply]:
+        if frame == b"now":
+            raise ZeroDivisionError
+        return later() if frame == b"later" else reply(frame)
+
+    async def later() -> Reply:
+        raise ZeroDivisionError
+
+    with listening(answer) as home, home.client() as other:
+        for frame in (b"now", b"later"):
+            with home.client() as client:
+                client.send_frames(frame)
+                assert client.is_closed_by_broker()
+        assert other.exchange(b"goes on") == b"goes on"
+    assert [record.exc_info is not None for record in caplog.records] == [True, True]
+
+
+def test_a_peer_that_leaves_is_forgotten_whatever_it_was_at() -> None:
+    waiting: list[asyncio.Future[Reply]] = []
+
+    def answer(_frame: bytes) -> Awaitable[Reply]:
+        waiting.append(home.loop.create_future())
+        return waiting[-1]
+
+    with listening(answer) as home:
+        for data in (b"", b"\0\0", struct.pack(">i", 100) + b"half"):
+            with home.client() as client:
+                client.socket.sendall(data)
+            home.wait_for(lambda: not home.listener.connections)
+        with home.client() as client:
+            client.send_frames(b"whole")
+            home.wait_for_requests(1)
+        home.call(lambda: waiting[0].set_result(reply(b"x" * 100)))
+        home.wait_for(lambda: not home.listener.connections)
+        assert home.listener.held_bytes == 0
+
+
+def test_closing_the_listener_cancels_what_is_waited_for() -> None:
+    waiting: list[asyncio.Future[Reply]] = []
+
+    def answer(_frame: bytes) -> Awaitable[Reply]:
+        waiting.append(home.loop.create_future())
+        return waiting[-1]
+
+    with listening(answer) as home, home.client() as client:
+        client.send_frames(b"?")
+        home.wait_for_requests(1)
+        home.call(home.listener.close)
+        assert client.is_closed_by_broker()
+        assert waiting[0].cancelled()

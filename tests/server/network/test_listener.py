@@ -1,0 +1,140 @@
+"""Who is let in, who has to wait, and who is sent away."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable
+
+import pytest
+
+from server.network.listener_home import echo, listening, reply
+from tidelog.model import ConfigError
+from tidelog.server.network.connection import Reply
+from tidelog.server.network.endpoint import Endpoint
+from tidelog.server.network.limits import parse_overrides
+
+IDLE_MS = 10_000
+
+
+def test_beyond_the_most_connections_a_client_waits_for_another_to_leave() -> None:
+    with listening(echo, max_connections=2) as home, home.client() as first, home.client() as second:
+        assert second.exchange(b"2") == b"2"
+        with home.client() as third:
+            third.send_frames(b"3")
+            assert first.exchange(b"1") == b"1"
+            assert home.call(lambda: home.listener.accepted) == 2
+            second.close()
+            assert third.receive_frame() == b"3"
+
+
+def test_an_address_has_only_so_many_connections() -> None:
+    with listening(echo, max_connections_per_ip=1) as home, home.client() as first:
+        assert first.exchange(b"1") == b"1"
+        with home.client() as second:
+            assert second.is_closed_by_broker()
+        assert home.call(lambda: (home.listener.accepted, home.listener.rejected)) == (2, 1)
+        first.close()
+        home.wait_for(lambda: not home.listener.connections)
+        with home.client() as third:
+            assert third.exchange(b"3") == b"3"
+
+
+@pytest.mark.parametrize(("general", "override"), [(0, 1), (1, 0)])
+def test_an_exception_for_an_address_goes_before_the_general_number(general: int, override: int) -> None:
+    overrides = {"127.0.0.1": override}
+    with (
+        listening(echo, max_connections_per_ip=general, max_connections_per_ip_overrides=overrides) as home,
+        home.client() as client,
+    ):
+        if override:
+            assert client.exchange(b"?") == b"?"
+        else:
+            assert client.is_closed_by_broker()
+
+
+def test_exceptions_are_pairs_of_hosts_and_numbers() -> None:
+    assert parse_overrides("") == {}
+    assert parse_overrides("127.0.0.1:5, [::1]:6") == {"127.0.0.1": 5, "::1": 6}
+    assert parse_overrides("localhost:7")["127.0.0.1"] == 7
+    for text in ("127.0.0.1", "127.0.0.1:x", "127.0.0.1:-1", ":5"):
+        with pytest.raises(ConfigError, match=r"is no host:count"):
+            parse_overrides(text)
+
+
+def test_a_connection_that_is_idle_too_long_is_closed_and_one_that_waits_for_its_answer_is_not() -> None:
+    waiting: list[asyncio.Future[Reply]] = []
+
+    def answer(frame: bytes) -> Reply | Awaitable[Reply]:
+        if frame == b"now":
+            return reply(frame)
+        waiting.append(home.loop.create_future())
+        return waiting[-1]
+
+    with (
+        listening(answer, connections_max_idle_ms=IDLE_MS) as home,
+        home.client() as idle,
+        home.client() as working,
+        home.client() as active,
+    ):
+        assert idle.exchange(b"now") == b"now"
+        working.send_frames(b"later")
+        home.wait_for_requests(2)
+        for _ in range(4):
+            assert active.exchange(b"now") == b"now"
+            home.call(lambda: home.clock.sleep_ms(IDLE_MS // 2))
+        assert idle.is_closed_by_broker()
+        assert len(home.listener.connections) == 2
+        home.call(lambda: waiting[0].set_result(reply(b"done")))
+        assert working.receive_frame() == b"done"
+        home.call(lambda: home.clock.sleep_ms(2 * IDLE_MS))
+        assert active.is_closed_by_broker()
+        assert working.is_closed_by_broker()
+
+
+def test_where_requests_hold_too_much_memory_no_new_one_is_read() -> None:
+    waiting: list[asyncio.Future[Reply]] = []
+
+    def answer(frame: bytes) -> Reply | Awaitable[Reply]:
+        if len(frame) < 100:
+            return reply(frame)
+        waiting.append(home.loop.create_future())
+        return waiting[-1]
+
+    with (
+        listening(answer, queued_max_request_bytes=1000) as home,
+        home.client() as large,
+        home.client() as first,
+        home.client() as second,
+    ):
+        large.send_frames(b"x" * 1000)
+        home.wait_for_requests(1)
+        first.send_frames(b"first")
+        second.send_frames(b"second")
+        home.wait_for(lambda: len(home.listener._without_room) == 2)
+        home.call(lambda: waiting[0].set_result(reply(b"done")))
+        assert first.receive_frame() == b"first"
+        assert second.receive_frame() == b"second"
+        assert large.receive_frame() == b"done"
+        assert home.call(lambda: home.listener.held_bytes) == 0
+
+
+def test_a_name_is_listened_to_at_all_its_addresses() -> None:
+    with listening(echo, host="localhost") as home:
+        for info in socket.getaddrinfo("localhost", home.listener.port, type=socket.SOCK_STREAM):
+            socket.create_connection(info[4][:2], timeout=60).close()
+
+
+def test_no_host_is_every_address() -> None:
+    with listening(echo, host="") as home, home.client() as client:
+        assert client.exchange(b"?") == b"?"
+        assert home.call(lambda: [one.peer.host for one in home.listener.connections]) == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no such host", "192.0.2.1"])
+def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
+    with listening(echo) as home:
+        taken = home.listener.port
+        home.listener.endpoint = Endpoint(name="PLAINTEXT", host=host, port=taken)
+        with pytest.raises(ConfigError, match=f"cannot listen at PLAINTEXT://{host}:{taken}"):
+            home.call(home.listener.open)

@@ -1,0 +1,142 @@
+"""A broker's life: start, stop, failures of both, and what requests do that no handler answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from server.harness import BrokerHome, WireClient, running_broker
+from tidelog.model import ConfigError, LockedError
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server import requests
+from tidelog.server.answer import Answer
+from tidelog.server.broker import Broker
+from tidelog.server.broker_state import BrokerState
+from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.request_context import RequestContext
+
+
+def test_it_runs_from_its_start_to_its_stop(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as home:
+        assert home.broker.state is BrokerState.RUNNING
+        with home.client() as client:
+            assert client.call(ApiKey.API_VERSIONS, 0).error_code == 0
+            home.stop()
+            assert home.broker.state is BrokerState.NOT_RUNNING
+            assert client.is_closed_by_broker()
+        home.stop()
+
+
+def test_it_starts_again_on_its_directory(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as home:
+        for _ in range(2):
+            home.restart()
+            with home.client() as client:
+                assert client.call(ApiKey.API_VERSIONS, 0).error_code == 0
+
+
+def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    with running_broker(tmp_path / "a") as home:
+        other = BrokerHome(tmp_path / "a", listeners="PLAINTEXT://127.0.0.1:0")
+        with pytest.raises(LockedError):
+            other.start()
+        assert other.broker.state is BrokerState.NOT_RUNNING
+        other.close()
+        taken = BrokerHome(tmp_path / "b", listeners=f"PLAINTEXT://127.0.0.1:{home.port}")
+        with pytest.raises(ConfigError, match="cannot listen"):
+            taken.start()
+        taken.close()
+    with running_broker(tmp_path / "a"):
+        pass
+
+
+def test_tasks_of_its_parts_end_with_it_and_their_errors_are_logged(
+    home: BrokerHome, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    async def wait() -> None:
+        await asyncio.sleep(3600)
+
+    task = home.call(lambda: home.broker.spawn(wait()))
+    failing = home.call(lambda: home.broker.spawn(fail()))
+    home.wait_for(failing.done)
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == [
+        "A task of the broker failed"
+    ]
+    home.stop()
+    assert task.cancelled()
+
+
+class HandlerModule:
+    """Stands in for a handler's module, for the Heartbeat API."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def handle(self, _broker: Broker, context: RequestContext, _request: Struct) -> Answer:
+        if context.version > 0:
+            raise self._error
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ApiError(ErrorCode.UNKNOWN_MEMBER_ID), ErrorCode.UNKNOWN_MEMBER_ID),
+        (ConfigError("no"), ErrorCode.INVALID_CONFIG),
+        (ZeroDivisionError(), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_an_error_is_answered_where_the_api_has_room_for_it(
+    monkeypatch: pytest.MonkeyPatch, client: WireClient, error: Exception, code: ErrorCode
+) -> None:
+    monkeypatch.setitem(HANDLERS, ApiKey.HEARTBEAT, "x")
+    monkeypatch.setattr(requests, "import_module", lambda _name: HandlerModule(error))
+    assert client.call(ApiKey.HEARTBEAT).error_code == code
+    assert client.call(ApiKey.HEARTBEAT, 0).error_code == 0
+
+
+def test_an_error_where_the_api_has_no_room_for_it_closes_the_connection(
+    monkeypatch: pytest.MonkeyPatch, client: WireClient
+) -> None:
+    monkeypatch.setitem(HANDLERS, ApiKey.CREATE_TOPICS, "x")
+    monkeypatch.setattr(requests, "import_module", lambda _name: HandlerModule(ApiError(ErrorCode.INVALID_REQUEST)))
+    client.send(ApiKey.CREATE_TOPICS, 7)
+    assert client.is_closed_by_broker()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\0\x12",
+        b"\x7f\xff\0\0\0\0\0\1\xff\xff",  # an API there is not
+        b"\0\x32\0\0\0\0\0\1\xff\xff\0",  # one that is not served
+        b"\0\x12\0\x03\0\0\0\1\xff\xff\0\x7f",  # ApiVersions, cut
+    ],
+)
+def test_a_request_that_is_none_closes_the_connection_with_one_line(
+    home: BrokerHome, client: WireClient, caplog: pytest.LogCaptureFixture, frame: bytes
+) -> None:
+    client.socket.sendall(len(frame).to_bytes(4, "big") + frame)
+    assert client.is_closed_by_broker()
+    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
+    with home.client() as other:
+        assert other.call(ApiKey.API_VERSIONS, 0).error_code == 0
+
+
+def test_a_connection_that_is_cut_off_leaves_no_line(
+    home: BrokerHome, client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    client.close()
+    home.wait_for(lambda: not home.broker.listeners[0].connections)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
