@@ -19,7 +19,7 @@ from uuid import UUID
 
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import MalformedMessageError
-from tidelog.protocol.schemas import Direction, Struct, default_of, struct_class, struct_type
+from tidelog.protocol.schemas import Direction, Struct, default_of, is_array, struct_class, struct_type
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -125,11 +125,12 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 def _converter(field: dataclasses.Field[Any]) -> Callable[[Any], Any] | None:
     """What makes the field's value out of the caller's; None where it is taken as it is."""
     struct = struct_type(field.type)
-    is_array = "tuple" in str(field.type)
     if struct is not None:
         build = Builder(struct)
-        return (lambda items: _tuple_of(build, items)) if is_array else lambda value: _optional(build, value)
-    if is_array:
+        if is_array(field.type):
+            return lambda items: _tuple_of(build, items)
+        return lambda value: _optional(build, value)
+    if is_array(field.type):
         return lambda items: None if items is None else tuple(items)
     if field.metadata["kafka_type"] == "uuid":
         return lambda value: None if value == _NO_ID else value

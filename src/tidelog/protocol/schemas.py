@@ -107,7 +107,7 @@ def default_of(field: dataclasses.Field[Any]) -> Any:
     """Kafka's default of a field, as a plain value."""
     if field.default is not dataclasses.MISSING:
         return _plain_value(field.default, field)
-    if get_origin(_without_none(field.type)) is tuple:
+    if is_array(field.type):
         return ()
     if "kafka_type" in field.metadata:
         return _ZERO.get(field.metadata["kafka_type"], 0)
@@ -120,6 +120,15 @@ def struct_type(field_type: Any) -> type | None:
     if get_origin(inner) is tuple:
         inner = get_args(inner)[0]
     return inner if dataclasses.is_dataclass(inner) and isinstance(inner, type) else None
+
+
+def is_array(field_type: Any) -> bool:
+    return get_origin(_without_none(field_type)) is tuple
+
+
+def is_optional(field_type: Any) -> bool:
+    """Whether None can be on the wire."""
+    return get_origin(field_type) is UnionType
 
 
 def _plain_class(kio_class: type, place: Place) -> type[Struct]:
@@ -169,13 +178,13 @@ def _plain_value(value: Any, field: dataclasses.Field[Any]) -> Any:
 
 def _replaced(field_type: Any, inner: type) -> Any:
     """``inner`` in place of the type of the field, or of its items."""
-    if get_origin(field_type) is UnionType:
+    if is_optional(field_type):
         return _replaced(_without_none(field_type), inner) | None
     return tuple[inner, ...] if get_origin(field_type) is tuple else inner  # type: ignore[valid-type]
 
 
 def _without_none(field_type: Any) -> Any:
-    if get_origin(field_type) is not UnionType:
+    if not is_optional(field_type):
         return field_type
     return next(part for part in get_args(field_type) if part is not NoneType)
 

@@ -109,6 +109,11 @@ class Connection:
         """It waits for its peer, not the other way round."""
         return self._pending is None
 
+    @property
+    def held_bytes(self) -> int:
+        """Of its request."""
+        return self._held_bytes
+
     def resume(self) -> None:
         """Read again, after there was no room."""
         if not self.is_closed:
