@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tidelog.runtime.metrics import MetricDescription, MetricKind, runtime_metrics
+from tidelog.server import server_metrics
 from tidelog.storage.manager.metrics import manager_metrics
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
@@ -16,6 +17,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (
     ("The log manager and its logs", manager_metrics.METRICS),
     ("What runs beside them", runtime_metrics.METRICS),
+    ("The broker", server_metrics.METRICS),
 )
 
 INTRODUCTION = """\

@@ -106,6 +106,11 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
 
+    @property
+    def title(self) -> str:
+        """As Kafka writes it: ``ApiVersions``."""
+        return self.name.title().replace("_", "")
+
 
 class VersionRange(NamedTuple):
     oldest: int

@@ -201,8 +201,7 @@ def _kio_class(api: ApiKey, direction: Direction, version: int) -> type | None:
         module = import_module(f"{package}.{direction}")
     except ModuleNotFoundError:
         return None
-    name = f"{api.name.title().replace('_', '')}{direction.title()}"
-    found: type = getattr(module, name)
+    found: type = getattr(module, f"{api.title}{direction.title()}")
     return found
 
 

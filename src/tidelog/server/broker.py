@@ -33,6 +33,7 @@ from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
 from tidelog.server.requests import Requests
+from tidelog.server.server_metrics import watch_server
 from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
 from tidelog.storage.fs import LOCAL, FileSystem
@@ -179,6 +180,7 @@ class Broker:
             on_flush=self.reporting.on_flush,
             on_all_failed=lambda: self._fail("every log directory has failed"),
         )
+        self._started.callback(watch_server(self.metrics, self))
         self._started.callback(self.reporting.stop)
         self.reporting.start(self.logs, self.scheduler)
         await self.in_thread(self.logs.startup)

@@ -35,6 +35,7 @@ from tidelog.server.handlers.table import HANDLERS
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.peer import Peer
 from tidelog.server.request_context import RequestContext
+from tidelog.server.server_metrics import RequestMeters
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -67,6 +68,7 @@ class Requests:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._handlers: dict[ApiKey, Handler] = {}
+        self._meters = RequestMeters(broker.metrics)
 
     def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
         """As ``Service`` says. What it returns may be awaited only where the handler has to wait."""
@@ -77,6 +79,7 @@ class Requests:
         )
         if version not in VERSIONS[api] or api not in HANDLERS:
             return _unsupported(context)
+        self._meters.mark(api, version)
         handler = self._handlers.get(api) or self._load(api)
         request = handler.read(api, version, memoryview(frame)[header.size :])
         try:
