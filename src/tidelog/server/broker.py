@@ -5,7 +5,11 @@ step       what                                                      where an er
 =========  ========================================================  ==================================================
 listeners  their ports are bound; clients queue up                   ``start`` fails, nothing is left
 metrics    reporters run before the logs are loaded                  the same
-logs       directories are locked, logs loaded, in a thread          the same
+logs       directories are formatted, where they are new, and        the same
+           locked; the metadata, then the logs are loaded, in a
+           thread
+metadata   a new epoch, led by this process                          the same
+joining    the broker is registered; partitions have leaders         the same
 accepting  the state is RUNNING, connections are accepted
 =========  ========================================================  ==================================================
 
@@ -29,6 +33,10 @@ from typing import Any, ParamSpec, TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.broker_state import BrokerState
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata import broker_registration
+from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
+from tidelog.server.metadata.stray_logs import is_stray
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
@@ -54,6 +62,7 @@ class Broker:
     loop: asyncio.AbstractEventLoop
     timers: Timers
     logs: LogManager
+    metadata: EmbeddedMetadata
 
     def __init__(
         self,
@@ -104,6 +113,8 @@ class Broker:
             self.scheduler.startup()
             self._started.callback(self.scheduler.shutdown)
             await self._start_logs()
+            await self.metadata.start()
+            await self._join()
         except BaseException:
             await self.stop()
             raise
@@ -170,18 +181,50 @@ class Broker:
             self.listeners.append(listener)
 
     async def _start_logs(self) -> None:
+        paths = [Path(path) for path in self.config.log_dirs]
+        self.metadata = metadata = self._made_metadata(paths)
         self.logs = LogManager(
             self.fs,
-            [Path(path) for path in self.config.log_dirs],
+            paths,
             settings=replace(ManagerSettings.of(self.config), is_sole_replica=False),
             default_config=LogConfig.of(self.config),
+            topic_settings=lambda topic: metadata.image.settings_of(ResourceType.TOPIC, topic),
             clock=self.clock,
             scheduler=self.scheduler,
+            is_stray=lambda log: is_stray(metadata.image, self.node_id, log),
+            on_locked=metadata.load,
             on_flush=self.reporting.on_flush,
             on_all_failed=lambda: self._fail("every log directory has failed"),
         )
         self._started.callback(watch_server(self.metrics, self))
         self._started.callback(self.reporting.stop)
         self.reporting.start(self.logs, self.scheduler)
+        self._started.push_async_callback(metadata.close)  # where the logs cannot be loaded
+        await self.in_thread(metadata.format)
         await self.in_thread(self.logs.startup)
-        self._started.push_async_callback(self.in_thread, self.logs.shutdown)
+        self._started.push_async_callback(self._stop_logs)
+        self._started.push_async_callback(metadata.close)  # before the lock of its directory goes
+
+    def _made_metadata(self, paths: list[Path]) -> EmbeddedMetadata:
+        return EmbeddedMetadata(
+            EmbeddedSetup(
+                fs=self.fs,
+                config=self.config,
+                node_id=self.node_id,
+                directories=paths,
+                clock=self.clock,
+                scheduler=self.scheduler,
+                in_thread=self.in_thread,
+                on_failure=lambda error: self._fail(f"the cluster metadata cannot be written: {error}"),
+            )
+        )
+
+    async def _stop_logs(self) -> None:
+        await self.in_thread(self.logs.shutdown, self.metadata.broker_epoch)
+
+    async def _join(self) -> None:
+        """Be part of the cluster: leaders appear."""
+        endpoints = [broker_registration.Endpoint(one.name, one.host, one.port) for one in self.advertised]
+        directories = [directory.id for directory in self.logs.online if directory.id is not None]
+        await self.metadata.register_broker(endpoints, directories, previous_epoch=self.logs.previous_broker_epoch())
+        self._started.push_async_callback(self.metadata.shut_down_broker)

@@ -1,6 +1,7 @@
-"""Kafka's text form of a 16-byte id: base64 with ``-`` and ``_``, without padding (22 characters). Pure.
+"""Kafka's text form of a 16-byte id: base64 with ``-`` and ``_``, without padding (22 characters).
 
-Called by: partition metadata (topic ids) and meta.properties (directory ids). Source: Kafka's ``Uuid``.
+Called by: partition metadata (topic ids), meta.properties (directory ids), the cluster metadata.
+Source: Kafka's ``Uuid``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,14 @@ _TEXT = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 
 def uuid_to_text(value: uuid.UUID) -> str:
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode("ascii")
+
+
+def random_uuid() -> uuid.UUID:
+    """For a topic or a directory: random, and its text does not begin with a dash, as that of none of Kafka's."""
+    while True:
+        found = uuid.uuid4()
+        if not uuid_to_text(found).startswith("-"):
+            return found
 
 
 def uuid_from_text(text: str) -> uuid.UUID:

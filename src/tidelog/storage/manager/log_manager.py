@@ -64,13 +64,14 @@ class LogManager:
         clock: Clock = SYSTEM_CLOCK,
         scheduler: Scheduler | None = None,
         is_stray: Callable[[PartitionLog], bool] = lambda _log: False,
+        on_locked: Callable[[], None] = lambda: None,
         on_flush: Callable[[int], None] = lambda _took_ms: None,
         on_all_failed: Callable[[], None] = lambda: None,
     ) -> None:
         """Nothing is looked at before ``startup``. Without a scheduler there is no housekeeping, and no compaction.
 
-        ``is_stray``: a loaded log that does not belong here, to be set aside. ``on_all_failed``: the last log directory
-        has failed; a broker stops then.
+        ``is_stray``: a loaded log that does not belong here, to be set aside. ``on_locked``: the directories are this
+        process's, no log is loaded yet. ``on_all_failed``: the last log directory has failed; a broker stops then.
         """
         self._fs = fs
         self._settings = settings or ManagerSettings()
@@ -78,6 +79,7 @@ class LogManager:
         self._topic_settings = topic_settings
         self._clock = clock
         self._scheduler = scheduler
+        self._on_locked = on_locked
         self._on_all_failed = on_all_failed
         self._mutex = threading.RLock()
         self._is_started = self._is_shut_down = False
@@ -115,6 +117,7 @@ class LogManager:
             self._is_started = True
             try:
                 self._directories.open()
+                self._on_locked()
                 self._load(on_progress)
                 self._open_cleaning()
                 for directory in self.online:

@@ -1,0 +1,1 @@
+"""Cluster metadata: topics, partitions, settings, brokers, features; who may change them and where they are kept."""

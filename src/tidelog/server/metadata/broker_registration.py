@@ -1,0 +1,124 @@
+"""What the cluster knows of one broker, and what a broker says of itself. Immutable values; pure.
+
+A broker is *fenced* until it has caught up with the metadata, and again once it is gone: it then leads nothing and
+clients are not told of it. In a *controlled shutdown* it hands its leaderships over first.
+Source: Kafka's ``BrokerRegistration``, ``VersionRange``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+from tidelog.storage.checkpoint import uuid_from_text, uuid_to_text
+
+_FENCE, _UNFENCE = 1, -1
+_SHUTTING_DOWN = 1
+
+
+class Endpoint(NamedTuple):
+    """Where clients reach a listener."""
+
+    name: str
+    """Of the listener."""
+    host: str
+    port: int
+    security_protocol: int = 0
+    """Kafka's number; 0 is PLAINTEXT."""
+
+    def fields(self) -> dict[str, Any]:
+        return {"name": self.name, "host": self.host, "port": self.port, "securityProtocol": self.security_protocol}
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        return cls(fields["name"], fields["host"], fields["port"], fields["securityProtocol"])
+
+
+class VersionRange(NamedTuple):
+    """Levels of a feature, inclusive."""
+
+    oldest: int
+    latest: int
+
+    def __contains__(self, level: object) -> bool:
+        return isinstance(level, int) and self.oldest <= level <= self.latest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """``epoch`` is the offset at which the broker registered: of two with its id the later one is the broker."""
+
+    id: int
+    epoch: int
+    incarnation_id: uuid.UUID
+    listeners: Mapping[str, Endpoint]
+    features: Mapping[str, VersionRange]
+    rack: str | None
+    is_fenced: bool
+    in_controlled_shutdown: bool
+    log_dirs: frozenset[uuid.UUID]
+    """Ids of the directories that are online."""
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """From a ``RegisterBrokerRecord``."""
+        endpoints = map(Endpoint.of, fields["endPoints"])
+        return cls(
+            id=fields["brokerId"],
+            epoch=fields["brokerEpoch"],
+            incarnation_id=uuid_from_text(fields["incarnationId"]),
+            listeners={endpoint.name: endpoint for endpoint in endpoints},
+            features=feature_ranges(fields["features"]),
+            rack=fields["rack"],
+            is_fenced=fields["fenced"],
+            in_controlled_shutdown=fields.get("inControlledShutdown", False),
+            log_dirs=frozenset(map(uuid_from_text, fields.get("logDirs") or ())),
+        )
+
+    def changed(self, fields: Mapping[str, Any]) -> Self:
+        """By a ``BrokerRegistrationChangeRecord``: what it leaves out stays."""
+        fenced = fields.get("fenced", 0)
+        dirs = fields.get("logDirs") or ()
+        return replace(
+            self,
+            is_fenced={_FENCE: True, _UNFENCE: False}.get(fenced, self.is_fenced),
+            in_controlled_shutdown=self.in_controlled_shutdown or fields.get("inControlledShutdown") == _SHUTTING_DOWN,
+            log_dirs=frozenset(map(uuid_from_text, dirs)) or self.log_dirs,
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Of a ``RegisterBrokerRecord``."""
+        return {
+            "brokerId": self.id,
+            "incarnationId": uuid_to_text(self.incarnation_id),
+            "brokerEpoch": self.epoch,
+            "endPoints": [endpoint.fields() for endpoint in self.listeners.values()],
+            "features": feature_fields(self.features),
+            "rack": self.rack,
+            "fenced": self.is_fenced,
+            "inControlledShutdown": self.in_controlled_shutdown,
+            "logDirs": sorted(map(uuid_to_text, self.log_dirs)),
+        }
+
+    @property
+    def is_active(self) -> bool:
+        """It may lead, and new partitions may be put on it."""
+        return not self.is_fenced and not self.in_controlled_shutdown
+
+
+def feature_ranges(fields: list[dict[str, Any]]) -> dict[str, VersionRange]:
+    """As records of brokers and of controllers have them."""
+    return {
+        feature["name"]: VersionRange(feature["minSupportedVersion"], feature["maxSupportedVersion"])
+        for feature in fields
+    }
+
+
+def feature_fields(features: Mapping[str, VersionRange]) -> list[dict[str, Any]]:
+    """The other way round."""
+    return [
+        {"name": name, "minSupportedVersion": levels.oldest, "maxSupportedVersion": levels.latest}
+        for name, levels in features.items()
+    ]

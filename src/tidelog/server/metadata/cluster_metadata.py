@@ -1,0 +1,133 @@
+"""What the broker asks of the cluster's metadata, whoever keeps it: this process, or others.
+
+Reading is asking ``image``, which is current whenever the loop is at it. A change is awaited: it returns when it is on
+the disk, is part of the image, and every listener was told. Changes happen one after the other.
+
+Implementations: ``kraft.embedded_metadata.EmbeddedMetadata``. Thread rule: the loop only.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+from tidelog.model import TopicPartition
+from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
+from tidelog.server.metadata.requests import (
+    AlteredPartition,
+    ConfigChanges,
+    ElectionType,
+    FeatureUpdate,
+    NewPartitions,
+    NewTopic,
+    Outcome,
+    PartitionAlteration,
+    QuotaChange,
+    Reassignment,
+    TopicResult,
+)
+
+Listener = Callable[[MetadataChange], Awaitable[None] | None]
+"""What it returns is awaited before whoever asked for the change gets an answer; the next change does not wait."""
+
+
+class ClusterMetadata(Protocol):
+    """Refusals are in the answers; ApiError is raised where a request is refused as a whole."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """Not to be changed, nor kept over an ``await``."""
+        ...
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this broker's registration; -1 before it."""
+        ...
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Called on the loop after each committed change, in order; what it raises is logged. Call the answer to end
+        it."""
+        ...
+
+    # --- topics ---
+
+    async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[TopicResult]: ...
+
+    async def delete_topics(self, topics: Sequence[str | uuid.UUID]) -> list[TopicResult]:
+        """By name, or by id."""
+        ...
+
+    async def create_partitions(
+        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> list[TopicResult]: ...
+
+    # --- settings ---
+
+    async def alter_configs(
+        self, changes: ConfigChanges, *, validate_only: bool = False
+    ) -> dict[ConfigResource, Outcome]:
+        """One refused operation refuses all of its resource."""
+        ...
+
+    async def replace_configs(
+        self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool = False
+    ) -> dict[ConfigResource, Outcome]:
+        """As ``AlterConfigs`` of old clients: what is not named is taken back."""
+        ...
+
+    async def alter_client_quotas(
+        self, changes: Sequence[QuotaChange], *, validate_only: bool = False
+    ) -> list[Outcome]: ...
+
+    async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> list[Outcome]:
+        """All or none: where one is refused the others are, too."""
+        ...
+
+    # --- producers ---
+
+    async def allocate_producer_ids(self) -> range:
+        """1,000 ids that nobody else has."""
+        ...
+
+    # --- partitions ---
+
+    async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[AlteredPartition]:
+        """From this broker, as leader."""
+        ...
+
+    async def elect_leaders(
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
+    ) -> dict[TopicPartition, Outcome]:
+        """None: of all partitions; those that need no election are left out then."""
+        ...
+
+    async def alter_reassignments(
+        self, reassignments: Sequence[Reassignment], *, may_change_factor: bool = True
+    ) -> list[Outcome]:
+        """``may_change_factor``: to another number of replicas, too."""
+        ...
+
+    async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None:
+        """Tell in which directory this broker's replica of a partition lies, by topic id and number."""
+        ...
+
+    async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
+        """Directories of this broker that failed: it leads nothing that lies there any more."""
+        ...
+
+    # --- this broker ---
+
+    async def register_broker(
+        self, endpoints: Sequence[Endpoint], directories: Sequence[uuid.UUID], *, previous_epoch: int | None = None
+    ) -> None:
+        """Join the cluster, and lead what this broker has to lead from now on.
+
+        ``previous_epoch``: of the run before, if it ended in order, as the markers of the log directories have it.
+        """
+        ...
+
+    async def shut_down_broker(self) -> None:
+        """Hand over what it leads and leave; what nobody else can lead stays without a leader until it is back."""
+        ...

@@ -1,0 +1,153 @@
+"""A broker comes, is fenced, leaves: the records of its registration, and what becomes of the partitions it has.
+
+State of a registration: *fenced* -> ``unfence_broker`` -> *active* -> ``begin_shutdown`` -> *in controlled shutdown* ->
+``fence_broker`` -> *fenced*. A broker that registers again is another incarnation: if the one before did not stop in
+order, it may have lost records that were committed, and is trusted no more than that.
+
+Pure. Source: Kafka's ``ClusterControlManager``, ``ReplicationControlManager.handleBroker…``; KIP-631, KIP-966.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint, feature_fields
+from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
+from tidelog.server.metadata.controller.leaders import (
+    Place,
+    add_broker,
+    distrust_broker,
+    remove_broker,
+)
+from tidelog.server.metadata.features import SUPPORTED, keeps_eligible_leaders
+from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.storage.checkpoint import uuid_to_text
+
+_FENCE, _UNFENCE = 1, -1
+_SHUTTING_DOWN = 1
+_CONTROLLERS_REGISTER_SINCE = 15
+"""metadata.version 3.7-IV0."""
+_SHUTDOWN_STATE_SINCE = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRegistration:
+    """What a broker says of itself."""
+
+    broker_id: int
+    incarnation_id: uuid.UUID
+    endpoints: Sequence[Endpoint]
+    directories: Sequence[uuid.UUID]
+    rack: str | None
+    previous_epoch: int | None
+    """Of its run before, if it ended in order."""
+
+
+def register_controller(
+    image: MetadataImage, node_id: int, incarnation_id: uuid.UUID, endpoints: Sequence[Endpoint]
+) -> Decision[None]:
+    """What this controller supports, and where it listens."""
+    if image.metadata_version < _CONTROLLERS_REGISTER_SINCE:
+        return Decision((), None)
+    fields = {
+        "controllerId": node_id,
+        "incarnationId": uuid_to_text(incarnation_id),
+        "zkMigrationReady": False,
+        "endPoints": [endpoint.fields() for endpoint in endpoints],
+        "features": feature_fields(SUPPORTED),
+    }
+    return Decision([MetadataRecord("RegisterControllerRecord", fields)], None)
+
+
+def register_broker(
+    image: MetadataImage, settings: ControllerSettings, new: NewRegistration, next_offset: int
+) -> Decision[int]:
+    """The broker's epoch, which is the offset its registration is written at or behind. INVALID_REGISTRATION."""
+    _check_directories(image, new)
+    for name, level in image.features.items():
+        if name not in SUPPORTED or level not in SUPPORTED[name]:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of {name}.",
+            )
+    existing = image.brokers.get(new.broker_id)
+    stopped_in_order = existing is not None and existing.epoch == new.previous_epoch
+    leave = remove_broker if stopped_in_order or not keeps_eligible_leaders(image) else distrust_broker
+    records = leave(image, settings, new.broker_id)
+    registration = BrokerRegistration(
+        id=new.broker_id,
+        epoch=next_offset,
+        incarnation_id=new.incarnation_id,
+        listeners={endpoint.name: endpoint for endpoint in new.endpoints},
+        features=SUPPORTED,
+        rack=new.rack,
+        is_fenced=True,
+        in_controlled_shutdown=False,
+        log_dirs=frozenset(new.directories),
+    )
+    records.append(MetadataRecord("RegisterBrokerRecord", registration.fields()))
+    return Decision(records, next_offset)
+
+
+def unfence_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> Decision[None]:
+    """It has caught up: it takes part from now on."""
+    return Decision(
+        [_change(image, broker_id, fenced=_UNFENCE), *add_broker(image, settings, broker_id)],
+        None,
+    )
+
+
+def begin_shutdown(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> Decision[None]:
+    """It hands over what it leads, and is in sync with nothing any more."""
+    removed = remove_broker(image, settings, broker_id)
+    return Decision([_change(image, broker_id, inControlledShutdown=_SHUTTING_DOWN), *removed], None)
+
+
+def fence_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> Decision[None]:
+    """It is gone, in order or not."""
+    return Decision(
+        [*remove_broker(image, settings, broker_id), _change(image, broker_id, fenced=_FENCE)],
+        None,
+    )
+
+
+def take_directories_offline(
+    image: MetadataImage, settings: ControllerSettings, broker_id: int, offline: Sequence[uuid.UUID]
+) -> Decision[None]:
+    """Directories of a broker failed: as if it had left, for the partitions in them."""
+    broker = image.brokers[broker_id]
+    lost = broker.log_dirs & set(offline)
+    if not lost:
+        return Decision((), None)
+    places = [
+        place
+        for place in (Place(*found) for found in image.partitions())
+        if broker_id in place.state.isr and place.state.directory_of(broker_id) in lost
+    ]
+    left = sorted(map(uuid_to_text, broker.log_dirs - lost))
+    records = [*remove_broker(image, settings, broker_id, places), _change(image, broker_id, logDirs=left)]
+    return Decision(records, None)
+
+
+def _change(image: MetadataImage, broker_id: int, **fields: Any) -> MetadataRecord:
+    epoch = image.brokers[broker_id].epoch
+    return MetadataRecord("BrokerRegistrationChangeRecord", {"brokerId": broker_id, "brokerEpoch": epoch, **fields})
+
+
+def _check_directories(image: MetadataImage, new: NewRegistration) -> None:
+    if not new.directories:
+        raise ApiError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
+    if len(set(new.directories)) != len(new.directories):
+        raise ApiError(ErrorCode.INVALID_REGISTRATION, "Duplicate directory ID in request")
+    for broker in image.brokers.values():
+        shared = broker.log_dirs & set(new.directories)
+        if broker.id != new.broker_id and shared:
+            raise ApiError(
+                ErrorCode.INVALID_REGISTRATION,
+                f"Broker {broker.id} is already registered with directory {uuid_to_text(min(shared))}",
+            )

@@ -1,0 +1,90 @@
+"""Settings of topics, brokers, groups and subscriptions, changed.
+
+One refused change refuses all of its resource; other resources of the request go on. What a resource may have is told
+by ``server.configs``; here it has to exist. Pure. Source: Kafka's ``ConfigurationControlManager``,
+``QuorumController.ConfigResourceExistenceChecker``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tidelog.model import TidelogError
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.configs.changes import changed, replaced
+from tidelog.server.configs.resource_rules import check_min_isr, check_resource
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.controller.decision import ControllerSettings, Decision, require_bounded
+from tidelog.server.metadata.features import keeps_eligible_leaders
+from tidelog.server.metadata.image import ConfigResource, MetadataImage
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.requests import DONE, ConfigChanges, Outcome
+
+Altered = Callable[[ConfigResource, Mapping[str, str]], Mapping[str, str | None]]
+"""From a resource and its settings until now to what is different: None is not set any more."""
+
+
+def alter_configs(
+    image: MetadataImage, settings: ControllerSettings, changes: ConfigChanges
+) -> Decision[dict[ConfigResource, Outcome]]:
+    """Key by key."""
+    return _altered(
+        image, settings, changes, lambda resource, before: changed(resource.type, before, changes[resource])
+    )
+
+
+def replace_configs(
+    image: MetadataImage, settings: ControllerSettings, configs: Mapping[ConfigResource, Mapping[str, str]]
+) -> Decision[dict[ConfigResource, Outcome]]:
+    """What is not named is not set any more."""
+    return _altered(image, settings, configs, lambda resource, before: replaced(before, configs[resource]))
+
+
+def _altered(
+    image: MetadataImage, settings: ControllerSettings, resources: Mapping[ConfigResource, object], altered: Altered
+) -> Decision[dict[ConfigResource, Outcome]]:
+    records: list[MetadataRecord] = []
+    outcomes = {}
+    for resource in resources:
+        before = image.settings_of(resource.type, resource.name)
+        try:
+            different = altered(resource, before)
+            _check(image, settings, resource, before, different)
+            made = [config_record(resource, key, value) for key, value in different.items()]
+            require_bounded([*records, *made])
+        except TidelogError as error:
+            outcomes[resource] = Outcome.of(error)
+        else:
+            records += made
+            outcomes[resource] = DONE
+    return Decision(records, outcomes)
+
+
+def config_record(resource: ConfigResource, key: str, value: str | None) -> MetadataRecord:
+    return MetadataRecord(
+        "ConfigRecord",
+        {"resourceType": int(resource.type), "resourceName": resource.name, "name": key, "value": value},
+    )
+
+
+def _check(
+    image: MetadataImage,
+    settings: ControllerSettings,
+    resource: ConfigResource,
+    before: Mapping[str, str],
+    different: Mapping[str, str | None],
+) -> None:
+    if resource.type is ResourceType.BROKER and keeps_eligible_leaders(image):
+        check_min_isr(resource.name, different)
+    after = {key: value for key, value in {**before, **different}.items() if value is not None}
+    check_resource(resource.type, resource.name, after, before=before, broker=settings.config)
+    _require_existing(image, settings, resource)
+
+
+def _require_existing(image: MetadataImage, settings: ControllerSettings, resource: ConfigResource) -> None:
+    if resource.type is ResourceType.TOPIC and resource.name not in image.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+    if resource.type is ResourceType.BROKER and resource.name:
+        number = int(resource.name)
+        if number not in image.brokers and number not in image.controllers and number != settings.node_id:
+            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {number} found.")

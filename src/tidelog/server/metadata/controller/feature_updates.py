@@ -1,0 +1,125 @@
+"""Features finalized at other levels: all of a request, or none. Pure.
+
+A level has to be supported here and by every broker and controller that registered; a lower one has to be asked for as
+a downgrade. ``metadata.version`` goes down only as far as no record of the newer one changed. The level of
+``kraft.version`` is the quorum's, which does not change here. Source: Kafka's ``FeatureControlManager``; KIP-584.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.broker_registration import VersionRange, feature_ranges
+from tidelog.server.metadata.controller.configs import config_record
+from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
+from tidelog.server.metadata.features import (
+    CHANGED_RECORDS,
+    ELIGIBLE_LEADERS,
+    KRAFT_VERSION,
+    NEEDED_METADATA_VERSION,
+    SUPPORTED,
+)
+from tidelog.server.metadata.image import METADATA_VERSION, ConfigResource, MetadataImage
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.requests import DONE, FeatureUpdate, Outcome, UpgradeType
+
+_UNSUPPORTED = VersionRange(0, 0)
+_MIN_ISR = "min.insync.replicas"
+_ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
+
+
+def update_features(
+    image: MetadataImage, settings: ControllerSettings, updates: Sequence[FeatureUpdate]
+) -> Decision[list[Outcome]]:
+    """Where one is refused, all have its error."""
+    proposed = {**image.features, **{update.feature: update.level for update in updates}}
+    records = []
+    for update in updates:
+        try:
+            _check(image, update, proposed)
+        except ApiError as error:
+            return Decision((), [Outcome.of(error)] * len(updates))
+        records.append(feature_record(update.feature, update.level))
+        if update.feature == ELIGIBLE_LEADERS:
+            records += min_isr_records(image, settings) if update.level else [_clear_eligible()]
+    return Decision(records, [DONE] * len(updates))
+
+
+def feature_record(name: str, level: int) -> MetadataRecord:
+    return MetadataRecord("FeatureLevelRecord", {"name": name, "featureLevel": level})
+
+
+def min_isr_records(image: MetadataImage, settings: ControllerSettings) -> list[MetadataRecord]:
+    """With eligible leaders the cluster has one least number of in-sync replicas, in the metadata (KIP-966)."""
+    records = [
+        config_record(resource, _MIN_ISR, None)
+        for resource, found in image.configs.items()
+        if resource.type is ResourceType.BROKER and resource.name and _MIN_ISR in found
+    ]
+    if _MIN_ISR not in image.configs.get(_ALL_BROKERS, {}):
+        records.insert(0, config_record(_ALL_BROKERS, _MIN_ISR, str(settings.config.number(_MIN_ISR))))
+    return records
+
+
+def _clear_eligible() -> MetadataRecord:
+    return MetadataRecord("ClearElrRecord", {"topicName": ""})
+
+
+def _check(image: MetadataImage, update: FeatureUpdate, proposed: Mapping[str, int]) -> None:
+    name, level = update.feature, update.level
+    present = image.metadata_version if name == METADATA_VERSION else image.features.get(name, 0)
+    if level < 0:
+        raise _refusal(update, "A feature version cannot be less than 0.")
+    reason = _reason_not_supported(image, name, level)
+    if reason is not None:
+        raise _refusal(update, reason)
+    is_upgrade = update.upgrade_type is UpgradeType.UPGRADE
+    if level < present and is_upgrade:
+        raise _refusal(
+            update,
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe"
+            " downgrade.",
+        )
+    if level > present and not is_upgrade:
+        raise _refusal(update, "Can't downgrade to a newer version.")
+    if name == KRAFT_VERSION and level != present:
+        raise _refusal(update, "Can't downgrade the version of this feature." if level < present else "")
+    if name == METADATA_VERSION:
+        _check_metadata_version(update, present)
+    needed = NEEDED_METADATA_VERSION.get((name, level), 0)
+    if proposed.get(METADATA_VERSION, image.metadata_version) < needed:
+        raise _refusal(
+            update,
+            f"{name} could not be set to {level} because it depends on {METADATA_VERSION} level {needed}",
+        )
+
+
+def _check_metadata_version(update: FeatureUpdate, present: int) -> None:
+    level = update.level
+    if any(level < changed <= present for changed in CHANGED_RECORDS):
+        reason = "Refusing to perform the requested downgrade because it might delete metadata information."
+        if update.upgrade_type is UpgradeType.UNSAFE_DOWNGRADE:
+            reason = "Unsafe metadata downgrade is not supported in this version."
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid metadata.version {level}. {reason}")
+
+
+def _reason_not_supported(image: MetadataImage, name: str, level: int) -> str | None:
+    who = {f"Broker {broker.id}": broker.features for broker in image.brokers.values()}
+    who |= {f"Controller {node}": feature_ranges(fields["features"]) for node, fields in image.controllers.items()}
+    for one, features in {"Local controller": SUPPORTED, **who}.items():
+        levels = features.get(name, _UNSUPPORTED)
+        if level in levels:
+            continue
+        if levels.latest == 0:
+            return f"{one} does not support this feature."
+        return f"{one} only supports versions {levels.oldest}-{levels.latest}"
+    return None
+
+
+def _refusal(update: FeatureUpdate, reason: str) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {update.level} for feature {update.feature}. {reason}",
+    )

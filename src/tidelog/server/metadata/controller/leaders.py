@@ -1,0 +1,260 @@
+"""Who leads, who is in sync: what follows from brokers that come and go, and what leaders and people ask for.
+
+==========================  ==========================================================================
+event                       what becomes of a partition
+==========================  ==========================================================================
+a broker leaves             it is out of the in-sync replicas; another one leads, or nobody
+it left uncleanly           it is not eligible either: it may have lost records
+a broker comes              it leads what has no leader, if it is in sync or eligible (or was the last known)
+a leader alters its isr     taken over, if it speaks of the present epochs
+an election is asked for    the preferred replica leads; or, uncleanly, anybody who is alive
+a directory fails           as if the broker left, for the partitions in it
+==========================  ==========================================================================
+
+Pure: from the image to records. Source: Kafka's ``ReplicationControlManager``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tidelog.model import TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
+from tidelog.server.metadata.controller.directories import default_directory, is_directory_online
+from tidelog.server.metadata.controller.effective_config import allows_unclean_election, min_isr
+from tidelog.server.metadata.controller.partition_change import Election, ElectionRules, Wanted, change_partition
+from tidelog.server.metadata.features import keeps_eligible_leaders
+from tidelog.server.metadata.image import MetadataImage, Topic
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.server.metadata.requests import (
+    DONE,
+    AlteredPartition,
+    ElectionType,
+    Outcome,
+    PartitionAlteration,
+)
+
+
+class Place(NamedTuple):
+    """One partition as it is now."""
+
+    topic: Topic
+    number: int
+    state: PartitionState
+
+
+def election_rules(
+    image: MetadataImage,
+    settings: ControllerSettings,
+    place: Place,
+    *,
+    is_alive: Callable[[int], bool] | None = None,
+    election: Election | None = None,
+) -> ElectionRules:
+    """``is_alive``: of a broker, where the image is behind. ``election`` None: as the topic's settings are."""
+    alive = is_alive or image.is_active
+    if election is None:
+        unclean = allows_unclean_election(image, settings, place.topic.name)
+        election = Election.UNCLEAN if unclean else Election.ONLINE
+    return ElectionRules(
+        min_isr=min_isr(image, settings, place.topic.name),
+        may_lead=lambda broker: alive(broker) and is_directory_online(image, broker, place.state),
+        default_directory=lambda broker: default_directory(image, broker),
+        keeps_eligible=keeps_eligible_leaders(image),
+        metadata_version=image.metadata_version,
+        election=election,
+    )
+
+
+def remove_broker(
+    image: MetadataImage, settings: ControllerSettings, broker_id: int, places: Iterable[Place] | None = None
+) -> list[MetadataRecord]:
+    """A broker is not in sync with anything any more, or only with ``places``; others lead instead, where there are."""
+    return _update(
+        image,
+        settings,
+        places if places is not None else (place for place in _places(image) if broker_id in place.state.isr),
+        lambda place: Wanted(isr=_without(place.state.isr, broker_id)),
+        lambda broker: broker != broker_id and image.is_active(broker),
+    )
+
+
+def distrust_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> list[MetadataRecord]:
+    """A broker stopped uncleanly: what it has may not be all that was committed."""
+    return _update(
+        image,
+        settings,
+        (place for place in _places(image) if broker_id in place.state.isr or broker_id in place.state.elr),
+        lambda place: Wanted(isr=_without(place.state.isr, broker_id), unclean=frozenset({broker_id})),
+        lambda broker: broker != broker_id and image.is_active(broker),
+    )
+
+
+def add_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> list[MetadataRecord]:
+    """A broker takes part from now on: partitions without a leader may get one."""
+    return _update(
+        image,
+        settings,
+        (place for place in _places(image) if not place.state.has_leader),
+        lambda _place: Wanted(),
+        lambda broker: broker == broker_id or image.is_active(broker),
+    )
+
+
+def alter_partitions(
+    image: MetadataImage, settings: ControllerSettings, broker_id: int, alterations: Sequence[PartitionAlteration]
+) -> Decision[list[AlteredPartition]]:
+    """From the leader ``broker_id``. NEW_LEADER_ELECTED where the change ends a reassignment and its leadership."""
+    records, answers = [], []
+    for alteration in alterations:
+        try:
+            place = _place_of(image, alteration)
+            _check_alteration(image, broker_id, place.state, alteration)
+        except ApiError as error:
+            answers.append(AlteredPartition(Outcome.of(error), None))
+            continue
+        wanted = Wanted(isr=tuple(alteration.isr), is_recovering=alteration.is_recovering)
+        rules = election_rules(image, settings, place)
+        record = change_partition(place.topic.id, place.number, place.state, wanted, rules)
+        state = place.state
+        if record is not None:
+            records.append(record)
+            state = state.changed(record.fields)
+        if state.leader != broker_id:
+            answers.append(AlteredPartition(Outcome(ErrorCode.NEW_LEADER_ELECTED), None))
+        else:
+            answers.append(AlteredPartition(DONE, state))
+    return Decision(records, answers)
+
+
+def elect_leaders(
+    image: MetadataImage,
+    settings: ControllerSettings,
+    kind: ElectionType,
+    partitions: Sequence[TopicPartition] | None,
+) -> Decision[dict[TopicPartition, Outcome]]:
+    records: list[MetadataRecord] = []
+    outcomes: dict[TopicPartition, Outcome] = {}
+    everything = [TopicPartition(place.topic.name, place.number) for place in _places(image)]
+    for name in everything if partitions is None else partitions:
+        outcome = _elect_leader(image, settings, kind, name, records)
+        if partitions is not None or outcome.error is not ErrorCode.ELECTION_NOT_NEEDED:
+            outcomes[name] = outcome
+    return Decision(records, outcomes)
+
+
+def assign_directories(
+    image: MetadataImage,
+    settings: ControllerSettings,
+    broker_id: int,
+    directories: Mapping[tuple[uuid.UUID, int], uuid.UUID],
+) -> Decision[None]:
+    """Where a broker has its replicas; those of partitions that are gone, or not its own, are passed over."""
+    records = []
+    for (topic_id, number), directory in directories.items():
+        topic = image.topics_by_id.get(topic_id)
+        state = None if topic is None else topic.partitions.get(number)
+        if topic is None or state is None or broker_id not in state.replicas:
+            continue
+        rules = election_rules(image, settings, Place(topic, number, state), election=Election.ONLINE)
+        record = change_partition(topic_id, number, state, Wanted(directories={broker_id: directory}), rules)
+        if record is not None:
+            records.append(record)
+    return Decision(records, None)
+
+
+# --- one partition ---
+
+
+def _elect_leader(
+    image: MetadataImage,
+    settings: ControllerSettings,
+    kind: ElectionType,
+    name: TopicPartition,
+    records: list[MetadataRecord],
+) -> Outcome:
+    topic = image.topics.get(name.topic)
+    if topic is None:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name.topic}")
+    state = topic.partitions.get(name.partition)
+    if state is None:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}")
+    is_preferred = kind is ElectionType.PREFERRED
+    if state.has_preferred_leader if is_preferred else state.has_leader:
+        return Outcome(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+    rules = election_rules(
+        image,
+        settings,
+        Place(topic, name.partition, state),
+        election=Election.PREFERRED if is_preferred else Election.UNCLEAN,
+    )
+    record = change_partition(topic.id, name.partition, state, Wanted(), rules)
+    if record is not None:
+        records.append(record)
+        return DONE
+    if is_preferred:
+        return Outcome(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
+    return Outcome(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
+
+
+def _place_of(image: MetadataImage, alteration: PartitionAlteration) -> Place:
+    topic = image.topics_by_id.get(alteration.topic_id)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    state = topic.partitions.get(alteration.partition)
+    if state is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return Place(topic, alteration.partition, state)
+
+
+def _check_alteration(
+    image: MetadataImage, broker_id: int, state: PartitionState, alteration: PartitionAlteration
+) -> None:
+    """A leader that knows less than the controller is told so; one that knows more asks the wrong controller."""
+    leader_epoch, partition_epoch = alteration.leader_epoch, alteration.partition_epoch
+    isr = alteration.isr
+    refusals = (
+        (leader_epoch > state.leader_epoch or partition_epoch > state.partition_epoch, ErrorCode.NOT_CONTROLLER),
+        (leader_epoch < state.leader_epoch, ErrorCode.FENCED_LEADER_EPOCH),
+        (broker_id != state.leader, ErrorCode.INVALID_REQUEST),
+        (partition_epoch < state.partition_epoch, ErrorCode.INVALID_UPDATE_VERSION),
+        (not set(isr) <= set(state.replicas) or len(set(isr)) != len(isr), ErrorCode.INVALID_REQUEST),
+        (state.leader not in isr, ErrorCode.INVALID_REQUEST),
+        (alteration.is_recovering and len(isr) > 1, ErrorCode.INVALID_REQUEST),
+        (alteration.is_recovering and not state.is_recovering, ErrorCode.INVALID_REQUEST),
+        (not all(map(image.is_active, isr)), ErrorCode.INELIGIBLE_REPLICA),
+    )
+    for is_refused, code in refusals:
+        if is_refused:
+            raise ApiError(code)
+
+
+# --- many ---
+
+
+def _update(
+    image: MetadataImage,
+    settings: ControllerSettings,
+    places: Iterable[Place],
+    wanted: Callable[[Place], Wanted],
+    is_alive: Callable[[int], bool],
+) -> list[MetadataRecord]:
+    records = []
+    for place in places:
+        rules = election_rules(image, settings, place, is_alive=is_alive)
+        record = change_partition(place.topic.id, place.number, place.state, wanted(place), rules)
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def _places(image: MetadataImage) -> Iterable[Place]:
+    return (Place(*found) for found in image.partitions())
+
+
+def _without(brokers: tuple[int, ...], gone: int) -> tuple[int, ...]:
+    return tuple(broker for broker in brokers if broker != gone)

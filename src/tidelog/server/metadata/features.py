@@ -1,0 +1,78 @@
+"""Features: what this release supports, what a new cluster begins with, and what a level depends on.
+
+=================================  ==============  =======================  =========================
+feature                            supported       a new cluster of 4.1     needs metadata.version
+=================================  ==============  =======================  =========================
+metadata.version                   7 (3.3) – 27    27 (4.1-IV1)             –
+kraft.version                      0 – 1           1, kept by the quorum    –
+eligible.leader.replicas.version   0 – 1           1                        23 (4.0-IV1) for level 1
+group.version                      0 – 1           1                        –
+share.version                      0 – 1           not enabled              –
+transaction.version                0 – 2           2                        –
+=================================  ==============  =======================  =========================
+
+Pure. Source: Kafka's ``MetadataVersion``, ``Feature``, ``QuorumFeatures``; KIP-584, KIP-1022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidelog.server.metadata.broker_registration import VersionRange
+from tidelog.server.metadata.image import METADATA_VERSION, MINIMUM_METADATA_VERSION, MetadataImage
+
+LATEST_METADATA_VERSION: Final = 27
+ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
+GROUP_VERSION: Final = "group.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+KRAFT_VERSION: Final = "kraft.version"
+_SHARE_VERSION: Final = "share.version"
+
+SUPPORTED: Final[Mapping[str, VersionRange]] = {
+    GROUP_VERSION: VersionRange(0, 1),
+    TRANSACTION_VERSION: VersionRange(0, 2),
+    ELIGIBLE_LEADERS: VersionRange(0, 1),
+    KRAFT_VERSION: VersionRange(0, 1),
+    METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
+    _SHARE_VERSION: VersionRange(0, 1),
+}
+
+NEW_CLUSTER: Final[Mapping[str, int]] = {
+    METADATA_VERSION: LATEST_METADATA_VERSION,
+    ELIGIBLE_LEADERS: 1,
+    GROUP_VERSION: 1,
+    TRANSACTION_VERSION: 2,
+}
+
+NEEDED_METADATA_VERSION: Final[Mapping[tuple[str, int], int]] = {(ELIGIBLE_LEADERS, 1): 23}
+"""By feature and level."""
+
+CHANGED_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 23})
+"""The levels of metadata.version whose records are others than those of the level before."""
+
+_RELEASES: Final = {
+    "3.3": range(3, 4),
+    "3.4": range(1),
+    "3.5": range(3),
+    "3.6": range(3),
+    "3.7": range(5),
+    "3.8": range(1),
+    "3.9": range(1),
+    "4.0": range(4),
+    "4.1": range(2),
+}
+"""By release, its steps, IV0 and so on: one level each, from ``MINIMUM_METADATA_VERSION`` on."""
+
+
+def release_name(metadata_version: int) -> str:
+    """``4.1-IV1`` for 27. ValueError for one that is not supported."""
+    if metadata_version not in SUPPORTED[METADATA_VERSION]:
+        raise ValueError(f"metadata.version {metadata_version} is not supported")
+    names = [f"{release}-IV{step}" for release, steps in _RELEASES.items() for step in steps]
+    return names[metadata_version - MINIMUM_METADATA_VERSION]
+
+
+def keeps_eligible_leaders(image: MetadataImage) -> bool:
+    """Whether those who could lead are remembered when they are no longer in sync (KIP-966)."""
+    return image.features.get(ELIGIBLE_LEADERS, 0) > 0

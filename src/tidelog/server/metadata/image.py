@@ -1,0 +1,328 @@
+"""The cluster metadata as it is now: what all records so far come to.
+
+``apply`` takes one record more and notes in a ``MetadataChange`` what became different. A record that contradicts the
+image (a partition of a topic that is not there) is an error of the log: CorruptRecordError.
+
+==================================  =============================================================================
+record                              what it does
+==================================  =============================================================================
+Topic, RemoveTopic                  a topic begins; it ends, with its partitions and its settings
+Partition, PartitionChange          a partition as it is; what is different about it
+Config                              one setting of one resource; null takes it back
+RegisterBroker, UnregisterBroker    a broker, fenced at first; no such broker any more
+BrokerRegistrationChange, FenceBroker, UnfenceBroker
+                                    fenced, unfenced, shutting down, other directories
+FeatureLevel                        a finalized feature; level 0 takes it back
+ClientQuota                         one quota of one entity
+ProducerIds                         the next producer id that nobody has
+ClearElr                            no eligible leader replicas any more, of a topic or of all
+RegisterController                  which controllers there are, and what they support
+UserScramCredential, AccessControlEntry, DelegationToken and their removals
+                                    kept as they are: nothing is done with them yet
+NoOp, ZkMigrationState              nothing
+==================================  =============================================================================
+
+Thread rule: the loop only. Source: Kafka's ``MetadataDelta`` and ``MetadataImage``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from tidelog.model import CorruptRecordError, TopicPartition
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.broker_registration import BrokerRegistration
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.storage.checkpoint import uuid_from_text
+
+METADATA_VERSION: Final = "metadata.version"
+MINIMUM_METADATA_VERSION: Final = 7
+"""3.3-IV3: the oldest that Kafka 4.1 reads, and what a log without a level is of."""
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Type (user, client-id, ip) and name, None for the default; sorted by type."""
+
+
+class ConfigResource(NamedTuple):
+    type: ResourceType
+    name: str
+    """"" is the default of all brokers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """``partitions`` is changed by the image alone."""
+
+    name: str
+    id: uuid.UUID
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+
+
+class PartitionDelta(NamedTuple):
+    """None before: it is new. None after: it is gone."""
+
+    topic_id: uuid.UUID
+    before: PartitionState | None
+    after: PartitionState | None
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataChange:
+    """What one committed change made different; complete when listeners get it."""
+
+    end_offset: int = 0
+    """Of the record after it."""
+    created_topics: list[Topic] = field(default_factory=list)
+    deleted_topics: list[Topic] = field(default_factory=list)
+    partitions: dict[tuple[uuid.UUID, int], PartitionDelta] = field(default_factory=dict)
+    """By topic id and number, those of created and deleted topics among them."""
+    configs: set[ConfigResource] = field(default_factory=set)
+    brokers: set[int] = field(default_factory=set)
+    features: set[str] = field(default_factory=set)
+    quotas: set[QuotaEntity] = field(default_factory=set)
+
+    def note_partition(
+        self, topic: Topic, number: int, before: PartitionState | None, after: PartitionState | None
+    ) -> None:
+        known = self.partitions.get((topic.id, number))
+        self.partitions[topic.id, number] = PartitionDelta(topic.id, known.before if known else before, after)
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataImage:
+    cluster_id: str = ""
+    controller_id: int = -1
+    features: dict[str, int] = field(default_factory=dict)
+    """Finalized levels; a feature at level 0 is not among them."""
+    brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    topics_by_id: dict[uuid.UUID, Topic] = field(default_factory=dict)
+    configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
+    """A resource without a setting is not among them."""
+    client_quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    next_producer_id: int = 0
+    controllers: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Fields of ``RegisterControllerRecord``."""
+    others: dict[tuple[str, ...], MetadataRecord] = field(default_factory=dict)
+    """Credentials, access control entries and delegation tokens, by kind and identity."""
+
+    def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
+        """One record more. CorruptRecordError where it contradicts what is there; nothing is changed then."""
+        applier = _APPLIERS.get(record.name)
+        if applier is not None:
+            applier(self, record.fields, MetadataChange() if change is None else change)
+        elif record.name in _KEPT:
+            self.others[_identity(_KEPT[record.name], record)] = record
+        elif record.name in _REMOVALS:
+            kind = _REMOVALS[record.name]
+            self.others.pop(_identity((kind, *_KEPT[kind][1:]), record), None)
+
+    def copy(self) -> MetadataImage:
+        """As it is now; what is applied to one of them does not show in the other."""
+        topics = {name: replace(topic, partitions=dict(topic.partitions)) for name, topic in self.topics.items()}
+        return replace(
+            self,
+            features=dict(self.features),
+            brokers=dict(self.brokers),
+            topics=topics,
+            topics_by_id={topic.id: topic for topic in topics.values()},
+            configs={resource: dict(settings) for resource, settings in self.configs.items()},
+            client_quotas={entity: dict(quotas) for entity, quotas in self.client_quotas.items()},
+            controllers=dict(self.controllers),
+            others=dict(self.others),
+        )
+
+    # --- questions ---
+
+    @property
+    def metadata_version(self) -> int:
+        return self.features.get(METADATA_VERSION, MINIMUM_METADATA_VERSION)
+
+    def partition(self, name: TopicPartition) -> PartitionState | None:
+        topic = self.topics.get(name.topic)
+        return None if topic is None else topic.partitions.get(name.partition)
+
+    def partitions(self) -> Iterator[tuple[Topic, int, PartitionState]]:
+        """Of all topics; take a list of it before anything is changed."""
+        for topic in self.topics.values():
+            for number, state in topic.partitions.items():
+                yield topic, number, state
+
+    def settings_of(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
+        """What was set for one resource."""
+        return self.configs.get(ConfigResource(resource_type, name), {})
+
+    def is_active(self, broker_id: int) -> bool:
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+
+Applier = Callable[[MetadataImage, Mapping[str, Any], MetadataChange], None]
+
+
+def _topic(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    topic = Topic(name=fields["name"], id=uuid_from_text(fields["topicId"]))
+    if topic.name in image.topics:
+        raise CorruptRecordError(f"a second topic {topic.name}")
+    image.topics[topic.name] = image.topics_by_id[topic.id] = topic
+    change.created_topics.append(topic)
+
+
+def _remove_topic(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    topic = _topic_of(image, fields)
+    del image.topics[topic.name], image.topics_by_id[topic.id]
+    resource = ConfigResource(ResourceType.TOPIC, topic.name)
+    if image.configs.pop(resource, None) is not None:
+        change.configs.add(resource)
+    for number, state in topic.partitions.items():
+        change.note_partition(topic, number, state, None)
+    if topic in change.created_topics:
+        change.created_topics.remove(topic)
+    else:
+        change.deleted_topics.append(topic)
+
+
+def _partition(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    _set_partition(_topic_of(image, fields), fields["partitionId"], PartitionState.of(fields), change)
+
+
+def _partition_change(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    topic, number = _topic_of(image, fields), fields["partitionId"]
+    state = topic.partitions.get(number)
+    if state is None:
+        raise CorruptRecordError(f"a change of {topic.name}-{number}, which does not exist")
+    _set_partition(topic, number, state.changed(fields), change)
+
+
+def _set_partition(topic: Topic, number: int, state: PartitionState, change: MetadataChange) -> None:
+    change.note_partition(topic, number, topic.partitions.get(number), state)
+    topic.partitions[number] = state
+
+
+def _topic_of(image: MetadataImage, fields: Mapping[str, Any]) -> Topic:
+    topic = image.topics_by_id.get(uuid_from_text(fields["topicId"]))
+    if topic is None:
+        raise CorruptRecordError(f"a record of topic {fields['topicId']}, which does not exist")
+    return topic
+
+
+def _config(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    resource = ConfigResource(ResourceType(fields["resourceType"]), fields["resourceName"])
+    settings = image.configs.setdefault(resource, {})
+    if fields["value"] is None:
+        settings.pop(fields["name"], None)
+    else:
+        settings[fields["name"]] = fields["value"]
+    if not settings:
+        del image.configs[resource]
+    change.configs.add(resource)
+
+
+def _register_broker(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    broker = BrokerRegistration.of(fields)
+    image.brokers[broker.id] = broker
+    change.brokers.add(broker.id)
+
+
+def _unregister_broker(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    broker = _broker_of(image, fields["brokerId"], fields["brokerEpoch"])
+    del image.brokers[broker.id]
+    change.brokers.add(broker.id)
+
+
+def _change_broker(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    broker = _broker_of(image, fields["brokerId"], fields["brokerEpoch"])
+    image.brokers[broker.id] = broker.changed(fields)
+    change.brokers.add(broker.id)
+
+
+def _fence_broker(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    _change_broker(image, {"brokerId": fields["id"], "brokerEpoch": fields["epoch"], "fenced": 1}, change)
+
+
+def _unfence_broker(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    _change_broker(image, {"brokerId": fields["id"], "brokerEpoch": fields["epoch"], "fenced": -1}, change)
+
+
+def _broker_of(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.epoch != epoch:
+        raise CorruptRecordError(f"a record of broker {broker_id} of epoch {epoch}, which is not registered")
+    return broker
+
+
+def _feature_level(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    if fields["featureLevel"]:
+        image.features[fields["name"]] = fields["featureLevel"]
+    else:
+        image.features.pop(fields["name"], None)
+    change.features.add(fields["name"])
+
+
+def _client_quota(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    entity = tuple(sorted((part["entityType"], part["entityName"]) for part in fields["entity"]))
+    quotas = image.client_quotas.setdefault(entity, {})
+    if fields["remove"]:
+        quotas.pop(fields["key"], None)
+    else:
+        quotas[fields["key"]] = fields["value"]
+    if not quotas:
+        del image.client_quotas[entity]
+    change.quotas.add(entity)
+
+
+def _producer_ids(image: MetadataImage, fields: Mapping[str, Any], _change: MetadataChange) -> None:
+    image.next_producer_id = fields["nextProducerId"]
+
+
+def _clear_elr(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    name = fields["topicName"]
+    for topic in [image.topics[name]] if name else list(image.topics.values()):
+        for number, state in list(topic.partitions.items()):
+            if state.elr or state.last_known_elr:
+                nobody: dict[str, Any] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
+                _set_partition(topic, number, state.changed(nobody), change)
+
+
+def _register_controller(image: MetadataImage, fields: Mapping[str, Any], _change: MetadataChange) -> None:
+    image.controllers[fields["controllerId"]] = fields
+
+
+_APPLIERS: Final[Mapping[str, Applier]] = {
+    "TopicRecord": _topic,
+    "RemoveTopicRecord": _remove_topic,
+    "PartitionRecord": _partition,
+    "PartitionChangeRecord": _partition_change,
+    "ConfigRecord": _config,
+    "RegisterBrokerRecord": _register_broker,
+    "UnregisterBrokerRecord": _unregister_broker,
+    "BrokerRegistrationChangeRecord": _change_broker,
+    "FenceBrokerRecord": _fence_broker,
+    "UnfenceBrokerRecord": _unfence_broker,
+    "FeatureLevelRecord": _feature_level,
+    "ClientQuotaRecord": _client_quota,
+    "ProducerIdsRecord": _producer_ids,
+    "ClearElrRecord": _clear_elr,
+    "RegisterControllerRecord": _register_controller,
+}
+
+_KEPT: Final[Mapping[str, tuple[str, ...]]] = {
+    "UserScramCredentialRecord": ("UserScramCredentialRecord", "name", "mechanism"),
+    "AccessControlEntryRecord": ("AccessControlEntryRecord", "id"),
+    "DelegationTokenRecord": ("DelegationTokenRecord", "tokenId"),
+}
+"""By record: its kind, and the fields that say which one it is."""
+_REMOVALS: Final[Mapping[str, str]] = {
+    "RemoveUserScramCredentialRecord": "UserScramCredentialRecord",
+    "RemoveAccessControlEntryRecord": "AccessControlEntryRecord",
+    "RemoveDelegationTokenRecord": "DelegationTokenRecord",
+}
+
+
+def _identity(kept: tuple[str, ...], record: MetadataRecord) -> tuple[str, ...]:
+    kind, *names = kept
+    return (kind, *(str(record.fields[name]) for name in names))

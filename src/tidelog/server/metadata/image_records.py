@@ -1,0 +1,56 @@
+"""The records from which an image is made again: what a snapshot has in it. Pure.
+
+In the order in which Kafka writes them, so that each finds what it refers to: features (``metadata.version`` first),
+controllers and brokers, topics with their partitions, settings, quotas, the next producer id, and what is only kept.
+Source: Kafka's ``MetadataImage.write``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidelog.server.metadata.controller.configs import config_record
+from tidelog.server.metadata.controller.feature_updates import feature_record
+from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.storage.checkpoint import uuid_to_text
+
+
+def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
+    yield from _features(image)
+    for fields in image.controllers.values():
+        yield MetadataRecord("RegisterControllerRecord", fields)
+    for broker in image.brokers.values():
+        yield MetadataRecord("RegisterBrokerRecord", broker.fields())
+    yield from _topics(image)
+    for resource, settings in image.configs.items():
+        for key, value in settings.items():
+            yield config_record(resource, key, value)
+    yield from _quotas(image)
+    if image.next_producer_id:
+        yield MetadataRecord(
+            "ProducerIdsRecord", {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": image.next_producer_id}
+        )
+    yield from image.others.values()
+
+
+def _features(image: MetadataImage) -> Iterator[MetadataRecord]:
+    yield feature_record(METADATA_VERSION, image.metadata_version)
+    for name, level in image.features.items():
+        if name != METADATA_VERSION:
+            yield feature_record(name, level)
+
+
+def _topics(image: MetadataImage) -> Iterator[MetadataRecord]:
+    for topic in image.topics.values():
+        topic_id = uuid_to_text(topic.id)
+        yield MetadataRecord("TopicRecord", {"name": topic.name, "topicId": topic_id})
+        for number, state in topic.partitions.items():
+            yield MetadataRecord("PartitionRecord", {"partitionId": number, "topicId": topic_id, **state.fields()})
+
+
+def _quotas(image: MetadataImage) -> Iterator[MetadataRecord]:
+    for entity, quotas in image.client_quotas.items():
+        parts = [{"entityType": kind, "entityName": name} for kind, name in entity]
+        for key, value in quotas.items():
+            yield MetadataRecord("ClientQuotaRecord", {"entity": parts, "key": key, "value": value, "remove": False})

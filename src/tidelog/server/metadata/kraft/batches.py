@@ -1,0 +1,90 @@
+"""Batches of the metadata log and of its snapshots: built from records, and read back. Pure.
+
+A batch has records of one kind: control records of the quorum, or metadata records without keys. All records of a batch
+have one timestamp. Source: Kafka's ``BatchAccumulator``, ``RecordsIterator``; KIP-595.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.kernel import BatchTable, ColumnDecoder, Stop, scan_batches
+from tidelog.model import CorruptRecordError, Record, TimestampType
+from tidelog.record.build import build_batch
+from tidelog.record.control import ControlType, control_type
+from tidelog.record.decode import decode_columns, iter_records
+from tidelog.record.quorum import quorum_fields
+from tidelog.server.metadata.kraft.voters import ControlRecord
+from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
+
+
+class MetadataBatch(NamedTuple):
+    """``records`` or ``control_records``: the others are empty."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    timestamp_ms: int
+    records: tuple[MetadataRecord, ...]
+    control_records: tuple[ControlRecord, ...]
+
+
+def build_records(values: Sequence[bytes], *, base_offset: int, epoch: int, now_ms: int) -> bytearray:
+    """One batch of encoded records."""
+    return build_batch(
+        [Record(base_offset, now_ms, TimestampType.CREATE, None, value) for value in values],
+        base_offset=base_offset,
+        leader_epoch=epoch,
+    )
+
+
+def build_control(records: Iterable[ControlRecord], *, base_offset: int, epoch: int, now_ms: int) -> bytearray:
+    """One control batch."""
+    return build_batch(
+        [Record(base_offset, now_ms, TimestampType.CREATE, record.key, record.value) for record in records],
+        base_offset=base_offset,
+        leader_epoch=epoch,
+        control=True,
+    )
+
+
+def read_batches(buffer: Buffer, *, start_offset: int = 0) -> Iterator[MetadataBatch]:
+    """Whole batches, from the first that ends at or above ``start_offset`` on; a cut last one is left out.
+
+    CorruptRecordError for damage, UnsupportedFormatError for a record that this release does not know.
+    """
+    table = scan_batches(buffer)
+    if table.stop not in (Stop.END, Stop.PARTIAL) or not table.summary.crcs_ok:
+        raise CorruptRecordError("a batch of the cluster metadata is damaged", position=table.end_position)
+    for index, row in enumerate(table.rows()):
+        if row.last_offset < start_offset:
+            continue
+        found = list(_records(buffer, table.take(slice(index, index + 1))))
+        is_control = bool(table.is_control[index])
+        yield MetadataBatch(
+            row.base_offset,
+            row.last_offset,
+            row.leader_epoch,
+            row.max_timestamp,
+            () if is_control else tuple(decode_record(record.value or b"") for record in found),
+            tuple(filter(None, map(_control_record, found))) if is_control else (),
+        )
+
+
+def _records(buffer: Buffer, table: BatchTable) -> Iterator[Record]:
+    for columns in decode_columns(buffer, table, ColumnDecoder(headers=False)):
+        yield from iter_records(columns)
+
+
+def _control_record(record: Record) -> ControlRecord | None:
+    """None for a type of a later release."""
+    type_ = control_type(record.key)
+    if type_ is ControlType.UNKNOWN:
+        return None
+    return ControlRecord(type_, quorum_fields(type_, record.value))

@@ -1,0 +1,256 @@
+"""The cluster metadata kept by this process alone: controller, quorum and broker. Implements ``ClusterMetadata``.
+
+Each request is a rule of the controller, applied to the image in its turn (``MetadataStore``). In the order of a
+broker's life::
+
+    format       new directories get their files
+    load         in a thread, once the log directories are locked and before their logs are loaded
+    start        a new epoch; this controller is registered; a last run that did not end in order is fenced
+    register_broker, requests, shut_down_broker
+    close
+
+Thread rule: the loop only, but for ``format`` and ``load``. Source: Kafka's ``QuorumController``,
+``BrokerLifecycleManager``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import StorageError, TopicPartition
+from tidelog.runtime import Clock, Scheduler
+from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.cluster_metadata import Listener
+from tidelog.server.metadata.controller import (
+    brokers,
+    configs,
+    feature_updates,
+    leaders,
+    producer_ids,
+    quotas,
+    reassignments,
+    topics,
+)
+from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
+from tidelog.server.metadata.image import ConfigResource, MetadataImage
+from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directories
+from tidelog.server.metadata.kraft.metadata_store import InThread, MetadataStore, StoreSetup
+from tidelog.server.metadata.kraft.quorum import QuorumStatus, controller_endpoint, static_voters
+from tidelog.server.metadata.requests import (
+    AlteredPartition,
+    ConfigChanges,
+    ElectionType,
+    FeatureUpdate,
+    NewPartitions,
+    NewTopic,
+    Outcome,
+    PartitionAlteration,
+    QuotaChange,
+    Reassignment,
+    TopicResult,
+)
+from tidelog.storage.fs import FileSystem
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedSetup:
+    fs: FileSystem
+    config: BrokerConfig
+    node_id: int
+    directories: Sequence[Path]
+    """All log directories of the broker."""
+    clock: Clock
+    scheduler: Scheduler
+    in_thread: InThread
+    on_failure: Callable[[StorageError], None]
+    """The disk refused a change; a broker stops then."""
+
+    @property
+    def metadata_directory(self) -> Path:
+        configured = self.config["metadata.log.dir"]
+        return Path(str(configured)) if configured else self.directories[0]
+
+
+class EmbeddedMetadata:
+    def __init__(self, setup: EmbeddedSetup) -> None:
+        """Nothing is looked at before ``format``. ConfigError for properties of the quorum that cannot be read."""
+        self._setup = setup
+        self._settings = ControllerSettings(node_id=setup.node_id, config=setup.config)
+        self._static_voters = static_voters(setup.config)
+        self._controller = controller_endpoint(setup.config)
+        self._incarnation_id = uuid.uuid4()
+        self._broker_epoch = -1
+        self._store = MetadataStore(
+            StoreSetup(
+                fs=setup.fs,
+                directory=setup.metadata_directory,
+                settings=self._settings,
+                static_voters=self._static_voters,
+                clock=setup.clock,
+                scheduler=setup.scheduler,
+                in_thread=setup.in_thread,
+                on_failure=setup.on_failure,
+            ),
+            MetadataImage(),
+        )
+
+    # --- start and end ---
+
+    def format(self) -> None:
+        """Give new log directories their files; see ``formatting``."""
+        metadata_directory = self._setup.metadata_directory
+        request = FormatRequest(
+            node_id=self._setup.node_id,
+            directories=tuple(dict.fromkeys((metadata_directory, *self._setup.directories))),
+            metadata_directory=metadata_directory,
+            controller=self._controller if self._static_voters is None else None,
+        )
+        properties = format_directories(self._setup.fs, request, self._setup.clock)
+        self.image.cluster_id = properties[metadata_directory].cluster_id or ""
+
+    def load(self) -> None:
+        """From the disk into the image. ConfigError, StorageError, CorruptRecordError."""
+        self._store.load()
+
+    async def start(self) -> None:
+        """Lead: from here on the metadata can be changed."""
+        await self._store.lead()
+        node_id = self._setup.node_id
+        await self._change(
+            lambda: brokers.register_controller(self.image, node_id, self._incarnation_id, [self._controller])
+        )
+        known = self.image.brokers.get(node_id)
+        if known is not None and not known.is_fenced:
+            await self._change(lambda: brokers.fence_broker(self.image, self._settings, node_id))
+
+    async def close(self) -> None:
+        """Idempotent."""
+        await self._store.close()
+
+    # --- what is asked ---
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._store.image
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._broker_epoch
+
+    @property
+    def quorum(self) -> QuorumStatus:
+        return self._store.quorum
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        return self._store.subscribe(listener)
+
+    # --- topics ---
+
+    async def create_topics(self, topics_: Sequence[NewTopic], *, validate_only: bool = False) -> list[TopicResult]:
+        return await self._change(lambda: topics.create_topics(self.image, self._settings, topics_), validate_only)
+
+    async def delete_topics(self, topics_: Sequence[str | uuid.UUID]) -> list[TopicResult]:
+        return await self._change(lambda: topics.delete_topics(self.image, topics_))
+
+    async def create_partitions(
+        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> list[TopicResult]:
+        return await self._change(lambda: topics.create_partitions(self.image, self._settings, requests), validate_only)
+
+    # --- settings ---
+
+    async def alter_configs(
+        self, changes: ConfigChanges, *, validate_only: bool = False
+    ) -> dict[ConfigResource, Outcome]:
+        return await self._change(lambda: configs.alter_configs(self.image, self._settings, changes), validate_only)
+
+    async def replace_configs(
+        self, configs_: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool = False
+    ) -> dict[ConfigResource, Outcome]:
+        return await self._change(lambda: configs.replace_configs(self.image, self._settings, configs_), validate_only)
+
+    async def alter_client_quotas(
+        self, changes: Sequence[QuotaChange], *, validate_only: bool = False
+    ) -> list[Outcome]:
+        return await self._change(lambda: quotas.alter_client_quotas(self.image, changes), validate_only)
+
+    async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> list[Outcome]:
+        return await self._change(
+            lambda: feature_updates.update_features(self.image, self._settings, updates), validate_only
+        )
+
+    # --- producers ---
+
+    async def allocate_producer_ids(self) -> range:
+        return await self._change(
+            lambda: producer_ids.allocate_producer_ids(self.image, self._setup.node_id, self._broker_epoch)
+        )
+
+    # --- partitions ---
+
+    async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[AlteredPartition]:
+        node_id = self._setup.node_id
+        return await self._change(lambda: leaders.alter_partitions(self.image, self._settings, node_id, alterations))
+
+    async def elect_leaders(
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
+    ) -> dict[TopicPartition, Outcome]:
+        return await self._change(lambda: leaders.elect_leaders(self.image, self._settings, kind, partitions))
+
+    async def alter_reassignments(
+        self, reassignments_: Sequence[Reassignment], *, may_change_factor: bool = True
+    ) -> list[Outcome]:
+        return await self._change(
+            lambda: reassignments.alter_reassignments(
+                self.image, self._settings, reassignments_, may_change_factor=may_change_factor
+            )
+        )
+
+    async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None:
+        node_id = self._setup.node_id
+        await self._change(lambda: leaders.assign_directories(self.image, self._settings, node_id, directories))
+
+    async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
+        node_id = self._setup.node_id
+        await self._change(lambda: brokers.take_directories_offline(self.image, self._settings, node_id, directories))
+
+    # --- this broker ---
+
+    async def register_broker(
+        self, endpoints: Sequence[Endpoint], directories: Sequence[uuid.UUID], *, previous_epoch: int | None = None
+    ) -> None:
+        node_id = self._setup.node_id
+        rack = self._setup.config["broker.rack"]
+        new = brokers.NewRegistration(
+            broker_id=node_id,
+            incarnation_id=self._incarnation_id,
+            endpoints=endpoints,
+            directories=directories,
+            rack=None if rack is None else str(rack),
+            previous_epoch=previous_epoch,
+        )
+        self._broker_epoch = await self._change(
+            lambda: brokers.register_broker(self.image, self._settings, new, self._store.log.end_offset)
+        )
+        await self._change(lambda: brokers.unfence_broker(self.image, self._settings, node_id))
+
+    async def shut_down_broker(self) -> None:
+        node_id = self._setup.node_id
+        if self._store.is_writable and self.image.is_active(node_id):
+            await self._change(lambda: brokers.begin_shutdown(self.image, self._settings, node_id))
+            await self._change(lambda: brokers.fence_broker(self.image, self._settings, node_id))
+
+    # --- inside ---
+
+    async def _change(self, decide: Callable[[], Decision[T]], validate_only: bool = False) -> T:
+        def validated() -> Decision[T]:
+            return decide()._replace(records=())
+
+        return await self._store.change(validated if validate_only else decide)

@@ -1,0 +1,257 @@
+"""``__cluster_metadata-0``: the log of all metadata records, its snapshots, and who leads it.
+
+Opened with the lock of its log directory held, outside of the log manager, which passes the directory over; recovered
+from its beginning at each start, whole batches up to the first that is damaged. State::
+
+    opened -> replayed (``replay``: the newest snapshot, then what the log has after it) -> leading (``lead``) -> closed
+
+``lead`` begins a new epoch: it is noted in ``quorum-state`` first, then a control batch says in the log who leads. An
+append is in the page cache; ``flush`` brings it to the disk, and only then is it a fact. With one voter, whatever is on
+the disk is agreed upon. What a crash leaves: a log that is cut behind its last whole batch, and left-over snapshots,
+which the next opening removes.
+
+Snapshots take the place of what they contain: old ones go by ``metadata.max.retention.*``, and with them the log's
+segments below the oldest that is left. A log whose beginning is gone without a snapshot that covers it is an error.
+
+Thread rule: one at a time, any thread. Called by: ``EmbeddedMetadata``. Source: Kafka's ``KafkaMetadataLog``,
+``KafkaRaftClient``; KIP-595, KIP-630.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import CheckpointError, Isolation, StorageError
+from tidelog.runtime import Clock, Scheduler
+from tidelog.server.metadata.kraft.batches import (
+    MAX_BATCH_BYTES,
+    MetadataBatch,
+    build_control,
+    build_records,
+    read_batches,
+)
+from tidelog.server.metadata.kraft.quorum_state import QuorumState
+from tidelog.server.metadata.kraft.snapshot import (
+    BOOTSTRAP_ID,
+    DELETED_SUFFIX,
+    SnapshotId,
+    build_snapshot,
+    left_overs,
+    list_snapshots,
+    read_snapshot,
+    write_whole,
+)
+from tidelog.server.metadata.kraft.voters import ControlRecord
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
+from tidelog.storage.producer import AppendOrigin
+
+METADATA_TOPIC_ID: Final = uuid.UUID(int=1)
+_READ_BYTES: Final = MAX_BATCH_BYTES
+_FILE_DELETE_DELAY_MS: Final = 60_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataLogSettings:
+    """Kafka's ``metadata.log.*`` and ``metadata.max.retention.*``."""
+
+    segment_bytes: int
+    segment_ms: int
+    retention_bytes: int
+    """Below 0: no limit."""
+    retention_ms: int
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        internal = config["internal.metadata.log.segment.bytes"]
+        return cls(
+            segment_bytes=internal if isinstance(internal, int) else config.number("metadata.log.segment.bytes"),
+            segment_ms=config.number("metadata.log.segment.ms"),
+            retention_bytes=config.number("metadata.max.retention.bytes"),
+            retention_ms=config.number("metadata.max.retention.ms"),
+        )
+
+    @property
+    def log_config(self) -> LogConfig:
+        """Nothing is deleted by age or size of the log: snapshots decide."""
+        return LogConfig(
+            segment_bytes=self.segment_bytes,
+            segment_ms=self.segment_ms,
+            retention_bytes=-1,
+            retention_ms=-1,
+            max_message_bytes=MAX_BATCH_BYTES,
+            file_delete_delay_ms=_FILE_DELETE_DELAY_MS,
+        )
+
+
+class MetadataLog:
+    def __init__(
+        self, fs: FileSystem, log_directory: Path, settings: MetadataLogSettings, clock: Clock, scheduler: Scheduler
+    ) -> None:
+        """Open, and remove what snapshots left over. StorageError, CheckpointError."""
+        self._fs = fs
+        self._settings = settings
+        self._clock = clock
+        self._scheduler = scheduler
+        self.directory = log_directory / METADATA_DIRECTORY
+        self._log = PartitionLog.open(
+            OpenRequest(
+                fs=fs,
+                directory=self.directory,
+                clock=clock,
+                config=settings.log_config,
+                clean_shutdown=False,
+                topic_id=METADATA_TOPIC_ID,
+                scheduler=scheduler,
+            )
+        )
+        for path in left_overs(fs, self.directory):
+            fs.remove(path, missing_ok=True)
+        state = QuorumState.read(fs, self.directory)
+        self.epoch = max(0 if state is None else state.epoch, self._log.epochs.latest or 0)
+        """Of the leader of now, or of the last one."""
+        self._last_timestamp_ms = -1
+
+    # --- reading ---
+
+    @property
+    def end_offset(self) -> int:
+        """Of the next record."""
+        return self._log.end_offset
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def snapshots(self) -> list[SnapshotId]:
+        """In order."""
+        return [found for found in list_snapshots(self._fs, self.directory) if found.offset >= self.log_start_offset]
+
+    def replay(self) -> Iterator[MetadataBatch]:
+        """All there is, in order. CheckpointError where a part of it is missing, CorruptRecordError for damage."""
+        start = self._log.log_start_offset
+        known = self.snapshots
+        newest = known[-1] if known else None
+        if newest is None and start > 0:
+            raise CheckpointError(
+                f"the log begins at offset {start}, but there is no snapshot of what was before", path=self.directory
+            )
+        if newest is not None:
+            yield from read_snapshot(self._fs, self.directory / newest.file_name)
+            if newest.offset > self.end_offset:
+                self._log.truncate_fully_and_start_at(newest.offset)
+            start = newest.offset
+            self.epoch = max(self.epoch, newest.epoch)
+        while start < self.end_offset:
+            limits = ReadLimits(start_offset=start, max_bytes=_READ_BYTES, isolation=Isolation.LOG_END)
+            for batch in read_batches(self._log.read(limits).data(), start_offset=start):
+                start = batch.last_offset + 1
+                self._last_timestamp_ms = batch.timestamp_ms
+                yield batch
+
+    # --- writing ---
+
+    def lead(self, voters: Sequence[int] | None, records: Sequence[ControlRecord]) -> None:
+        """Begin an epoch, one above all before: ``records`` are the first of it.
+
+        ``voters``: where they do not stand in the log (``kraft.version`` 0).
+        """
+        self.epoch += 1
+        node_id = records[0].fields["leaderId"]
+        QuorumState(leader_id=node_id, epoch=self.epoch, voters=None if voters is None else tuple(voters)).write(
+            self._fs, self.directory
+        )
+        now_ms = self._clock.now_ms()
+        self._append(build_control(records, base_offset=self.end_offset, epoch=self.epoch, now_ms=now_ms), now_ms)
+
+    def append(self, values: Sequence[bytes]) -> None:
+        """Encoded records, as one batch; none of it is a fact before ``flush``. StorageError fails the log."""
+        now_ms = self._clock.now_ms()
+        self._append(build_records(values, base_offset=self.end_offset, epoch=self.epoch, now_ms=now_ms), now_ms)
+
+    def _append(self, batch: bytearray, now_ms: int) -> None:
+        self._log.append_as_leader(batch, leader_epoch=self.epoch, origin=AppendOrigin.RAFT_LEADER)
+        self._last_timestamp_ms = now_ms
+
+    def flush(self) -> None:
+        """Return when all that was appended is on the disk."""
+        self._log.flush()
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._log.close()
+
+    # --- snapshots ---
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """Of a snapshot of all there is now."""
+        return SnapshotId(self.end_offset, self.epoch)
+
+    @property
+    def last_timestamp_ms(self) -> int:
+        """Of the last record."""
+        return self._last_timestamp_ms
+
+    def write_snapshot(
+        self, id_: SnapshotId, values: Sequence[bytes], quorum: Sequence[ControlRecord], last_timestamp_ms: int
+    ) -> int:
+        """Durable on return; then old ones go. Its size in bytes."""
+        data = build_snapshot(
+            values,
+            epoch=id_.epoch,
+            last_timestamp_ms=last_timestamp_ms,
+            now_ms=self._clock.now_ms(),
+            quorum=quorum,
+        )
+        write_whole(self._fs, self.directory / id_.file_name, data)
+        _log.info("Wrote snapshot %s of %d records", id_.file_name, len(values))
+        self.clean()
+        return len(data)
+
+    def clean(self) -> None:
+        """Remove the oldest snapshots, and the log below the oldest one left, while they are too old or too large."""
+        while True:
+            known = self.snapshots
+            if len(known) < 2 or not self._is_due(known):
+                return
+            self._log.maybe_increment_log_start_offset(known[1].offset)
+            self._log.delete_old_segments()
+            self._delete(known[0])
+
+    def _is_due(self, known: Sequence[SnapshotId]) -> bool:
+        sizes = self._fs.list_sizes(self.directory)
+        total = self._log.size + sum(sizes[one.file_name] for one in known)
+        if 0 <= self._settings.retention_bytes < total:
+            return True
+        age_ms = self._clock.now_ms() - self._taken_at_ms(known[0])
+        return 0 <= self._settings.retention_ms < age_ms and known[0] != BOOTSTRAP_ID
+
+    def _taken_at_ms(self, id_: SnapshotId) -> int:
+        header = read_snapshot(self._fs, self.directory / id_.file_name)[0].control_records[0]
+        return int(header.fields["lastContainedLogTimestamp"])
+
+    def _delete(self, id_: SnapshotId) -> None:
+        path = self.directory / id_.file_name
+        deleted = path.with_name(path.name + DELETED_SUFFIX)
+        self._fs.rename(path, deleted)
+        _log.info("Deleted snapshot %s", path.name)
+
+        def remove() -> None:
+            try:
+                self._fs.remove(deleted, missing_ok=True)
+            except StorageError as error:
+                _log.warning("%s", error)
+
+        self._scheduler.schedule("delete-snapshot-files", remove, delay_ms=_FILE_DELETE_DELAY_MS)

@@ -1,0 +1,264 @@
+"""The image of the metadata with the log under it: changes in their turns, and snapshots.
+
+States: *new* -> ``load`` (in a thread: the directories are locked, the log is replayed into the image) -> ``lead`` (a
+new epoch of this process) -> ``close``; *failed* where the disk refused a change: nothing is changed any more then.
+
+A change has its turn: it is decided by the image as it is then, the records are appended as one batch, flushed in a
+thread, applied, and told to the listeners; then the next one has its turn. A caller that gives up waiting changes
+nothing about that. What a crash leaves: all of a change or nothing, and never less than somebody was told of.
+
+Thread rule: the loop only, but for ``load``. Called by: ``EmbeddedMetadata``.
+Source: Kafka's ``QuorumController``, ``KafkaRaftClient``, ``MetadataLoader``, ``SnapshotGenerator``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from tidelog.model import StorageError
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.runtime import Clock, Scheduler
+from tidelog.server.metadata.cluster_metadata import Listener
+from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
+from tidelog.server.metadata.image import METADATA_VERSION, MetadataChange, MetadataImage
+from tidelog.server.metadata.image_records import image_records
+from tidelog.server.metadata.kraft.activation import activation_records
+from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
+from tidelog.server.metadata.kraft.quorum import QuorumStatus, require_alone
+from tidelog.server.metadata.kraft.replay import Replay
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_snapshot
+from tidelog.server.metadata.kraft.voters import Voters, leader_change
+from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
+from tidelog.storage.fs import FileSystem
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class InThread(Protocol):
+    """Runs what may take long beside the loop."""
+
+    def __call__(self, work: Callable[..., T], /, *arguments: Any) -> Awaitable[T]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSetup:
+    fs: FileSystem
+    directory: Path
+    """The log directory that the metadata lies in."""
+    settings: ControllerSettings
+    static_voters: Voters | None
+    clock: Clock
+    scheduler: Scheduler
+    in_thread: InThread
+    on_failure: Callable[[StorageError], None]
+    """The disk refused a change; a broker stops then."""
+
+
+class MetadataStore:
+    def __init__(self, setup: StoreSetup, image: MetadataImage) -> None:
+        """``image``: empty but for the cluster's id; filled by ``load``."""
+        self._setup = setup
+        self.image = image
+        self._listeners: list[Listener] = []
+        self._turn = asyncio.Lock()
+        self._failure: StorageError | None = None
+        self._log: MetadataLog | None = None
+        self._replay: Replay | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._snapshots = _SnapshotSchedule(setup.settings, setup.clock)
+
+    # --- start and end ---
+
+    def load(self) -> None:
+        """Open the log and read it into the image; the log directory is locked. In a thread.
+
+        ConfigError where others vote, too; StorageError, CorruptRecordError for a log that cannot be read.
+        """
+        setup = self._setup
+        config = setup.settings.config
+        self._log = log = MetadataLog(
+            setup.fs, setup.directory, MetadataLogSettings.of(config), setup.clock, setup.scheduler
+        )
+        self._replay = replay = Replay(self.image, setup.static_voters or Voters(kraft_version=0, voters=()))
+        for batch in log.replay():
+            replay.take(batch)
+        require_alone(replay.voters, setup.settings.node_id)
+        _log.info("Loaded the cluster metadata up to offset %d, epoch %d", log.end_offset, log.epoch)
+
+    async def lead(self) -> None:
+        """Begin an epoch; in a new cluster its first records are written."""
+        log, replay, node_id = self.log, self.replay, self._setup.settings.node_id
+        first = [leader_change(node_id, replay.voters)]
+        if not replay.voters_in_log:
+            first += replay.voters.control_records()
+        static = replay.voters.ids if replay.voters.kraft_version == 0 else None
+        await self._setup.in_thread(log.lead, static, first)
+        self.image.controller_id = node_id
+        bootstrap = await self._setup.in_thread(self._bootstrap) if replay.is_empty else []
+        records = activation_records(replay, bootstrap, self._setup.settings)
+        await self.change(lambda: Decision(records, None))
+        _log.info("Node %d leads the cluster metadata in epoch %d", node_id, log.epoch)
+
+    async def close(self) -> None:
+        """Wait for the change and the snapshot under way, then let go of the log. Idempotent."""
+        async with self._turn:
+            if self._failure is None:
+                self._failure = StorageError("the cluster metadata is closed")
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._log is not None:
+            await self._setup.in_thread(self._log.close)
+
+    # --- changes ---
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def change(self, decide: Callable[[], Decision[T]]) -> T:
+        """The decision's answer, once its records are facts. ApiError of ``decide``; StorageError."""
+        return await asyncio.shield(self._spawn(self._in_turn(decide)))
+
+    async def _in_turn(self, decide: Callable[[], Decision[T]]) -> T:
+        async with self._turn:
+            if self._failure is not None:
+                raise ApiError(ErrorCode.NOT_CONTROLLER, str(self._failure))
+            decision = decide()
+            if not decision.records:
+                return decision.answer
+            try:
+                await self._write(decision.records)
+            except StorageError as error:
+                self._fail(error)
+                raise
+            waiting = self._apply(decision.records)
+        for done in waiting:
+            await done
+        return decision.answer
+
+    async def _write(self, records: Sequence[MetadataRecord]) -> None:
+        version = _version_after(self.image, records)
+        values = [encode_record(record, version) for record in records]
+        self.log.append(values)
+        await self._setup.in_thread(self.log.flush)
+        self._snapshots.note(sum(map(len, values)))
+
+    def _apply(self, records: Sequence[MetadataRecord]) -> list[Awaitable[None]]:
+        """What the listeners are still about."""
+        change = MetadataChange(end_offset=self.log.end_offset)
+        for record in records:
+            self.image.apply(record, change)
+        if self._snapshots.is_due:
+            self._snapshots.begin()
+            self._spawn(self._write_snapshot())
+        return [waiting for listener in list(self._listeners) if (waiting := _tell(listener, change)) is not None]
+
+    def _fail(self, error: StorageError) -> None:
+        _log.critical("The cluster metadata cannot be written any more: %s", error)
+        self._failure = error
+        self._setup.on_failure(error)
+
+    # --- snapshots ---
+
+    async def _write_snapshot(self) -> None:
+        """Of the image as it is now; changes go on meanwhile."""
+        log, image = self.log, self.image.copy()
+        id_, last_timestamp_ms, quorum = log.snapshot_id, log.last_timestamp_ms, self.replay.voters.control_records()
+
+        def write() -> None:
+            version = image.metadata_version
+            values = [encode_record(record, version) for record in image_records(image)]
+            log.write_snapshot(id_, values, quorum, last_timestamp_ms)
+
+        try:
+            await self._setup.in_thread(write)
+        except StorageError as error:
+            _log.error("A snapshot of the cluster metadata could not be written: %s", error)
+
+    # --- what is asked ---
+
+    @property
+    def is_writable(self) -> bool:
+        """Neither closed nor failed."""
+        return self._failure is None
+
+    @property
+    def log(self) -> MetadataLog:
+        assert self._log is not None, "not loaded"
+        return self._log
+
+    @property
+    def replay(self) -> Replay:
+        assert self._replay is not None, "not loaded"
+        return self._replay
+
+    @property
+    def quorum(self) -> QuorumStatus:
+        return QuorumStatus(
+            leader_id=self._setup.settings.node_id,
+            epoch=self.log.epoch,
+            high_watermark=self.log.end_offset,
+            voters=self.replay.voters.voters,
+        )
+
+    # --- inside ---
+
+    def _bootstrap(self) -> list[MetadataRecord]:
+        path = self._setup.directory / BOOTSTRAP_FILE
+        return [record for batch in read_snapshot(self._setup.fs, path) for record in batch.records]
+
+    def _spawn(self, work: Any) -> asyncio.Task[Any]:
+        """A task that goes on whatever becomes of who asked for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it is told
+
+
+class _SnapshotSchedule:
+    """When the next snapshot is due: after so many bytes, or so long after the last one."""
+
+    def __init__(self, settings: ControllerSettings, clock: Clock) -> None:
+        self._max_bytes = settings.config.number("metadata.log.max.record.bytes.between.snapshots")
+        self._max_ms = settings.config.number("metadata.log.max.snapshot.interval.ms")
+        self._clock = clock
+        self._bytes = 0
+        self._begun_ms = clock.monotonic_ms()
+
+    def note(self, count: int) -> None:
+        self._bytes += count
+
+    @property
+    def is_due(self) -> bool:
+        waited_ms = self._clock.monotonic_ms() - self._begun_ms
+        return self._bytes >= self._max_bytes or 0 < self._max_ms <= waited_ms
+
+    def begin(self) -> None:
+        self._bytes = 0
+        self._begun_ms = self._clock.monotonic_ms()
+
+
+def _version_after(image: MetadataImage, records: Sequence[MetadataRecord]) -> int:
+    """The metadata.version that records are written in: the one they set, or that of now."""
+    for record in records:
+        if record.name == "FeatureLevelRecord" and record.fields["name"] == METADATA_VERSION:
+            return int(record.fields["featureLevel"])
+    return image.metadata_version
+
+
+def _tell(listener: Listener, change: MetadataChange) -> Awaitable[None] | None:
+    try:
+        return listener(change)
+    except Exception:
+        _log.exception("A listener of the cluster metadata failed")
+        return None

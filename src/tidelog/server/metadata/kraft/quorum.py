@@ -1,0 +1,68 @@
+"""The metadata quorum as the properties of a node say it, and as it is told to those who ask. Pure.
+
+Kafka's keys: ``controller.quorum.voters`` (``id@host:port``, …) makes the quorum a static one; without it the one voter
+stands in the log. ``controller.listener.names`` names the listener of the controllers; it is found in
+``advertised.listeners`` or ``listeners``. Source: Kafka's ``QuorumConfig``, ``KafkaConfig``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError
+from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.kraft.voters import Voter, Voters
+
+_DEFAULT_LISTENER: Final = "CONTROLLER"
+_DEFAULT_PORT: Final = 9093
+_NO_DIRECTORY: Final = uuid.UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumStatus:
+    """At one moment."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    """Records below it are agreed upon."""
+    voters: tuple[Voter, ...]
+
+
+def static_voters(config: BrokerConfig) -> Voters | None:
+    """None where the voters do not stand in the properties. ConfigError for one that cannot be read."""
+    entries = config.texts("controller.quorum.voters")
+    return Voters(kraft_version=0, voters=tuple(map(_voter, entries))) if entries else None
+
+
+def controller_endpoint(config: BrokerConfig) -> Endpoint:
+    """Where the controller listens, or would: nobody needs to ask a controller that is alone."""
+    name = str(config["controller.listener.names"] or "").split(",")[0].strip() or _DEFAULT_LISTENER
+    for key in ("advertised.listeners", "listeners"):
+        for entry in str(config[key] or "").split(","):
+            listener, _, address = entry.strip().partition("://")
+            host, _, port = address.rpartition(":")
+            if listener.upper() == name.upper() and port.isdigit():
+                return Endpoint(name, host.strip("[]") or "localhost", int(port))
+    return Endpoint(name, "localhost", _DEFAULT_PORT)
+
+
+def require_alone(voters: Voters, node_id: int) -> None:
+    """ConfigError where others vote, too: they would have to agree to each record."""
+    others = [str(voter) for voter in voters.ids if voter != node_id]
+    if others or not voters.ids:
+        raise ConfigError(
+            f"the metadata quorum has the voters {', '.join(map(str, voters.ids)) or 'none'}: node {node_id} can only"
+            " keep the metadata of a cluster whose one voter it is"
+        )
+
+
+def _voter(entry: str) -> Voter:
+    node, _, address = entry.partition("@")
+    host, _, port = address.rpartition(":")
+    if not (node.isdigit() and host and port.isdigit()):
+        raise ConfigError(f"Failed to parse voter {entry}: it should be {{id}}@{{host}}:{{port}}")
+    return Voter(int(node), _NO_DIRECTORY, (Endpoint("DEFAULT", host, int(port)),))

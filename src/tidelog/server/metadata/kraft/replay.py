@@ -1,0 +1,62 @@
+"""From the batches of the metadata log to the image, at a start.
+
+Records between a BeginTransaction and its EndTransaction count only together; an AbortTransaction takes them back
+(KIP-868). A transaction that nobody ended is open when all was read: the next leader aborts it.
+Control records say who votes. Called by: ``EmbeddedMetadata``, in a thread, before anybody else has the image.
+Source: Kafka's ``QuorumController``, ``MetadataBatchLoader``.
+"""
+
+from __future__ import annotations
+
+from tidelog.record.control import ControlType
+from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.kraft.batches import MetadataBatch
+from tidelog.server.metadata.kraft.voters import Voters, voters_of
+from tidelog.server.metadata.metadata_record import MetadataRecord
+
+
+class Replay:
+    def __init__(self, image: MetadataImage, voters: Voters) -> None:
+        """``voters``: as the properties have them, where the log does not."""
+        self.voters = voters
+        self.is_empty = True
+        """No record yet: the cluster is new."""
+        self.voters_in_log = False
+        """Not only in the snapshot that formatting left."""
+        self._image = image
+        self._transaction: list[MetadataRecord] | None = None
+
+    @property
+    def is_in_transaction(self) -> bool:
+        return self._transaction is not None
+
+    def take(self, batch: MetadataBatch) -> None:
+        """The next batch. CorruptRecordError for a record that contradicts the image."""
+        for record in batch.records:
+            self._take(record)
+        for control in batch.control_records:
+            match control.type:
+                case ControlType.KRAFT_VERSION:
+                    self.voters = Voters(kraft_version=control.fields["kRaftVersion"], voters=self.voters.voters)
+                case ControlType.KRAFT_VOTERS:
+                    self.voters = Voters(kraft_version=self.voters.kraft_version, voters=voters_of(control.fields))
+                    self.voters_in_log |= batch.epoch > 0
+
+    def _take(self, record: MetadataRecord) -> None:
+        match record.name:
+            case "BeginTransactionRecord":
+                self._transaction = []
+            case "EndTransactionRecord":
+                records, self._transaction = self._transaction or [], None
+                for one in records:
+                    self._apply(one)
+            case "AbortTransactionRecord":
+                self._transaction = None
+            case _ if self._transaction is not None:
+                self._transaction.append(record)
+            case _:
+                self._apply(record)
+
+    def _apply(self, record: MetadataRecord) -> None:
+        self.is_empty = False
+        self._image.apply(record)

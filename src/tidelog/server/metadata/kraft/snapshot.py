@@ -1,0 +1,131 @@
+"""Snapshots of the metadata: all of it as of an offset, in a file from which the log need not be read before that.
+
+``OFFSET-EPOCH.checkpoint`` (20 and 10 digits) beside the log's segments: offset of the first record that is not in it,
+epoch of the last one that is. Its batches, offsets from 0 on::
+
+    control   SNAPSHOT_HEADER (time of the last record in it), KRAFT_VERSION, KRAFT_VOTERS (where kraft.version is 1)
+    records   as many batches as are needed
+    control   SNAPSHOT_FOOTER
+
+``bootstrap.checkpoint`` in the log directory has the same form: the records that a new cluster begins with. Written as
+``….part``, synced, renamed: a name without a suffix is whole. One to be removed is renamed to ``….deleted`` first.
+Called by: ``MetadataLog``, formatting. Source: Kafka's ``RecordsSnapshotWriter``, ``Snapshots``; KIP-630.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from tidelog.model import CheckpointError, CorruptRecordError
+from tidelog.record.control import ControlType
+from tidelog.server.metadata.kraft.batches import (
+    MAX_BATCH_BYTES,
+    MetadataBatch,
+    build_control,
+    build_records,
+    read_batches,
+)
+from tidelog.server.metadata.kraft.voters import ControlRecord
+from tidelog.storage.fs import FileSystem, read_whole
+
+BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
+DELETED_SUFFIX: Final = ".deleted"
+_PART_SUFFIX: Final = ".part"
+_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_LEFT_OVER: Final = re.compile(r"[0-9]{20}-[0-9]{10}.*\.checkpoint\.(part|deleted)")
+_RECORD_OVERHEAD: Final = 32
+"""Of a record in a batch, at most."""
+
+
+class SnapshotId(NamedTuple):
+    offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.offset:020}-{self.epoch:010}.checkpoint"
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """None for a name that is no snapshot's."""
+        match = _NAME.fullmatch(name)
+        return None if match is None else cls(int(match[1]), int(match[2]))
+
+
+BOOTSTRAP_ID: Final = SnapshotId(0, 0)
+"""Of the snapshot that formatting leaves: it has the voters alone."""
+
+
+def build_snapshot(
+    values: Iterable[bytes],
+    *,
+    epoch: int = 0,
+    last_timestamp_ms: int,
+    now_ms: int,
+    quorum: Sequence[ControlRecord] = (),
+) -> bytes:
+    """The bytes of a snapshot of encoded records."""
+    header = ControlRecord(ControlType.SNAPSHOT_HEADER, {"version": 0, "lastContainedLogTimestamp": last_timestamp_ms})
+    out = build_control([header, *quorum], base_offset=0, epoch=epoch, now_ms=now_ms)
+    offset = 1 + len(quorum)
+    for batch in _cut(values):
+        out += build_records(batch, base_offset=offset, epoch=epoch, now_ms=now_ms)
+        offset += len(batch)
+    footer = ControlRecord(ControlType.SNAPSHOT_FOOTER, {"version": 0})
+    out += build_control([footer], base_offset=offset, epoch=epoch, now_ms=now_ms)
+    return bytes(out)
+
+
+def _cut(values: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for value in values:
+        if batch and size + len(value) + _RECORD_OVERHEAD > MAX_BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(value)
+        size += len(value) + _RECORD_OVERHEAD
+    if batch:
+        yield batch
+
+
+def read_snapshot(fs: FileSystem, path: Path) -> list[MetadataBatch]:
+    """All batches. CheckpointError where it is damaged or not whole."""
+    try:
+        batches = list(read_batches(memoryview(read_whole(fs, path))))
+    except CorruptRecordError as error:
+        raise CheckpointError(f"a snapshot cannot be read: {error}", path=path) from None
+    if not batches or not _has(batches[0], ControlType.SNAPSHOT_HEADER):
+        raise CheckpointError("a snapshot begins with its header", path=path)
+    if not _has(batches[-1], ControlType.SNAPSHOT_FOOTER):
+        raise CheckpointError("a snapshot ends with its footer", path=path)
+    return batches
+
+
+def _has(batch: MetadataBatch, type_: ControlType) -> bool:
+    return any(record.type is type_ for record in batch.control_records)
+
+
+def write_whole(fs: FileSystem, path: Path, data: bytes) -> None:
+    """Durable, and under its name, on return."""
+    part = path.with_name(path.name + _PART_SUFFIX)
+    with fs.open(part, create=True) as file:
+        file.truncate(0)
+        file.pwrite(data, 0)
+        file.sync()
+    fs.rename(part, path)
+    fs.sync_dir(path.parent)
+
+
+def list_snapshots(fs: FileSystem, directory: Path) -> list[SnapshotId]:
+    """In order."""
+    found = (SnapshotId.parse(name) for name in fs.list_names(directory))
+    return sorted(one for one in found if one is not None)
+
+
+def left_overs(fs: FileSystem, directory: Path) -> list[Path]:
+    """Of snapshots that were not finished, or were deleted."""
+    return [directory / name for name in fs.list_names(directory) if _LEFT_OVER.fullmatch(name)]

@@ -1,0 +1,59 @@
+"""One record of the cluster metadata: a message of Kafka's table with its fields, and its bytes in a version.
+
+The version of a record follows from the finalized ``metadata.version``, so that brokers of that release can read it::
+
+    metadata.version     7 (3.3)  8 (3.4)  17 (3.7-IV2)  23 (4.0-IV1)
+    RegisterBroker             1        2             3
+    Partition                  0                      1             2
+    PartitionChange            0                      1             2
+    all others                 the oldest that can hold the fields
+
+Fields are Kafka's, by Kafka's names; an id is Kafka's 22 characters. Pure; any thread.
+Source: Kafka's ``MetadataVersion`` and the callers of ``ApiMessageAndVersion``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tidelog.model import UnsupportedFormatError
+from tidelog.record.internal.defaults import with_defaults
+from tidelog.record.internal.frames import decode_framed, encode_framed
+from tidelog.record.internal.metadata_tables import MESSAGES, METADATA_TYPES
+
+_VERSIONS: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "RegisterBrokerRecord": ((17, 3), (8, 2), (0, 1)),
+    "PartitionRecord": ((23, 2), (17, 1)),
+    "PartitionChangeRecord": ((23, 2), (17, 1)),
+}
+"""By record, newest first: from which metadata.version on which version of the record."""
+
+
+class MetadataRecord(NamedTuple):
+    name: str
+    """Of Kafka's message: ``TopicRecord``."""
+    fields: Mapping[str, Any]
+    """Those that are left out have their defaults."""
+
+
+def encode_record(record: MetadataRecord, metadata_version: int) -> bytes:
+    """The value of a record in the log, frame included."""
+    message = MESSAGES[record.name]
+    return encode_framed(message, record.fields, _version(record, metadata_version))
+
+
+def decode_record(value: bytes) -> MetadataRecord:
+    """Every field of the record's version is there. UnsupportedFormatError for a record this release does not know."""
+    found = decode_framed(METADATA_TYPES, value)
+    if found.name is None or found.fields is None:
+        raise UnsupportedFormatError(f"a metadata record of type {found.number}, version {found.version}, is not known")
+    return MetadataRecord(found.name, with_defaults(METADATA_TYPES[found.number], found.fields, found.version))
+
+
+def _version(record: MetadataRecord, metadata_version: int) -> int:
+    steps = _VERSIONS.get(record.name)
+    if steps is not None:
+        return next((version for since, version in steps if metadata_version >= since), 0)
+    named = (field for field in MESSAGES[record.name].fields if field.name in record.fields)
+    return max(field.versions.first for field in named) if record.fields else 0

@@ -1,0 +1,117 @@
+"""The embedded metadata of one node on a simulated disk, its clock held: opened, stopped, opened again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import StorageError
+from tidelog.protocol.errors import ErrorCode
+from tidelog.server.configs.changes import ChangeKind, SettingChange
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.image import ConfigResource
+from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
+from tidelog.server.metadata.requests import NewTopic
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
+from tidelog.storage.fs import FileSystem
+from tidelog.testing import HeldClock, HeldScheduler, SimulatedDisk
+
+T = TypeVar("T")
+DATA = Path("/data")
+NOW_MS = 1_700_000_000_000
+METADATA = DATA / "__cluster_metadata-0"
+
+
+class MetadataHome:
+    """``settings``: Kafka's keys."""
+
+    def __init__(
+        self, fs: FileSystem | None = None, settings: dict[str, str] | None = None, *, node_id: int = 1
+    ) -> None:
+        self.fs = SimulatedDisk() if fs is None else fs
+        self.node_id = node_id
+        self.settings = {"log.dirs": str(DATA), **(settings or {})}
+        self.clock = HeldClock(NOW_MS)
+        self.scheduler = HeldScheduler(self.clock)
+        self.scheduler.startup()
+        self.failures: list[StorageError] = []
+        self.epoch: int | None = None
+        """Of the last run that ended in order."""
+
+    def made(self) -> EmbeddedMetadata:
+        return EmbeddedMetadata(
+            EmbeddedSetup(
+                fs=self.fs,
+                config=BrokerConfig.load(overrides=self.settings),
+                node_id=self.node_id,
+                directories=[Path(path) for path in self.settings["log.dirs"].split(",")],
+                clock=self.clock,
+                scheduler=self.scheduler,
+                in_thread=at_once,
+                on_failure=self.failures.append,
+            )
+        )
+
+    async def started(self) -> EmbeddedMetadata:
+        """Up to the point where the broker is still to register."""
+        metadata = self.made()
+        metadata.format()
+        metadata.load()
+        await metadata.start()
+        return metadata
+
+    async def joined(self) -> EmbeddedMetadata:
+        """With a registered broker."""
+        metadata = await self.started()
+        await self.register(metadata)
+        return metadata
+
+    async def register(self, metadata: EmbeddedMetadata) -> None:
+        directories = [self.directory_id(Path(path)) for path in self.settings["log.dirs"].split(",")]
+        await metadata.register_broker(
+            [Endpoint("PLAINTEXT", "localhost", 9092)], directories, previous_epoch=self.epoch
+        )
+        self.epoch = None
+
+    def directory_id(self, path: Path = DATA) -> Any:
+        properties = MetaProperties.read(self.fs, path / META_PROPERTIES_FILE)
+        assert properties is not None
+        return properties.directory_id
+
+    async def stop(self, metadata: EmbeddedMetadata) -> None:
+        """In order."""
+        await metadata.shut_down_broker()
+        self.epoch = metadata.broker_epoch
+        await metadata.close()
+
+
+def at_once(work: Callable[..., T], /, *arguments: Any) -> Awaitable[T]:
+    """In place of a thread."""
+    done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    try:
+        done.set_result(work(*arguments))
+    except BaseException as error:
+        done.set_exception(error)
+    return done
+
+
+def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """A coroutine function, on a loop of its own."""
+    return asyncio.run(work())
+
+
+async def create(metadata: EmbeddedMetadata, *names: str, partitions: int = 1) -> None:
+    results = await metadata.create_topics([NewTopic(name=name, partitions=partitions) for name in names])
+    assert [result.error for result in results] == [ErrorCode.NONE] * len(names), results
+
+
+def setting(key: str, value: str | None) -> SettingChange:
+    return SettingChange(key, ChangeKind.DELETE if value is None else ChangeKind.SET, value)
+
+
+def topic_resource(name: str) -> ConfigResource:
+    return ConfigResource(ResourceType.TOPIC, name)

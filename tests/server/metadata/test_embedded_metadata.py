@@ -1,0 +1,268 @@
+"""The life of the embedded metadata: what is changed is there at the next start, and epochs tell the runs apart."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+
+from server.metadata.metadata_home import METADATA, MetadataHome, create, run, setting, topic_resource
+from tidelog.model import ConfigError, StorageError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.metadata.image import MetadataChange
+from tidelog.server.metadata.requests import NewPartitions, NewTopic, PartitionAlteration
+from tidelog.storage.fs import read_whole
+from tidelog.testing import DiskFault, SimulatedDisk
+
+T0 = TopicPartition("t", 0)
+
+
+class TestStart:
+    def test_a_new_directory_has_the_features_of_a_new_cluster(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().started()
+            assert metadata.image.features == {
+                "metadata.version": 27,
+                "eligible.leader.replicas.version": 1,
+                "group.version": 1,
+                "transaction.version": 2,
+            }
+            assert metadata.image.controller_id == 1
+            assert len(metadata.image.cluster_id) == 22
+            assert metadata.quorum.epoch == 1
+
+        run(work)
+
+    def test_each_start_has_an_epoch_of_its_own(self) -> None:
+        async def work() -> None:
+            home = MetadataHome()
+            for epoch in (1, 2, 3):
+                metadata = await home.started()
+                assert metadata.quorum.epoch == epoch
+                state = read_whole(home.fs, METADATA / "quorum-state")
+                assert state == (
+                    b'{"leaderId":1,"leaderEpoch":%d,"votedId":-1,'
+                    b'"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}' % epoch
+                )
+                await metadata.close()
+
+        run(work)
+
+    def test_static_voters_stand_in_the_quorum_state(self) -> None:
+        async def work() -> None:
+            home = MetadataHome(settings={"controller.quorum.voters": "1@localhost:9093"})
+            await home.started()
+            assert read_whole(home.fs, METADATA / "quorum-state") == (
+                b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
+                b'"currentVoters":[{"voterId":1}],"data_version":0}'
+            )
+            assert "00000000000000000000-0000000000.checkpoint" not in home.fs.list_names(METADATA)
+
+        run(work)
+
+    def test_a_quorum_with_others_is_refused(self) -> None:
+        home = MetadataHome(settings={"controller.quorum.voters": "1@a:1,2@b:1"})
+        metadata = home.made()
+        metadata.format()
+        with pytest.raises(ConfigError, match="voters 1, 2"):
+            metadata.load()
+
+    def test_a_directory_of_another_node_is_refused(self) -> None:
+        home = MetadataHome()
+        home.made().format()
+        with pytest.raises(ConfigError, match="Stored node id 1 doesn't match previous node id 2"):
+            MetadataHome(home.fs, node_id=2).made().format()
+
+
+class TestChanges:
+    def test_are_there_at_the_next_start(self) -> None:
+        async def work() -> None:
+            home = MetadataHome()
+            metadata = await home.joined()
+            await create(metadata, "kept", "gone", partitions=2)
+            await metadata.alter_configs({topic_resource("kept"): [setting("retention.ms", "5")]})
+            await metadata.create_partitions([NewPartitions(topic="kept", total=3)])
+            await metadata.delete_topics(["gone"])
+            assert await metadata.allocate_producer_ids() == range(1000)
+            topic_id = metadata.image.topics["kept"].id
+            await home.stop(metadata)
+
+            metadata = await home.joined()
+            image = metadata.image
+            assert list(image.topics) == ["kept"]
+            assert image.topics["kept"].id == topic_id
+            assert sorted(image.topics["kept"].partitions) == [0, 1, 2]
+            assert image.configs[topic_resource("kept")] == {"retention.ms": "5"}
+            assert await metadata.allocate_producer_ids() == range(1000, 2000)
+
+        run(work)
+
+    def test_are_only_validated_where_that_is_asked_for(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().joined()
+            end = metadata.quorum.high_watermark
+            (made, refused) = await metadata.create_topics(
+                [NewTopic(name="t", partitions=2), NewTopic(name="")], validate_only=True
+            )
+            assert (made.error, made.partitions) == (ErrorCode.NONE, 2)
+            assert refused.error is ErrorCode.INVALID_TOPIC_EXCEPTION
+            assert metadata.quorum.high_watermark == end
+            assert not metadata.image.topics
+
+        run(work)
+
+    def test_happen_one_after_the_other(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().joined()
+            results = await asyncio.gather(*(metadata.create_topics([NewTopic(name="t")]) for _ in range(5)))
+            errors = [result.error for (result,) in results]
+            assert errors == [ErrorCode.NONE] + [ErrorCode.TOPIC_ALREADY_EXISTS] * 4
+
+        run(work)
+
+    def test_go_through_though_nobody_waits_for_them(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().joined()
+            asking = asyncio.ensure_future(metadata.create_topics([NewTopic(name="t")]))
+            await asyncio.sleep(0)
+            asking.cancel()
+            await create(metadata, "u")
+            assert list(metadata.image.topics) == ["t", "u"]
+
+        run(work)
+
+    def test_are_told_in_order_and_awaited(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().joined()
+            told: list[MetadataChange] = []
+            carried_out = asyncio.Event()
+
+            async def carry_out() -> None:
+                await asyncio.sleep(0)
+                carried_out.set()
+
+            def listen(change: MetadataChange) -> asyncio.Task[None]:
+                told.append(change)
+                return asyncio.ensure_future(carry_out())
+
+            end = metadata.subscribe(listen)
+            await create(metadata, "t", partitions=2)
+            assert carried_out.is_set()
+            (topic,) = told[0].created_topics
+            assert [number for _, number in told[0].partitions] == [0, 1]
+            end()
+            await metadata.delete_topics(["t"])
+            assert len(told) == 1
+            assert topic.name == "t"
+
+        run(work)
+
+    def test_a_listener_that_fails_stops_nobody(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().joined()
+
+            def fail(_change: MetadataChange) -> None:
+                raise ValueError("a bug")
+
+            metadata.subscribe(fail)
+            await create(metadata, "t")
+            assert "t" in metadata.image.topics
+
+        run(work)
+
+    def test_end_where_the_disk_fails(self) -> None:
+        async def work() -> None:
+            disk = SimulatedDisk()
+            home = MetadataHome(disk)
+            metadata = await home.joined()
+            fault = disk.fail(DiskFault(errno=errno.EIO, calls={"sync"}, below=METADATA))
+            with pytest.raises(StorageError):
+                await create(metadata, "t")
+            disk.heal(fault)
+            assert len(home.failures) == 1
+            assert not metadata.image.topics
+            with pytest.raises(ApiError) as refused:
+                await create(metadata, "u")
+            assert refused.value.code is ErrorCode.NOT_CONTROLLER
+            await metadata.shut_down_broker()
+            await metadata.close()
+
+        run(work)
+
+
+class TestBroker:
+    def test_partitions_have_a_leader_while_it_is_there(self) -> None:
+        async def work() -> None:
+            home = MetadataHome()
+            metadata = await home.joined()
+            await create(metadata, "t")
+            before = metadata.image.partition(T0)
+            assert before is not None
+            assert (before.leader, before.isr, before.leader_epoch, before.partition_epoch) == (1, (1,), 0, 0)
+            await metadata.shut_down_broker()
+            left = metadata.image.partition(T0)
+            assert left is not None
+            assert (left.leader, left.isr, left.elr, left.leader_epoch) == (-1, (), (1,), 1)
+            assert metadata.image.brokers[1].is_fenced
+            home.epoch = metadata.broker_epoch
+            await metadata.close()
+
+            metadata = await home.started()
+            assert metadata.image.partition(T0) == left
+            await home.register(metadata)
+            after = metadata.image.partition(T0)
+            assert after is not None
+            assert (after.leader, after.isr, after.elr, after.leader_epoch) == (1, (1,), (), 2)
+            assert not after.is_recovering
+
+        run(work)
+
+    def test_after_a_kill_its_leadership_is_an_unclean_one(self) -> None:
+        async def work() -> None:
+            home = MetadataHome()
+            metadata = await home.joined()
+            await create(metadata, "t")
+            await metadata.close()
+
+            metadata = await home.joined()
+            after = metadata.image.partition(T0)
+            assert after is not None
+            assert (after.leader, after.isr, after.leader_epoch, after.is_recovering) == (1, (1,), 2, True)
+
+        run(work)
+
+    def test_its_epoch_is_where_it_registered(self) -> None:
+        async def work() -> None:
+            home = MetadataHome()
+            metadata = await home.started()
+            end = metadata.quorum.high_watermark
+            await home.register(metadata)
+            assert metadata.broker_epoch == end == metadata.image.brokers[1].epoch
+
+        run(work)
+
+    def test_a_leader_alters_who_is_in_sync(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().joined()
+            await create(metadata, "t")
+            topic = metadata.image.topics["t"]
+
+            def alteration(leader_epoch: int, partition_epoch: int, isr: tuple[int, ...] = (1,)) -> PartitionAlteration:
+                return PartitionAlteration(
+                    topic_id=topic.id, partition=0, isr=isr, leader_epoch=leader_epoch, partition_epoch=partition_epoch
+                )
+
+            answers = await metadata.alter_partitions(
+                [alteration(0, 0), alteration(1, 0), alteration(0, -1), alteration(0, 0, (1, 2)), alteration(0, 0, ())]
+            )
+            assert [answer.outcome.error for answer in answers] == [
+                ErrorCode.NONE,
+                ErrorCode.NOT_CONTROLLER,
+                ErrorCode.INVALID_UPDATE_VERSION,
+                ErrorCode.INVALID_REQUEST,
+                ErrorCode.INVALID_REQUEST,
+            ]
+            assert answers[0].state == topic.partitions[0]
+
+        run(work)
