@@ -201,7 +201,7 @@ def test_several_threads_look_up_at_once_and_nobody_puts_meanwhile():
     for thread in threads:
         thread.join()
     assert found == [expected] * 4
-    assert offset_map.lookups == 6 * 40_000
+    assert offset_map.lookups == 40_000 + 5 * 1000  # the rest is known to have come again
 
 
 @both

@@ -17,7 +17,9 @@ from tidelog.kernel._bytes cimport (
 from tidelog.kernel._faults cimport FAULT_BATCH_END, FAULT_NONE
 from tidelog.kernel._header cimport Header, read_header, write_header
 from tidelog.kernel._memory cimport Block, Memory, give_block, reserve, reserve_total, take_block
-from tidelog.kernel._offset_map cimport OffsetMap, Slots, find_slot, hash_key, offset_in, tl_hash128
+from tidelog.kernel._offset_map cimport (
+    OffsetMap, Slots, find_slot, hash_key, offset_in, tl_hash128, tl_is_superseded, tl_superseded,
+)
 from tidelog.kernel._open_batch cimport EMPTY_LEGACY, TOO_LARGE, OpenBatch, check_batch, next_record, open_batch
 from tidelog.kernel._records cimport NO_MEMORY, tl_record
 
@@ -54,6 +56,7 @@ cdef struct Span:
 
 cdef struct Filter:
     Slots slots
+    tl_superseded noted
     int64_t latest_offset
     int64_t now_ms
     int64_t new_horizon
@@ -101,6 +104,7 @@ def filter_batches(
     try:
         start_filter(&work, offset_map, rules, view.len)
         work.slots = offset_map.enter(False)
+        work.noted = offset_map.noted
         with nogil:
             while row < rows:
                 if retention[row] != DELETE:
@@ -189,15 +193,15 @@ cdef int filter_batch(
 
 cdef int select_records(Filter* work, const OpenBatch* batch, Found* found) noexcept nogil:
     """The records that stay, in ``work.seen``: all are read, and their slots fetched, before the first is judged."""
-    cdef int32_t index, count = batch.header.record_count
+    cdef int32_t index, count = 0
     cdef Seen* seen
     cdef int fault = check_batch(batch)
     if fault:
         return fault
-    if not reserve_total(&work.seen, <size_t>count * sizeof(Seen)):
+    if not reserve_total(&work.seen, <size_t>batch.header.record_count * sizeof(Seen)):
         return NO_MEMORY
     seen = <Seen*>work.seen.data
-    fault = read_records(work, batch, seen, &found.record)
+    fault = read_records(work, batch, seen, &count, &found.record)
     if fault:
         return fault
     for index in range(count):
@@ -210,11 +214,16 @@ cdef int select_records(Filter* work, const OpenBatch* batch, Found* found) noex
     return FAULT_NONE
 
 
-cdef int read_records(Filter* work, const OpenBatch* batch, Seen* seen, int32_t* at_fault) noexcept nogil:
+cdef int read_records(
+    Filter* work, const OpenBatch* batch, Seen* seen, int32_t* count, int32_t* at_fault
+) noexcept nogil:
+    """All records but those that are known to be superseded; ``count`` becomes how many there are in ``seen``."""
     cdef const uint8_t* p = batch.records
     cdef const uint8_t* end = batch.end
     cdef int64_t last_delta = batch.header.last_offset_delta
     cdef Slots slots = work.slots
+    cdef tl_superseded noted = work.noted
+    cdef bint may_go = not batch.header.attributes & CONTROL
     cdef tl_record record
     cdef int32_t index
     cdef int fault
@@ -224,14 +233,18 @@ cdef int read_records(Filter* work, const OpenBatch* batch, Seen* seen, int32_t*
             at_fault[0] = index
             return fault
         p = record.stop
-        seen[index].fields = record.fields
-        seen[index].stop = p
-        seen[index].timestamp_delta = record.timestamp_delta
-        seen[index].offset_delta = record.offset_delta
-        seen[index].has_key = record.key != NULL
-        seen[index].has_value = record.value != NULL
         if record.key != NULL:
-            seen[index].hash = hash_key(&slots, record.key, record.key_length)
+            if may_go and tl_is_superseded(&noted, batch.header.base_offset + record.offset_delta):
+                continue
+            seen.hash = hash_key(&slots, record.key, record.key_length)
+        seen.fields = record.fields
+        seen.stop = p
+        seen.timestamp_delta = record.timestamp_delta
+        seen.offset_delta = record.offset_delta
+        seen.has_key = record.key != NULL
+        seen.has_value = record.value != NULL
+        seen += 1
+        count[0] += 1
     return FAULT_NONE if p == end else FAULT_BATCH_END
 
 

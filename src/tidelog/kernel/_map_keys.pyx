@@ -12,7 +12,8 @@ from tidelog.kernel._buffers cimport Buffers
 from tidelog.kernel._faults cimport FAULT_BATCH_END, FAULT_NONE
 from tidelog.kernel._memory cimport Block, Memory, give_block, reserve, take_block
 from tidelog.kernel._offset_map cimport (
-    END_ROUNDS, RUN, WORD_ROUNDS, OffsetMap, Slots, fetch_slot, put_hash, tl_hash128, tl_siphash,
+    END_ROUNDS, RUN, WORD_ROUNDS, OffsetMap, Slots, fetch_slot, put_hash, tl_hash128,
+    tl_note_superseded, tl_siphash,
 )
 from tidelog.kernel._open_batch cimport OpenBatch, check_batch, next_record, open_batch
 from tidelog.kernel._records cimport NO_MEMORY, tl_record
@@ -137,6 +138,7 @@ def put_hashed_keys(OffsetMap offset_map not None, hashed, *, int64_t start_offs
     cdef Py_ssize_t rows = row_ends.shape[0], row, index = 0, count = data.shape[0] // sizeof(Entry)
     cdef const Entry* entries = <const Entry*>&data[0] if count else NULL
     cdef Slots slots
+    cdef int64_t before
     cdef bint all_in = True
     if last_offsets.shape[0] != rows or rows and np.max(hashed.row_ends) > count:
         raise ValueError(f"{count} keys of {rows} batches, of which {last_offsets.shape[0]} have a last offset")
@@ -150,7 +152,8 @@ def put_hashed_keys(OffsetMap offset_map not None, hashed, *, int64_t start_offs
                     fetch_slot(&slots, entries[index + RUN].hash)
                 all_in = offset_map.size < offset_map.max_size
                 if all_in:
-                    put_hash(offset_map, &slots, entries[index].hash, entries[index].offset)
+                    before = put_hash(offset_map, &slots, entries[index].hash, entries[index].offset)
+                    tl_note_superseded(&offset_map.noted, before, entries[index].offset)
                     index += 1
             if not all_in:
                 break

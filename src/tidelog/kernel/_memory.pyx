@@ -32,7 +32,7 @@ cdef void take_block(Block* block, size_t wanted) noexcept:
         return
     for index in range(spare_count):
         if wanted <= spare[index].capacity <= MOST_SLACK * wanted:
-            if best < 0 or spare[index].capacity < spare[best].capacity:
+            if best < 0 or spare[index].capacity <= spare[best].capacity:
                 best = index
     if best >= 0:
         block[0] = spare[best]

@@ -16,6 +16,14 @@ cdef extern from "zeroed.h" nogil:
     bint tl_zeroed_take(tl_zeroed*, size_t)
     void tl_zeroed_free(tl_zeroed*)
 
+cdef extern from "superseded.h" nogil:
+    ctypedef struct tl_superseded:
+        uint64_t* words
+    void tl_forget_superseded(tl_superseded*)
+    void tl_note_superseded(tl_superseded*, int64_t, int64_t)
+    bint tl_is_superseded(const tl_superseded*, int64_t)
+    bint tl_all_superseded(const tl_superseded*, int64_t, int64_t, int64_t)
+
 cdef extern from *:
     """
     static inline size_t tl_scale(uint64_t hash, size_t slots) {
@@ -29,6 +37,8 @@ cdef extern from *:
 cdef enum:
     WORD_ROUNDS = 1
     END_ROUNDS = 3
+    NEVER = -1  # came the key before
+    NO_ROOM = -2
     RUN = 16  # keys hashed, and their slots fetched, before the first of them is looked at
 
 cdef struct Slot:
@@ -46,8 +56,11 @@ cdef struct Slots:
     int64_t probes
 
 
+# Every fourth slot lies in two lines of the cache.
 cdef inline void fetch_slot(const Slots* slots, tl_hash128 hash) noexcept nogil:
-    tl_prefetch(slots.first + tl_scale(hash.low, slots.count))
+    cdef const Slot* slot = slots.first + tl_scale(hash.low, slots.count)
+    tl_prefetch(slot)
+    tl_prefetch(&slot.offset_and_one)
 
 
 # The hash of a key, whose slot is on its way to the cache.
@@ -81,23 +94,26 @@ cdef class OffsetMap:
     cdef readonly Py_ssize_t max_size
     cdef readonly Py_ssize_t size
     cdef public int64_t latest_offset
+    cdef tl_superseded noted
     cdef int users
 
     cdef Slots enter(self, bint writes) except *
     cdef void leave(self, bint writes, const Slots* counted) noexcept
 
 
-# False where the key is new and there is no room; a smaller offset never replaces a larger one.
-cdef inline bint put_hash(OffsetMap offset_map, Slots* slots, tl_hash128 hash, int64_t offset) noexcept nogil:
+# The latest offset of the key until now, NEVER, or NO_ROOM where it is new and does not go in; a smaller offset never
+# replaces a larger one.
+cdef inline int64_t put_hash(OffsetMap offset_map, Slots* slots, tl_hash128 hash, int64_t offset) noexcept nogil:
     cdef Slot* slot = find_slot(slots, hash)
-    if not slot.offset_and_one:
+    cdef int64_t before = offset_in(slot)
+    if before == NEVER:
         if offset_map.size >= offset_map.max_size:
-            return False
+            return NO_ROOM
         offset_map.size += 1
         slot.low = hash.low
         slot.high = hash.high
-    if <uint64_t>offset + 1 > slot.offset_and_one:
+    if offset > before:
         slot.offset_and_one = <uint64_t>offset + 1
     if offset > offset_map.latest_offset:
         offset_map.latest_offset = offset
-    return True
+    return before

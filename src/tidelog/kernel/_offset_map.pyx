@@ -3,12 +3,14 @@
 
 Slots of 24 bytes: a 128-bit keyed hash and an offset + 1 (0: empty), found by linear probing. Keys themselves are not
 kept, so the hash must be one that an attacker cannot aim: SipHash-1-3 under a key that the caller draws at random.
+What ``put_hashed_keys`` puts is noted in a bit an offset where the key came again (superseded.h): 8 MiB at most.
 Bulk calls release the GIL. Any number of threads may look keys up, or one may put them; a thread that comes when it may
 not gets RuntimeError. Source of the idea and of the 24-byte slot: Kafka's ``SkimpyOffsetMap``.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 import numpy as np
@@ -40,12 +42,14 @@ cdef class OffsetMap:
         self.slots.key_low = tl_little64(<const uint8_t*>secret, 8)
         self.slots.key_high = tl_little64(<const uint8_t*>secret + 8, 8)
         self.latest_offset = -1
+        tl_forget_superseded(&self.noted)
         if not tl_zeroed_take(&self.memory, count * sizeof(Slot)):
             raise MemoryError(f"no memory for {count} slots")
         self.slots.first = <Slot*>self.memory.data
 
     def __dealloc__(self):
         tl_zeroed_free(&self.memory)
+        free(self.noted.words)
 
     def __len__(self):
         return self.size
@@ -87,6 +91,7 @@ cdef class OffsetMap:
         slots.lookups = slots.probes = 0
         self.size = 0
         self.latest_offset = -1
+        tl_forget_superseded(&self.noted)
         self.leave(True, &slots)
         self.slots.lookups = self.slots.probes = 0
 
@@ -110,7 +115,7 @@ cdef class OffsetMap:
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
         cdef Slots slots = self.enter(True)
-        added = put_hash(self, &slots, hash, offset)
+        added = put_hash(self, &slots, hash, offset) != NO_ROOM
         self.leave(True, &slots)
         return added
 
@@ -173,6 +178,28 @@ cdef class OffsetMap:
         self.leave(False, &slots)
         return result
 
+    def superseded(self, table):
+        """Which batches of ``table``, of v2 and data, have no record whose key did not come again: a bool a row.
+
+        True is certain for keys that ``put_hashed_keys`` put, in a log whose offsets ascend; False says nothing.
+        """
+        cdef Py_ssize_t rows = len(table), row
+        result = np.zeros(rows, np.bool_)
+        if not table.summary.sound:
+            return result
+        cdef uint8_t[::1] found = result.view(np.uint8)
+        cdef const int64_t[:] base_offsets = table.base_offset
+        cdef const int64_t[:] last_offsets = table.last_offset
+        cdef const int32_t[:] counts = table.record_count
+        cdef const uint8_t[:] is_data = np.logical_and(table.magic == 2, ~table.is_control).view(np.uint8)
+        cdef Slots slots = self.enter(False)
+        with nogil:
+            for row in range(rows):
+                if is_data[row] and counts[row] > 0:
+                    found[row] = tl_all_superseded(&self.noted, base_offsets[row], last_offsets[row], counts[row])
+        self.leave(False, &slots)
+        return result
+
 
 cdef tl_hash128 hash_buffer(const Slots* slots, object key) except *:
     cdef Py_buffer view
@@ -192,7 +219,7 @@ cdef Py_ssize_t put_rows(
         end = min(first + RUN, last)
         hash_rows(slots, keys, first, end, hashes)
         for row in range(first, end):
-            if is_valid(keys, row) and not put_hash(offset_map, slots, hashes[row - first], offsets[row]):
+            if is_valid(keys, row) and put_hash(offset_map, slots, hashes[row - first], offsets[row]) == NO_ROOM:
                 return row
         first = end
     return last

@@ -85,7 +85,7 @@ class _Filter:
         if record.key is None:
             self.invalid_records += 1
             return False
-        if offset < self.map.get(record.key):
+        if self.map.is_superseded(offset) or offset < self.map.get(record.key):
             return False
         return record.value is not None or self._tombstones_stay(batch)
 

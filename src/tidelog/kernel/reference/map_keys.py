@@ -57,7 +57,9 @@ def put_hashed_keys(offset_map: OffsetMap, hashed: HashedKeys, *, start_offset: 
         for low, high, offset in entries[done:end]:
             if offset_map.full:
                 return False
-            offset_map.put_hashed(high << 64 | low, offset)
+            before = offset_map.put_hashed(high << 64 | low, offset)
+            assert before is not None  # it is not full
+            offset_map.note_superseded(before, offset)
         done = max(done, end)
         if last_offset >= start_offset:
             offset_map.latest_offset = max(offset_map.latest_offset, last_offset)

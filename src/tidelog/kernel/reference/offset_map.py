@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tidelog.kernel.columns import RecordColumns
 from tidelog.kernel.reference.siphash import siphash
+from tidelog.kernel.table import BatchTable
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,6 +36,8 @@ class OffsetMap:
         self._slots: list[list[int] | None] = [None] * self.slot_count
         self.size = self.lookups = self.probes = 0
         self.latest_offset = -1
+        self._noted: set[int] | None = set()
+        self._latest_noted = -1
 
     def __len__(self) -> int:
         return self.size
@@ -67,19 +70,39 @@ class OffsetMap:
     def put(self, key: Buffer, offset: int) -> bool:
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
-        return self.put_hashed(self.hash_of(key), offset)
+        return self.put_hashed(self.hash_of(key), offset) is not None
 
-    def put_hashed(self, hashed: int, offset: int) -> bool:
+    def put_hashed(self, hashed: int, offset: int) -> int | None:
+        """The latest offset of the key until now, -1: never; None where it is new and does not go in."""
         index = self._find(hashed)
         slot = self._slots[index]
         if slot is None:
             if self.full:
-                return False
+                return None
             self.size += 1
-            self._slots[index] = slot = [hashed, offset]
-        slot[1] = max(slot[1], offset)
+            self._slots[index] = slot = [hashed, -1]
+        before = slot[1]
+        slot[1] = max(before, offset)
         self.latest_offset = max(self.latest_offset, offset)
-        return True
+        return before
+
+    def note_superseded(self, before: int, offset: int) -> None:
+        """A key came at ``offset``, the last time before at ``before``, -1: never."""
+        if offset <= self._latest_noted:
+            self._noted = None
+        self._latest_noted = max(self._latest_noted, offset)
+        if self._noted is not None and 0 <= before < offset:
+            self._noted.add(before)
+
+    def is_superseded(self, offset: int) -> bool:
+        return self._noted is not None and offset in self._noted
+
+    def superseded(self, table: BatchTable) -> npt.NDArray[np.bool_]:
+        noted = self._noted if self._noted is not None and table.summary.sound else ()
+        counts = [sum(row.base_offset <= offset <= row.last_offset for offset in noted) for row in table.rows()]
+        is_data = (table.magic == 2) & ~table.is_control & (table.record_count > 0)
+        all_noted: npt.NDArray[np.bool_] = is_data & (np.array(counts, np.int64) == table.record_count)
+        return all_noted
 
     def get(self, key: Buffer) -> int:
         slot = self._slots[self._find(self.hash_of(key))]

@@ -33,7 +33,7 @@ with one map. Source: Kafka 4.1's ``MemoryRecords.filterTo``, ``Cleaner.shouldRe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tidelog.kernel import BatchTable, FilteredBatches, OffsetMap, filter_batches, pack_batches, scan_batches
@@ -81,9 +81,14 @@ def clean_batches(
 ) -> CleanedBatches:
     """Clean the batches of ``table``; ``buffer`` begins at ``base_position`` of its positions.
 
+    Where all batches are deleted, or superseded and not to stay empty, ``buffer`` is not looked at.
     CorruptRecordError and UnsupportedCompressionError, with position and offset, for a batch that cannot be read;
     InvalidRecordError for one of v0 or v1 that would have to stay without records, as in Kafka.
     """
+    superseded = offset_map.superseded(table)
+    if (superseded & (fates.retention != Retention.RETAIN_EMPTY) | (fates.retention == Retention.DELETE)).all():
+        return _nothing_stays(table, fates)
+    fates = replace(fates, discard=fates.discard | superseded)
     read = (fates.retention != Retention.DELETE) & ~fates.discard
     parts = []
     records_read = records_kept = invalid_records = 0
@@ -104,6 +109,17 @@ def clean_batches(
         bytes_kept=memoryview(data).nbytes,
     )
     return CleanedBatches(data=data, table=scan_batches(data, verify_crc=False), stats=stats)
+
+
+def _nothing_stays(table: BatchTable, fates: BatchFates) -> CleanedBatches:
+    stats = CleanStats(
+        records_read=int(table.record_count[fates.retention != Retention.DELETE].sum()),
+        records_kept=0,
+        invalid_records=0,
+        bytes_read=int(table.size.sum()),
+        bytes_kept=0,
+    )
+    return CleanedBatches(data=b"", table=scan_batches(b""), stats=stats)
 
 
 def _packed(filtered: FilteredBatches) -> Buffer:

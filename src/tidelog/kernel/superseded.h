@@ -1,0 +1,89 @@
+/* Offsets whose keys came again: a bit each, so that who cleans need neither hash nor look up what is certain to go.
+ *
+ * State machine: *noting* while offsets come in ascending order; *ended* from the first that does not on, when an
+ * offset may no longer stand for one record: then nothing is known. A bit that is not set says nothing. Behind
+ * TL_MOST_NOTED_WORDS, and where there is no memory, offsets are not noted.
+ */
+#ifndef TIDELOG_SUPERSEDED_H
+#define TIDELOG_SUPERSEDED_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TL_MOST_NOTED_WORDS ((size_t)1 << 20)
+#define TL_FIRST_NOTED_WORDS ((size_t)1 << 10)
+
+typedef struct {
+    uint64_t *words;
+    size_t count;    /* of words, all zeroed when they came */
+    int64_t first;   /* the offset of the first bit; -1: none came */
+    int64_t latest;  /* that came */
+    int ended;
+} tl_superseded;
+
+/* Nothing came and nothing is known; the memory stays. */
+static inline void tl_forget_superseded(tl_superseded *noted) {
+    if (noted->count) memset(noted->words, 0, noted->count * sizeof *noted->words);
+    noted->first = noted->latest = -1;
+    noted->ended = 0;
+}
+
+static inline int tl_room_for_word(tl_superseded *noted, size_t index) {
+    size_t count = noted->count ? noted->count : TL_FIRST_NOTED_WORDS;
+    uint64_t *words;
+    if (index < noted->count) return 1;
+    if (index >= TL_MOST_NOTED_WORDS) return 0;
+    while (count <= index) count *= 2;
+    if (!(words = realloc(noted->words, count * sizeof *words))) return 0;
+    memset(words + noted->count, 0, (count - noted->count) * sizeof *words);
+    noted->words = words;
+    noted->count = count;
+    return 1;
+}
+
+/* A key came at `offset`, the last time before at `before`, -1: never. */
+static inline void tl_note_superseded(tl_superseded *noted, int64_t before, int64_t offset) {
+    size_t bit;
+    if (noted->ended) return;
+    if (offset <= noted->latest) {
+        tl_forget_superseded(noted);
+        noted->ended = 1;
+        return;
+    }
+    noted->latest = offset;
+    if (noted->first < 0) noted->first = offset;
+    if (before < noted->first || before >= offset) return;
+    bit = (size_t)(before - noted->first);
+    if (tl_room_for_word(noted, bit >> 6)) noted->words[bit >> 6] |= UINT64_C(1) << (bit & 63);
+}
+
+static inline int tl_is_superseded(const tl_superseded *noted, int64_t offset) {
+    size_t bit = (size_t)(offset - noted->first);
+    if (noted->first < 0 || offset < noted->first || bit >> 6 >= noted->count) return 0;
+    return (int)(noted->words[bit >> 6] >> (bit & 63) & 1);
+}
+
+/* Whether [offset, last] has so many superseded offsets as `records`. */
+static inline int tl_all_superseded(const tl_superseded *noted, int64_t offset, int64_t last, int64_t records) {
+    int64_t found = 0;
+    size_t bit, end, step;
+    uint64_t word;
+    if (noted->first < 0 || last < noted->first) return 0;
+    bit = offset > noted->first ? (size_t)(offset - noted->first) : 0;
+    end = (size_t)(last - noted->first) + 1;
+    if (end > noted->count << 6) end = noted->count << 6;
+    for (; bit < end; bit += step) {
+        step = 64 - (bit & 63);
+        word = noted->words[bit >> 6] >> (bit & 63);
+        if (step > end - bit) {
+            step = end - bit;
+            word &= (UINT64_C(1) << step) - 1;
+        }
+        found += __builtin_popcountll(word);
+    }
+    return found == records;
+}
+
+#endif
