@@ -18,6 +18,7 @@ from tidelog.storage.cleaner.clean.clean_request import CleanRequest, CleanResul
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
+from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
 from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import PartitionLog
@@ -145,6 +146,7 @@ class CleanHome(LogHome):
                 cuts=log.cuts,
                 stats=stats,
                 threads=threads,
+                seen=SeenBatches(),
             ).rewrite([segments], at_once=False)
         return stats
 

@@ -19,6 +19,7 @@ from tidelog.storage.cleaner.clean.clean_request import CleanRequest
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
+from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
 from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.cleaner.cleaner_settings import enough_map_bytes
 from tidelog.storage.fs import LOCAL
@@ -62,6 +63,7 @@ def rewrite_group(log: SpreadLog, number: int, keys: pa.Table, transactions: Cle
             cuts=0,
             stats=CleanerStats(start_ms=0),
             threads=threads,
+            seen=SeenBatches(),
         ).rewrite([segments], at_once=True)
     [draft] = staged.finished
     return Rewritten(number, staged.staging, draft.base_offset, draft.size)

@@ -11,6 +11,8 @@ from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES
 from tidelog.storage.cleaner.clean.clean_request import CleanRequest
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.dirty_keys import build_offset_map
+from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
+from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.segments import LogSegments
 
@@ -27,7 +29,9 @@ def build(log: PartitionLog, start: int, end: int, offset_map: OffsetMap) -> Cle
         check_done=lambda: None,
         throttle=lambda _bytes: None,
     )
-    assert build_offset_map(request, LogSegments(log.segments), stats) == offset_map.latest_offset + 1
+    with SideBySide() as threads:
+        end = build_offset_map(request, LogSegments(log.segments), stats, seen=SeenBatches(), threads=threads)
+    assert end == offset_map.latest_offset + 1
     return stats
 
 

@@ -7,7 +7,8 @@
 
 A clean that ends early, by a crash, an abort or an error, leaves groups that are done and groups that are as they were:
 the log reads the same either way, and the next clean begins where this one did, for whoever calls notes the next dirty
-offset only in the end. Memory: the map, and a few chunks.
+offset only in the end. Memory: the map, a bit for each offset in it and the tables of the batches that were read for it
+(8 MiB of each at most), and a few chunks.
 
 Called by: the cleaner's threads, the offline compaction. Thread rule: one clean a log at a time; the log is appended to
 and read meanwhile, and whoever truncates or deletes it ends the clean (``check_done``).
@@ -26,6 +27,7 @@ from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactio
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.dirty_keys import build_offset_map
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
+from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
 from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
 from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.log.partition_log import PartitionLog
@@ -70,13 +72,14 @@ def clean_log(
         throttle=throttle,
     )
     check_done()
-    end_offset = build_offset_map(request, segments, stats)
-    stats.map_done_ms = clock.monotonic_ms()
-    clean_part = segments.between(0, first_dirty)
-    cleaned = segments.between(0, end_offset)
-    sizes = [SegmentSizes.of(segment) for segment in cleaned]
-    groups = group_segments(sizes, log.config, first_uncleanable=request.first_uncleanable)
+    seen = SeenBatches()
     with SideBySide() as threads:
+        end_offset = build_offset_map(request, segments, stats, seen=seen, threads=threads)
+        stats.map_done_ms = clock.monotonic_ms()
+        clean_part = segments.between(0, first_dirty)
+        cleaned = segments.between(0, end_offset)
+        sizes = [SegmentSizes.of(segment) for segment in cleaned]
+        groups = group_segments(sizes, log.config, first_uncleanable=request.first_uncleanable)
         rewrite = GroupRewrite(
             request=request,
             transactions=CleanedTransactions(),
@@ -84,6 +87,7 @@ def clean_log(
             cuts=cuts,
             stats=stats,
             threads=threads,
+            seen=seen,
         )
         rewrite.rewrite([cleaned[group.start : group.stop] for group in groups], at_once=at_once)
     stats.buffer_utilization = offset_map.utilization

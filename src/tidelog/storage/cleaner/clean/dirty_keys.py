@@ -10,8 +10,9 @@ Called by: ``clean_log``. Thread rule: one thread a map. Source: Kafka's ``Clean
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,79 +23,89 @@ from tidelog.record.cleaning import hash_keys, put_keys
 from tidelog.storage.cleaner.clean.clean_request import CleanRequest, located
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
 from tidelog.storage.cleaner.clean.side_by_side import SideBySide
-from tidelog.storage.cleaner.clean.sound_chunks import sound_chunks
+from tidelog.storage.cleaner.clean.sound_chunks import checked, whole_chunks
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_reader import Chunk
 
 
-def build_offset_map(request: CleanRequest, segments: LogSegments[LogSegment], stats: CleanerStats) -> int:
-    """Fill the request's map, from empty; where it ends, and 0 where nothing is dirty."""
+def build_offset_map(
+    request: CleanRequest,
+    segments: LogSegments[LogSegment],
+    stats: CleanerStats,
+    *,
+    seen: SeenBatches,
+    threads: SideBySide,
+) -> int:
+    """Fill the request's map, from empty; where it ends, and 0 where nothing is dirty. What was read is ``seen``."""
     start, end = request.first_dirty, request.first_uncleanable
-    request.offset_map.clear()
+    offset_map = request.offset_map
+    offset_map.clear()
     if start >= end:
         return 0
     transactions = CleanedTransactions()
     transactions.add(request.log.aborted_transactions(start, end))
-    dirty = segments.between(start, end)
-    ends = [*(segment.base_offset for segment in dirty[1:]), end]
-    with SideBySide() as threads:
-        keys = _Keys(request=request, transactions=transactions, stats=stats, threads=threads)
-        for segment, segment_end in zip(dirty, ends, strict=True):
-            with located(segment):
-                if not keys.add(segment):
-                    break
-            _pass_to(request, segment_end - 1)  # where offsets are missing at the end of the segment
-    return request.offset_map.latest_offset + 1
+    chunks = _dirty_chunks(request, segments.between(start, end), transactions)
+    with closing(threads.results(partial(_hash, request), chunks)) as results:
+        for keys in results:
+            _pass_to(request, keys.passed)
+            all_in = put_keys(offset_map, keys.hashed, start_offset=start)
+            stats.map_messages_read += _messages(keys.table, offset_map.latest_offset)
+            if not all_in:
+                return offset_map.latest_offset + 1
+            stats.map_bytes_read += int(keys.table.size.sum())
+            seen.add(keys.segment, keys.table)
+    _pass_to(request, end - 1)
+    return offset_map.latest_offset + 1
 
 
 class _Dirty(NamedTuple):
+    segment: LogSegment
     chunk: Chunk
     wanted: npt.NDArray[np.bool_]
     """The batches whose keys count."""
+    passed: int
+    """The last offset before the segment, where offsets may be missing; -1 for the first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Keys:
-    """On their way into the map."""
+class _Keys(NamedTuple):
+    """Of a chunk; its bytes are no longer needed."""
 
-    request: CleanRequest
-    transactions: CleanedTransactions
-    stats: CleanerStats
-    threads: SideBySide
+    segment: LogSegment
+    table: BatchTable
+    passed: int
+    hashed: list[HashedKeys]
 
-    def add(self, segment: LogSegment) -> bool:
-        """False where the map became full."""
-        offset_map = self.request.offset_map
-        for chunk, hashed in self.threads.results(self._hash, self._chunks(segment)):
-            all_in = put_keys(offset_map, hashed, start_offset=self.request.first_dirty)
-            self.stats.map_messages_read += _messages(chunk.table, offset_map.latest_offset)
-            if not all_in:
-                return False
-            self.stats.map_bytes_read += chunk.table.end_position - chunk.base_position
-        return True
 
-    def _chunks(self, segment: LogSegment) -> Iterator[_Dirty]:
-        request = self.request
+def _dirty_chunks(
+    request: CleanRequest, segments: Sequence[LogSegment], transactions: CleanedTransactions
+) -> Iterator[_Dirty]:
+    for number, segment in enumerate(segments):
+        passed = segment.base_offset - 1 if number else -1
         position = segment.offset_index.lookup(request.first_dirty).position
-        for chunk in sound_chunks(segment, position, chunk_bytes=request.chunk_bytes):
-            request.check_done()
-            request.throttle(len(chunk.buffer))
-            yield _Dirty(chunk, ~(chunk.table.is_control | self.transactions.judge(chunk).discardable))
+        with located(segment):
+            for chunk in whole_chunks(segment, position, chunk_bytes=request.chunk_bytes):
+                request.check_done()
+                request.throttle(len(chunk.buffer))
+                wanted = ~(chunk.table.is_control | transactions.judge(chunk).discardable)
+                yield _Dirty(segment, chunk, wanted, passed)
 
-    def _hash(self, dirty: _Dirty) -> tuple[Chunk, list[HashedKeys]]:
-        """In any thread."""
-        buffer, table, base_position = dirty.chunk
+
+def _hash(request: CleanRequest, dirty: _Dirty) -> _Keys:
+    """In any thread."""
+    buffer, table, base_position = checked(dirty.segment, dirty.chunk)
+    with located(dirty.segment):
         hashed = hash_keys(
-            self.request.offset_map,
+            request.offset_map,
             buffer,
             table,
             wanted=dirty.wanted,
-            start_offset=self.request.first_dirty,
+            start_offset=request.first_dirty,
             base_position=base_position,
         )
-        return dirty.chunk, hashed
+    return _Keys(dirty.segment, table, dirty.passed, hashed)
 
 
 def _pass_to(request: CleanRequest, last_offset: int) -> None:

@@ -47,9 +47,13 @@ class FateRules:
         horizon_passed = table.has_delete_horizon & (table.base_timestamp <= self._now_ms)
         discard = discardable & (~table.is_control | horizon_passed)
         retention = np.where(discard, np.uint8(Retention.DELETE), np.uint8(Retention.DELETE_EMPTY))
-        retention[self._is_last_of_producer(table)] = Retention.RETAIN_EMPTY
-        retention[table.last_offset == self._first_uncleanable - 1] = Retention.RETAIN_EMPTY
+        retention[self.stay_empty(table)] = Retention.RETAIN_EMPTY
         return BatchFates(retention=retention, discard=discard, ends_empty_transaction=discardable & table.is_control)
+
+    def stay_empty(self, table: BatchTable) -> Mask:
+        """Those that stay in any case."""
+        is_last: Mask = table.last_offset == self._first_uncleanable - 1
+        return is_last | self._is_last_of_producer(table)
 
     def _is_last_of_producer(self, table: BatchTable) -> Mask:
         if not len(self._ids) or table.summary.producer_id < 0:
