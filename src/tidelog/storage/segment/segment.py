@@ -38,6 +38,7 @@ from tidelog.storage.index import (
     TimeIndexWriter,
     TimestampOffset,
 )
+from tidelog.storage.segment.batch_search import find_batch
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
 from tidelog.storage.segment.index_builder import IndexBuilder
 from tidelog.storage.segment.limits import SegmentLimits
@@ -268,14 +269,7 @@ class LogSegment:
 
     def translate_offset(self, offset: int) -> BatchPosition | None:
         """The first batch whose last offset is at or above ``offset``; None past the end."""
-        for chunk in self.chunks(
-            self.offset_index.lookup(offset).position, verify_crc=False, chunk_bytes=_LOOK_UP_CHUNK_BYTES
-        ):
-            rows = np.flatnonzero(chunk.table.last_offset >= offset)
-            if len(rows):
-                row = chunk.table.row(int(rows[0]))
-                return BatchPosition(row.base_offset, row.position, row.size)
-        return None
+        return find_batch(self._file, self.offset_index.lookup(offset).position, self._size, offset)
 
     def read(
         self, start_offset: int, *, max_bytes: int, max_position: int | None = None, min_one_message: bool = False

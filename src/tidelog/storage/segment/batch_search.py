@@ -1,0 +1,45 @@
+"""From a place in a ``.log`` to the batch that holds an offset, header by header: what most fetches begin with.
+
+An index has an entry every few kilobytes, so there are a few headers between its entry and the batch. What cannot be a
+batch ends the search, as if the log ended there.
+Called by: LogSegment. Thread rule: any thread; reads only. Source: Kafka's ``FileRecords.searchForOffsetFromPosition``.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from tidelog.storage.fs import File
+from tidelog.storage.segment.segment_read import BatchPosition
+
+_READ_BYTES: Final = 8 * 1024
+_HEADER = Struct(">qi4xb6xi")
+"""Base offset, length, magic; of v2 the difference to the last offset. Of older formats the offset is the last one."""
+_OLD_HEADER = Struct(">qi4xb")
+"""As far as a message of v0 is sure to go."""
+_PREFIX_BYTES: Final = 12
+_SMALLEST_LENGTH: Final = (14, 22, 49)
+"""By magic."""
+
+
+def find_batch(file: File, position: int, end: int, offset: int) -> BatchPosition | None:
+    """The first batch in ``[position, end)`` whose last offset is at or above ``offset``; ``position`` begins one."""
+    data, base = b"", position
+    while position + _OLD_HEADER.size <= end:
+        at = position - base
+        if at + _HEADER.size > len(data):
+            data, base, at = file.pread(min(_READ_BYTES, end - position), position), position, 0
+            if len(data) < _OLD_HEADER.size:
+                return None
+        if at + _HEADER.size <= len(data):
+            base_offset, length, magic, delta = _HEADER.unpack_from(data, at)
+        else:
+            (base_offset, length, magic), delta = _OLD_HEADER.unpack_from(data, at), 0
+        if not 0 <= magic < len(_SMALLEST_LENGTH) or length < _SMALLEST_LENGTH[magic]:
+            return None
+        size = _PREFIX_BYTES + length
+        if base_offset + (delta if magic == 2 else 0) >= offset:
+            return BatchPosition(base_offset, position, size) if position + size <= end else None
+        position += size
+    return None
