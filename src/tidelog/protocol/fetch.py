@@ -1,0 +1,287 @@
+"""Fetch, v4 to v18, read and written without kio: records stay where they are, and go from there to the socket.
+
+Names and values are those that kio's messages have, so a handler may be given either. A response is written as parts:
+bytes, and between them the records of partitions that have them, as the handler gave them. Fields by version:
+
+=========  =================================================================================================
+version    fields
+=========  =================================================================================================
+4          request: replica_id, max_wait, min_bytes, max_bytes, isolation_level, partitions with offset and
+           maximum; response: up to aborted_transactions
+5          log_start_offset, of both
+7          sessions (KIP-227): session_id, session_epoch, forgotten topics
+9          request: current_leader_epoch (KIP-320)
+11         request: rack_id; response: preferred_read_replica (KIP-392)
+12         flexible; request: last_fetched_epoch; response: diverging_epoch (KIP-595)
+13         topic ids (KIP-516)
+15         request: replica_state in place of replica_id (KIP-903)
+16         response: node_endpoints (KIP-951); current_leader is there since 12
+17, 18     request: replica_directory_id, high_watermark of followers, which nobody asks for here
+=========  =================================================================================================
+
+Source: Kafka's ``FetchRequest.json``, ``FetchResponse.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from tidelog.protocol.field_reader import FieldReader, message_reader
+from tidelog.protocol.field_writer import FieldWriter
+from tidelog.protocol.leader_hints import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint, leader_field, node_field
+
+OLDEST: Final = 4
+LATEST: Final = 18
+_LOG_START = 5
+_SESSIONS = 7
+_CURRENT_EPOCH = 9
+_RACK = 11
+_FLEXIBLE = 12
+_TOPIC_IDS = 13
+_REPLICA_STATE = 15
+_NODES = 16
+
+_NO_SESSION_EPOCH = -1
+_INT32 = Struct(">i")
+_REQUEST = Struct(">iiib")
+_SESSION = Struct(">ii")
+_REPLICA = Struct(">iq")
+_REQUEST_PARTITIONS = {
+    4: Struct(">iqi"),
+    _LOG_START: Struct(">iqqi"),
+    _CURRENT_EPOCH: Struct(">iiqqi"),
+    _FLEXIBLE: Struct(">iiqiqi"),
+}
+"""The fixed fields of a partition, from that version on."""
+_THROTTLE = Struct(">i")
+_THROTTLE_AND_SESSION = Struct(">ihi")
+_PARTITION = Struct(">ihqq")
+_PARTITION_WITH_LOG_START = Struct(">ihqqq")
+_ABORTED = Struct(">qq")
+_DIVERGING = Struct(">iqB")
+
+
+class FetchPartition(NamedTuple):
+    partition: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    partition_max_bytes: int
+
+
+class FetchTopic(NamedTuple):
+    """``topic`` or ``topic_id``, as the version has it."""
+
+    topic: str
+    topic_id: UUID | None
+    partitions: list[FetchPartition]
+
+
+class ForgottenTopic(NamedTuple):
+    """``topic`` or ``topic_id``, as the version has it."""
+
+    topic: str
+    topic_id: UUID | None
+    partitions: list[int]
+
+
+class ReplicaState(NamedTuple):
+    """Who fetches: -1 is a consumer."""
+
+    replica_id: int = -1
+    replica_epoch: int = -1
+
+
+class FetchRequest(NamedTuple):
+    """``max_wait`` in ms; ``replica_state`` whatever way the version says it."""
+
+    replica_state: ReplicaState
+    max_wait: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    topics: list[FetchTopic]
+    forgotten_topics_data: list[ForgottenTopic]
+    rack_id: str
+
+
+class Records(Protocol):
+    """Batches that are not in memory."""
+
+    @property
+    def length(self) -> int: ...
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+
+
+class DivergingEpoch(NamedTuple):
+    epoch: int = -1
+    end_offset: int = -1
+
+
+NO_DIVERGENCE: Final = DivergingEpoch()
+
+
+class PartitionData(NamedTuple):
+    """``aborted_transactions`` None: not asked for."""
+
+    partition_index: int
+    error_code: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted_transactions: Sequence[AbortedTransaction] | None = None
+    preferred_read_replica: int = -1
+    records: bytes | Records = b""
+    diverging_epoch: DivergingEpoch = NO_DIVERGENCE
+    current_leader: LeaderIdAndEpoch = UNKNOWN_LEADER
+
+    @property
+    def records_size(self) -> int:
+        records = self.records
+        return len(records) if isinstance(records, bytes) else records.length
+
+
+class FetchableTopicResponse(NamedTuple):
+    """``topic`` or ``topic_id``, as the version has it."""
+
+    topic: str
+    topic_id: UUID | None
+    partitions: Sequence[PartitionData]
+
+
+class FetchResponse(NamedTuple):
+    responses: Sequence[FetchableTopicResponse]
+    error_code: int = 0
+    session_id: int = 0
+    throttle_time: int = 0
+    node_endpoints: Sequence[NodeEndpoint] = ()
+
+
+@message_reader
+def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
+    """MalformedMessageError for bytes that are no such request."""
+    reader = FieldReader(body, is_flexible=version >= _FLEXIBLE)
+    replica = ReplicaState() if version >= _REPLICA_STATE else ReplicaState(reader.int32())
+    max_wait, min_bytes, max_bytes, isolation_level = reader.numbers(_REQUEST)
+    session_id, session_epoch = reader.numbers(_SESSION) if version >= _SESSIONS else (0, _NO_SESSION_EPOCH)
+    topics = reader.array(lambda: _read_topic(reader, version))
+    forgotten = reader.array(lambda: _read_forgotten(reader, version)) if version >= _SESSIONS else []
+    rack_id = reader.string() if version >= _RACK else ""
+
+    def replica_state() -> None:
+        nonlocal replica
+        replica = ReplicaState(*reader.numbers(_REPLICA))
+
+    reader.tagged_fields({1: replica_state} if version >= _REPLICA_STATE else None)
+    return FetchRequest(
+        replica,
+        max_wait,
+        min_bytes,
+        max_bytes,
+        isolation_level,
+        session_id,
+        session_epoch,
+        topics,
+        forgotten,
+        rack_id,
+    )
+
+
+def write_fetch_response(version: int, response: FetchResponse) -> list[bytes | Records]:
+    """What follows the header, in parts that go one after the other."""
+    parts: list[bytes | Records] = []
+    writer = FieldWriter(is_flexible=version >= _FLEXIBLE)
+    if version >= _SESSIONS:
+        writer.buffer += _THROTTLE_AND_SESSION.pack(response.throttle_time, response.error_code, response.session_id)
+    else:
+        writer.buffer += _THROTTLE.pack(response.throttle_time)
+    writer.length(len(response.responses))
+    for topic in response.responses:
+        if version >= _TOPIC_IDS:
+            writer.uuid(topic.topic_id)
+        else:
+            writer.string(topic.topic)
+        writer.length(len(topic.partitions))
+        for partition in topic.partitions:
+            _write_partition(writer, version, partition, parts)
+        writer.tagged_fields()
+    nodes = response.node_endpoints
+    writer.tagged_fields([node_field(nodes)] if nodes and version >= _NODES else ())
+    parts.append(bytes(writer.buffer))
+    return parts
+
+
+def _topic_name(reader: FieldReader, version: int) -> tuple[str, UUID | None]:
+    return ("", reader.uuid()) if version >= _TOPIC_IDS else (reader.string(), None)
+
+
+def _read_topic(reader: FieldReader, version: int) -> FetchTopic:
+    name, topic_id = _topic_name(reader, version)
+    topic = FetchTopic(name, topic_id, reader.array(lambda: _read_partition(reader, version)))
+    reader.tagged_fields()
+    return topic
+
+
+def _read_partition(reader: FieldReader, version: int) -> FetchPartition:
+    if version >= _FLEXIBLE:
+        partition = FetchPartition(*reader.numbers(_REQUEST_PARTITIONS[_FLEXIBLE]))
+        reader.tagged_fields()
+        return partition
+    epoch, log_start = -1, -1
+    if version >= _CURRENT_EPOCH:
+        number, epoch, offset, log_start, max_bytes = reader.numbers(_REQUEST_PARTITIONS[_CURRENT_EPOCH])
+    elif version >= _LOG_START:
+        number, offset, log_start, max_bytes = reader.numbers(_REQUEST_PARTITIONS[_LOG_START])
+    else:
+        number, offset, max_bytes = reader.numbers(_REQUEST_PARTITIONS[4])
+    return FetchPartition(number, epoch, offset, -1, log_start, max_bytes)
+
+
+def _read_forgotten(reader: FieldReader, version: int) -> ForgottenTopic:
+    name, topic_id = _topic_name(reader, version)
+    topic = ForgottenTopic(name, topic_id, reader.array(reader.int32))
+    reader.tagged_fields()
+    return topic
+
+
+def _write_partition(writer: FieldWriter, version: int, data: PartitionData, parts: list[bytes | Records]) -> None:
+    fixed = (data.partition_index, data.error_code, data.high_watermark, data.last_stable_offset)
+    if version >= _LOG_START:
+        writer.buffer += _PARTITION_WITH_LOG_START.pack(*fixed, data.log_start_offset)
+    else:
+        writer.buffer += _PARTITION.pack(*fixed)
+    aborted = data.aborted_transactions
+    writer.length(-1 if aborted is None else len(aborted))
+    for transaction in aborted or ():
+        writer.buffer += _ABORTED.pack(*transaction)
+        writer.tagged_fields()
+    if version >= _RACK:
+        writer.buffer += _INT32.pack(data.preferred_read_replica)
+    records = data.records
+    writer.length(data.records_size)
+    if isinstance(records, bytes):
+        writer.buffer += records
+    else:
+        parts += [bytes(writer.buffer), records]
+        writer.buffer.clear()
+    if writer.is_flexible:
+        writer.tagged_fields(_partition_tags(data))
+
+
+def _partition_tags(data: PartitionData) -> list[tuple[int, bytes]]:
+    tags = []
+    if data.diverging_epoch != NO_DIVERGENCE:
+        tags.append((0, _DIVERGING.pack(*data.diverging_epoch, 0)))
+    if data.current_leader != UNKNOWN_LEADER:
+        tags.append(leader_field(1, data.current_leader))
+    return tags

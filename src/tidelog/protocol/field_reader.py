@@ -1,0 +1,148 @@
+"""Reads the fields of a message one after the other: for the messages that are read with a codec of their own.
+
+Kafka has two encodings of what has a length: the classic one (16 or 32 bits, -1 for null) and, in *flexible* versions,
+the compact one (unsigned varint, one more than the length, 0 for null), where each struct ends with tagged fields.
+
+A message that ends early, a negative length, a varint without an end: MalformedMessageError, where the function that
+reads is a ``message_reader``.
+Numbers of items are not believed: whoever reads an array finds the end of the message before the end of its memory.
+Called by: produce, fetch. Thread rule: one reader, one thread. Source: Kafka's protocol guide, KIP-482.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from struct import Struct
+from typing import TypeVar
+from uuid import UUID
+
+from tidelog.protocol.errors import MalformedMessageError
+
+T = TypeVar("T")
+
+_INT8, _INT16, _INT32, _INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
+_UUID_BYTES = 16
+_VARINT_BYTES = 5
+_NO_ID = bytes(_UUID_BYTES)
+
+
+@lru_cache(maxsize=4096)
+def _topic_id(raw: bytes) -> UUID:
+    """Making one takes longer than all else that is read of a topic."""
+    return UUID(bytes=raw)
+
+
+def message_reader(read: Callable[[int, memoryview], T]) -> Callable[[int, memoryview], T]:
+    """For a function of version and bytes: whatever is wrong with the bytes is a MalformedMessageError."""
+
+    @wraps(read)
+    def checked(version: int, body: memoryview) -> T:
+        try:
+            return read(version, body)
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise MalformedMessageError(f"{read.__name__} of version {version}: {error}") from error
+
+    return checked
+
+
+class FieldReader:
+    __slots__ = ("_data", "_end", "is_flexible", "position")
+
+    def __init__(self, data: memoryview, *, is_flexible: bool) -> None:
+        self._data = data
+        self._end = len(data)
+        self.position = 0
+        self.is_flexible = is_flexible
+
+    def int8(self) -> int:
+        value: int = _INT8.unpack_from(self._data, self.position)[0]
+        self.position += 1
+        return value
+
+    def int16(self) -> int:
+        value: int = _INT16.unpack_from(self._data, self.position)[0]
+        self.position += 2
+        return value
+
+    def int32(self) -> int:
+        value: int = _INT32.unpack_from(self._data, self.position)[0]
+        self.position += 4
+        return value
+
+    def int64(self) -> int:
+        value: int = _INT64.unpack_from(self._data, self.position)[0]
+        self.position += 8
+        return value
+
+    def numbers(self, layout: Struct) -> tuple[int, ...]:
+        """Several fixed fields at once."""
+        values = layout.unpack_from(self._data, self.position)
+        self.position += layout.size
+        return values
+
+    def varint(self) -> int:
+        """Unsigned, at most 32 bits."""
+        data, position = self._data, self.position
+        byte = data[position]
+        if byte < 0x80:
+            self.position = position + 1
+            return byte
+        value, shift = byte & 0x7F, 7
+        for at in range(position + 1, position + _VARINT_BYTES):
+            byte = data[at]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                self.position = at + 1
+                return value
+            shift += 7
+        raise MalformedMessageError("a varint of more than 32 bits", position=position)
+
+    def uuid(self) -> UUID | None:
+        """None for the zero id."""
+        raw = bytes(self._take(_UUID_BYTES))
+        return None if raw == _NO_ID else _topic_id(raw)
+
+    def string(self) -> str:
+        """MalformedMessageError for null."""
+        value = self.nullable_string()
+        if value is None:
+            raise MalformedMessageError("null for a string that has to be there", position=self.position)
+        return value
+
+    def nullable_string(self) -> str | None:
+        length = self.varint() - 1 if self.is_flexible else self.int16()
+        return None if length == -1 else str(self._take(length), "utf-8")
+
+    def nullable_bytes(self) -> bytearray | None:
+        """A copy."""
+        length = self.varint() - 1 if self.is_flexible else self.int32()
+        return None if length == -1 else bytearray(self._take(length))
+
+    def array(self, item: Callable[[], T]) -> list[T]:
+        """MalformedMessageError for null."""
+        length = self.varint() - 1 if self.is_flexible else self.int32()
+        if length < 0:
+            raise MalformedMessageError(f"an array of {length} items", position=self.position)
+        return [item() for _ in range(length)]
+
+    def tagged_fields(self, known: dict[int, Callable[[], None]] | None = None) -> None:
+        """At the end of a struct of a flexible version: ``known`` ones are read by tag, others passed over."""
+        if not self.is_flexible:
+            return
+        for _ in range(self.varint()):
+            tag, size = self.varint(), self.varint()
+            end = self.position + size
+            if end > self._end:
+                raise MalformedMessageError("a tagged field ends behind its message", position=self.position)
+            if known is not None and tag in known:
+                known[tag]()
+            self.position = end
+
+    def _take(self, length: int) -> memoryview:
+        start, end = self.position, self.position + length
+        if length < 0 or end > self._end:
+            raise MalformedMessageError(f"a field of {length} bytes where {self._end - start} are left", position=start)
+        self.position = end
+        return self._data[start:end]

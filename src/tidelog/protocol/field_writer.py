@@ -1,0 +1,58 @@
+"""Writes the fields of a message one after the other; see ``field_reader`` for the two encodings.
+
+Called by: produce, fetch. Thread rule: one writer, one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from uuid import UUID
+
+_INT16, _INT32 = Struct(">h"), Struct(">i")
+_NO_ID = bytes(16)
+
+
+class FieldWriter:
+    """``buffer`` is what was written so far; fixed fields may be packed right into it."""
+
+    __slots__ = ("buffer", "is_flexible")
+
+    def __init__(self, *, is_flexible: bool) -> None:
+        self.buffer = bytearray()
+        self.is_flexible = is_flexible
+
+    def varint(self, value: int) -> None:
+        """Unsigned."""
+        while value >= 0x80:
+            self.buffer.append(value & 0x7F | 0x80)
+            value >>= 7
+        self.buffer.append(value)
+
+    def string(self, value: str | None) -> None:
+        data = None if value is None else value.encode()
+        length = -1 if data is None else len(data)
+        if self.is_flexible:
+            self.varint(length + 1)
+        else:
+            self.buffer += _INT16.pack(length)
+        self.buffer += data or b""
+
+    def uuid(self, value: UUID | None) -> None:
+        self.buffer += _NO_ID if value is None else value.bytes
+
+    def length(self, count: int) -> None:
+        """Of an array, or of bytes; -1 for null."""
+        if self.is_flexible:
+            self.varint(count + 1)
+        else:
+            self.buffer += _INT32.pack(count)
+
+    def tagged_fields(self, fields: Sequence[tuple[int, bytes]] = ()) -> None:
+        """At the end of a struct: tags, ascending, with what they hold. Nothing in a version that has none."""
+        if self.is_flexible:
+            self.varint(len(fields))
+            for tag, data in fields:
+                self.varint(tag)
+                self.varint(len(data))
+                self.buffer += data

@@ -1,0 +1,49 @@
+"""Where a partition's leader is now: the tagged fields that Produce and Fetch answer a stale client with (KIP-951).
+
+Called by: produce, fetch. Pure values and their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, NamedTuple
+
+from tidelog.protocol.field_writer import FieldWriter
+
+_LEADER = Struct(">iiB")
+_INT32 = Struct(">i")
+_NODE_ENDPOINTS_TAG = 0
+
+
+class LeaderIdAndEpoch(NamedTuple):
+    leader_id: int
+    leader_epoch: int
+
+
+UNKNOWN_LEADER: Final = LeaderIdAndEpoch(-1, -1)
+
+
+class NodeEndpoint(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+def leader_field(tag: int, leader: LeaderIdAndEpoch) -> tuple[int, bytes]:
+    """As ``FieldWriter.tagged_fields`` takes it."""
+    return tag, _LEADER.pack(leader.leader_id, leader.leader_epoch, 0)
+
+
+def node_field(nodes: Sequence[NodeEndpoint]) -> tuple[int, bytes]:
+    """As ``FieldWriter.tagged_fields`` takes it, of a whole response."""
+    writer = FieldWriter(is_flexible=True)
+    writer.length(len(nodes))
+    for node in nodes:
+        writer.buffer += _INT32.pack(node.node_id)
+        writer.string(node.host)
+        writer.buffer += _INT32.pack(node.port)
+        writer.string(node.rack)
+        writer.tagged_fields()
+    return _NODE_ENDPOINTS_TAG, bytes(writer.buffer)

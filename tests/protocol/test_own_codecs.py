@@ -1,0 +1,242 @@
+"""Produce and Fetch are read and written without kio, as kio reads and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidelog.protocol import fetch, produce
+from tidelog.protocol.api_key import VERSIONS, ApiKey
+from tidelog.protocol.errors import MalformedMessageError
+from tidelog.protocol.leader_hints import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint
+from tidelog.protocol.messages import read_request, write_request, write_response
+
+INT8, INT16 = st.integers(-128, 127), st.integers(-(2**15), 2**15 - 1)
+INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(max_size=200)
+TOPIC_ID = st.none() | st.uuids().filter(lambda found: found.int != 0)
+RECORDS = st.binary(max_size=300)
+
+
+def few(items: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(items, max_size=3)
+
+
+def struct(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(fields)
+
+
+PRODUCE_REQUESTS = struct(
+    transactional_id=st.none() | TEXT,
+    acks=INT16,
+    timeout=INT32,
+    topic_data=few(
+        struct(name=TEXT, topic_id=TOPIC_ID, partition_data=few(struct(index=INT32, records=st.none() | RECORDS)))
+    ),
+)
+FETCH_REQUESTS = struct(
+    replica_id=INT32,
+    replica_state=struct(replica_id=INT32, replica_epoch=INT64),
+    max_wait=INT32,
+    min_bytes=INT32,
+    max_bytes=INT32,
+    isolation_level=INT8,
+    session_id=INT32,
+    session_epoch=INT32,
+    topics=few(
+        struct(
+            topic=TEXT,
+            topic_id=TOPIC_ID,
+            partitions=few(
+                struct(
+                    partition=INT32,
+                    current_leader_epoch=INT32,
+                    fetch_offset=INT64,
+                    last_fetched_epoch=INT32,
+                    log_start_offset=INT64,
+                    partition_max_bytes=INT32,
+                    replica_directory_id=TOPIC_ID,
+                    high_watermark=INT64,
+                )
+            ),
+        )
+    ),
+    forgotten_topics_data=few(struct(topic=TEXT, topic_id=TOPIC_ID, partitions=few(INT32))),
+    rack_id=TEXT,
+    cluster_id=st.none() | TEXT,
+)
+LEADERS = st.just(UNKNOWN_LEADER) | st.builds(LeaderIdAndEpoch, INT32, INT32)
+NODES = few(st.builds(NodeEndpoint, INT32, TEXT, INT32, st.none() | TEXT))
+PRODUCED_PARTITIONS = st.builds(
+    produce.PartitionProduceResponse,
+    INT32,
+    st.integers(-1, 133),
+    INT64,
+    st.integers(-1, 2**41),
+    INT64,
+    few(st.builds(produce.RecordError, INT32, st.none() | TEXT)),
+    st.none() | TEXT,
+    LEADERS,
+)
+PRODUCED = few(st.builds(produce.TopicProduceResponse, TEXT, TOPIC_ID, few(PRODUCED_PARTITIONS)))
+FETCHED_PARTITIONS = st.builds(
+    fetch.PartitionData,
+    INT32,
+    st.integers(-1, 133),
+    INT64,
+    INT64,
+    INT64,
+    st.none() | few(st.builds(fetch.AbortedTransaction, INT64, INT64)),
+    INT32,
+    RECORDS,
+    st.builds(fetch.DivergingEpoch, INT32, INT64) | st.just(fetch.NO_DIVERGENCE),
+    LEADERS,
+)
+FETCHED = st.builds(
+    fetch.FetchResponse,
+    few(st.builds(fetch.FetchableTopicResponse, TEXT, TOPIC_ID, few(FETCHED_PARTITIONS))),
+    st.integers(-1, 133),
+    INT32,
+    st.integers(0, 2**31 - 1),
+    NODES,
+)
+
+
+class StoredRecords(NamedTuple):
+    """Batches in a file."""
+
+    data: bytes
+
+    @property
+    def length(self) -> int:
+        return len(self.data)
+
+
+def assert_same(own: Any, by_kio: Any) -> None:
+    """Every field of our own message is what kio says."""
+    if isinstance(own, tuple) and hasattr(own, "_fields"):
+        for name in own._fields:
+            assert_same(getattr(own, name), getattr(by_kio, name))
+    elif isinstance(own, list):
+        assert len(own) == len(by_kio)
+        for one, other in zip(own, by_kio, strict=True):
+            assert_same(one, other)
+    else:
+        assert own == by_kio
+
+
+def values_of(own: Any) -> Any:
+    """What ``write_response`` takes."""
+    if isinstance(own, tuple) and hasattr(own, "_fields"):
+        return {name: values_of(getattr(own, name)) for name in own._fields}
+    return [values_of(one) for one in own] if isinstance(own, list | tuple) else own
+
+
+@settings(max_examples=40, deadline=None)
+@given(version=st.integers(produce.OLDEST, produce.LATEST), values=PRODUCE_REQUESTS)
+def test_a_produce_request_is_read_as_kio_reads_it(version: int, values: Mapping[str, Any]) -> None:
+    data = write_request(ApiKey.PRODUCE, version, values)
+    own = produce.read_produce_request(version, memoryview(data))
+    assert_same(own, read_request(ApiKey.PRODUCE, version, data))
+    for topic in own.topic_data:
+        assert all(isinstance(partition.records, bytearray | None) for partition in topic.partition_data)
+
+
+@settings(max_examples=40, deadline=None)
+@given(version=st.integers(fetch.OLDEST, fetch.LATEST), values=FETCH_REQUESTS)
+def test_a_fetch_request_is_read_as_kio_reads_it(version: int, values: Mapping[str, Any]) -> None:
+    data = write_request(ApiKey.FETCH, version, values)
+    own = fetch.read_fetch_request(version, memoryview(data))
+    by_kio = read_request(ApiKey.FETCH, version, data)
+    if version < 15:
+        assert own.replica_state.replica_id == by_kio.replica_id
+        own = own._replace(replica_state=fetch.ReplicaState())
+    assert_same(own, by_kio)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    version=st.integers(produce.OLDEST, produce.LATEST),
+    topics=PRODUCED,
+    throttle=st.integers(0, 2**31 - 1),
+    nodes=NODES,
+)
+def test_a_produce_response_is_written_as_kio_writes_it(
+    version: int, topics: list[produce.TopicProduceResponse], throttle: int, nodes: list[NodeEndpoint]
+) -> None:
+    values = {"responses": values_of(topics), "throttle_time": throttle, "node_endpoints": values_of(nodes)}
+    by_kio = write_response(ApiKey.PRODUCE, version, values)
+    assert produce.write_produce_response(version, topics, throttle, nodes) == by_kio
+
+
+@settings(max_examples=40, deadline=None)
+@given(version=st.integers(fetch.OLDEST, fetch.LATEST), response=FETCHED)
+def test_a_fetch_response_is_written_as_kio_writes_it(version: int, response: fetch.FetchResponse) -> None:
+    by_kio = write_response(ApiKey.FETCH, version, values_of(response))
+    assert fetch.write_fetch_response(version, response) == [by_kio]
+
+
+@settings(max_examples=40, deadline=None)
+@given(version=st.integers(fetch.OLDEST, fetch.LATEST), response=FETCHED)
+def test_records_that_are_not_in_memory_are_parts_of_their_own(version: int, response: fetch.FetchResponse) -> None:
+    in_memory = fetch.write_fetch_response(version, response)
+    topics = [
+        topic._replace(partitions=[data._replace(records=StoredRecords(data.records)) for data in topic.partitions])
+        for topic in response.responses
+    ]
+    parts = fetch.write_fetch_response(version, response._replace(responses=topics))
+    stored = [part.data for part in parts if isinstance(part, StoredRecords)]
+    assert stored == [data.records for topic in response.responses for data in topic.partitions]
+    assert b"".join(part.data if isinstance(part, StoredRecords) else part for part in parts) == in_memory[0]
+
+
+def test_the_versions_are_those_that_are_served() -> None:
+    assert (VERSIONS[ApiKey.PRODUCE].latest, VERSIONS[ApiKey.FETCH].latest) == (produce.LATEST, fetch.LATEST)
+    assert VERSIONS[ApiKey.FETCH].oldest == fetch.OLDEST
+
+
+READERS: list[tuple[ApiKey, Callable[[int, memoryview], Any], Mapping[str, Any]]] = [
+    (
+        ApiKey.PRODUCE,
+        produce.read_produce_request,
+        {"topic_data": [{"name": "topic", "topic_id": UUID(int=5), "partition_data": [{"records": b"records"}]}]},
+    ),
+    (
+        ApiKey.FETCH,
+        fetch.read_fetch_request,
+        {
+            "topics": [{"topic": "topic", "topic_id": UUID(int=5), "partitions": [{"partition": 1}]}],
+            "forgotten_topics_data": [{"topic": "topic", "topic_id": UUID(int=5), "partitions": [7]}],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "read", "values"), READERS, ids=["produce", "fetch"])
+def test_no_request_that_ends_early_is_read(
+    api: ApiKey, read: Callable[[int, memoryview], Any], values: Mapping[str, Any]
+) -> None:
+    for version in range(4, VERSIONS[api].latest + 1):
+        data = write_request(api, version, values)
+        for end in range(len(data)):
+            with pytest.raises(MalformedMessageError):
+                read(version, memoryview(data)[:end])
+
+
+@pytest.mark.parametrize(("api", "read", "values"), READERS, ids=["produce", "fetch"])
+@settings(max_examples=60, deadline=None)
+@given(damage=st.binary(min_size=1, max_size=12), at=st.integers(0, 60), version=st.integers(4, 18))
+def test_damaged_requests_are_refused_or_read(
+    api: ApiKey, read: Callable[[int, memoryview], Any], values: Mapping[str, Any], damage: bytes, at: int, version: int
+) -> None:
+    version = min(version, VERSIONS[api].latest)
+    data = bytearray(write_request(api, version, values))
+    data[at : at + len(damage)] = damage
+    with suppress(MalformedMessageError):
+        read(version, memoryview(data))
