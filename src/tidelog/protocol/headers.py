@@ -16,7 +16,9 @@ from tidelog.protocol.errors import MalformedMessageError
 
 _FIXED = struct.Struct(">hhih")
 _CORRELATION = struct.Struct(">i")
-_API_KEYS = {int(key): key for key in VERSIONS}
+_NEVER = 1 << 15
+_APIS = {int(api): (api, _NEVER if row.first_flexible is None else row.first_flexible) for api, row in VERSIONS.items()}
+"""Each API with its first flexible version, by number."""
 
 
 class RequestHeader(NamedTuple):
@@ -28,16 +30,16 @@ class RequestHeader(NamedTuple):
     """Bytes of the header: where the body begins."""
 
 
-def read_request_header(frame: bytes | bytearray | memoryview) -> RequestHeader:
+def read_request_header(frame: bytes | bytearray) -> RequestHeader:
     """MalformedMessageError for an API there is not, and for bytes that are no header."""
     try:
         key, version, correlation_id, length = _FIXED.unpack_from(frame)
-        api = _API_KEYS[key]
+        api, first_flexible = _APIS[key]
         end = _FIXED.size + max(length, 0)
-        client_id = None if length < 0 else str(memoryview(frame)[_FIXED.size : end], "utf-8")
+        client_id = None if length < 0 else frame[_FIXED.size : end].decode()
         if end > len(frame):
             raise MalformedMessageError("a request ends within its header")
-        if VERSIONS[api].is_flexible(version):
+        if version >= first_flexible:
             end = _skip_tagged_fields(frame, end)
     except KeyError:
         raise MalformedMessageError(f"there is no API {key}") from None
@@ -58,8 +60,10 @@ def response_header(api: ApiKey, version: int, correlation_id: int) -> bytes:
     return _CORRELATION.pack(correlation_id) + (b"\0" if is_flexible else b"")
 
 
-def _skip_tagged_fields(frame: bytes | bytearray | memoryview, position: int) -> int:
+def _skip_tagged_fields(frame: bytes | bytearray, position: int) -> int:
     """The position behind them; none of a header's tags means anything to a broker."""
+    if frame[position] == 0:
+        return position + 1
     count, position = _varint(frame, position)
     for _ in range(count):
         _tag, position = _varint(frame, position)
@@ -70,7 +74,7 @@ def _skip_tagged_fields(frame: bytes | bytearray | memoryview, position: int) ->
     return position
 
 
-def _varint(frame: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
+def _varint(frame: bytes | bytearray, position: int) -> tuple[int, int]:
     """An unsigned varint of at most 5 bytes, and the position behind it."""
     value = 0
     for shift in range(0, 35, 7):

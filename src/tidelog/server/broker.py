@@ -41,7 +41,7 @@ from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
 from tidelog.server.requests import Requests
-from tidelog.server.server_metrics import watch_server
+from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
 from tidelog.storage.fs import LOCAL, FileSystem
@@ -89,6 +89,7 @@ class Broker:
         self.listeners: list[Listener] = []
         self.reporting = MetricsReporting(config, clock)
         self.metrics = self.reporting.registry
+        self.server_metrics = ServerMetrics(self.metrics)
         self.scheduler = scheduler or ThreadScheduler(config.number("background.threads"), clock=clock)
         self.pool = ThreadPoolExecutor(config.number("num.io.threads"), thread_name_prefix="tidelog-io")
         self.requests = Requests(self)
@@ -196,7 +197,8 @@ class Broker:
             on_flush=self.reporting.on_flush,
             on_all_failed=lambda: self._fail("every log directory has failed"),
         )
-        self._started.callback(watch_server(self.metrics, self))
+        self.server_metrics.watch(self, self.scheduler if self.reporting.reporters.reporters else None)
+        self._started.callback(self.server_metrics.close)
         self._started.callback(self.reporting.stop)
         self.reporting.start(self.logs, self.scheduler)
         self._started.push_async_callback(metadata.close)  # where the logs cannot be loaded

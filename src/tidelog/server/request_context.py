@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidelog.protocol.api_key import ApiKey
 from tidelog.server.network.peer import Peer
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(NamedTuple):
+    """A tuple, since one is made for every request."""
+
     api: ApiKey
     version: int
     correlation_id: int

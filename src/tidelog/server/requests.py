@@ -35,7 +35,6 @@ from tidelog.server.handlers.table import HANDLERS
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.peer import Peer
 from tidelog.server.request_context import RequestContext
-from tidelog.server.server_metrics import RequestMeters
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -68,7 +67,6 @@ class Requests:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._handlers: dict[ApiKey, Handler] = {}
-        self._meters = RequestMeters(broker.metrics)
 
     def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
         """As ``Service`` says. What it returns may be awaited only where the handler has to wait."""
@@ -79,7 +77,7 @@ class Requests:
         )
         if version not in VERSIONS[api] or api not in HANDLERS:
             return _unsupported(context)
-        self._meters.mark(api, version)
+        self._broker.server_metrics.count(api, version)
         handler = self._handlers.get(api) or self._load(api)
         request = handler.read(api, version, memoryview(frame)[header.size :])
         try:
@@ -122,7 +120,7 @@ def _unsupported(context: RequestContext) -> Reply:
         raise MalformedMessageError(f"{context.api.name} version {context.version} is not supported")
     own = VERSIONS[ApiKey.API_VERSIONS]
     return _reply(
-        dataclasses.replace(context, version=0),
+        context._replace(version=0),
         {
             "error_code": ErrorCode.UNSUPPORTED_VERSION,
             "api_keys": [{"api_key": ApiKey.API_VERSIONS, "min_version": own.oldest, "max_version": own.latest}],

@@ -1,17 +1,20 @@
 """The metrics of a broker's server, under Kafka's names: what it is at, its connections, the requests it gets.
 
-Called by: Broker (``watch``), Requests (``of_request``). Thread rule: requests are marked on the loop; a report is made
-by any thread, and reads plain numbers.
+Called by: Broker, Requests. Thread rule: requests are counted on the loop; a report is made by any thread, and reads
+plain numbers.
 Source: Kafka's ``KafkaServer``, ``SocketServer``, ``RequestChannel.Metrics``.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tidelog.protocol.api_key import ApiKey
-from tidelog.runtime.metrics import Meter, MetricDescription, MetricKind, MetricRegistry, Sample
+from tidelog.runtime import ScheduledTask, Scheduler
+from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry, Sample
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -57,32 +60,69 @@ MEMORY_USED = MetricDescription(
 CONNECTIONS = _of_listener("connection-count", "connections", "Open now. In Kafka an attribute, by network thread.")
 ACCEPTED = _of_listener("connection-creation-total", "connections", "Accepted since the start. An attribute in Kafka.")
 
+COLLECT_EVERY_MS = 5_000
+"""As often as meters carry their rates on."""
+
 METRICS: tuple[MetricDescription, ...] = (BROKER_STATE, REQUESTS, MEMORY_USED, CONNECTIONS, ACCEPTED)
 
 
-class RequestMeters:
-    """A meter for each API and version that was asked for."""
+class ServerMetrics:
+    """State: *made* (``count`` may be called) -> ``watch`` -> ``close``.
+
+    Requests are counted in plain numbers, which go to meters when a report is made, and every few seconds where there
+    are reporters: rates are right, and a request costs next to nothing.
+    """
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._registry = registry
-        self._meters: dict[tuple[ApiKey, int], Meter] = {}
+        self._counts: Counter[tuple[ApiKey, int]] = Counter()
+        """Requests since the start."""
+        self._collected: Counter[tuple[ApiKey, int]] = Counter()
+        """Those that are in the meters."""
+        self._lock = threading.Lock()
+        self._remove_source: Callable[[], None] = lambda: None
+        self._task: ScheduledTask | None = None
 
-    def mark(self, api: ApiKey, version: int) -> None:
-        meter = self._meters.get((api, version))
-        if meter is None:
-            name = REQUESTS.named(api.title, str(version))
-            meter = self._meters[api, version] = self._registry.meter(name)
-        meter.mark()
+    def count(self, api: ApiKey, version: int) -> None:
+        """A request. On the loop."""
+        self._counts[api, version] += 1
+
+    def watch(self, broker: Broker, scheduler: Scheduler | None = None) -> None:
+        """Report of ``broker``. Without a scheduler requests go to meters at reports only."""
+
+        def samples() -> Iterator[Sample]:
+            self.collect()
+            yield from _samples(broker)
+
+        self._remove_source = self._registry.add_source(samples)
+        if scheduler is not None:
+            self._task = scheduler.schedule(
+                "server-metrics", self.collect, delay_ms=COLLECT_EVERY_MS, period_ms=COLLECT_EVERY_MS
+            )
+
+    def collect(self) -> None:
+        """Take what was counted since into the meters. Any thread."""
+        with self._lock:
+            for key, count in list(self._counts.items()):
+                if count != self._collected[key]:
+                    api, version = key
+                    meter = self._registry.meter(REQUESTS.named(api.title, str(version)))
+                    meter.mark(count - self._collected[key])
+                    self._collected[key] = count
+
+    def close(self) -> None:
+        """Leave nothing in the registry; idempotent."""
+        self._remove_source()
+        if self._task is not None:
+            self._task.cancel()
+        with self._lock:
+            for api, version in self._collected:
+                self._registry.remove(REQUESTS.named(api.title, str(version)))
 
 
-def watch_server(registry: MetricRegistry, broker: Broker) -> Callable[[], None]:
-    """Report of ``broker``; what is returned ends it."""
-
-    def samples() -> Iterator[Sample]:
-        yield Sample.gauge(BROKER_STATE.named(), broker.state)
-        yield Sample.gauge(MEMORY_USED.named(), sum(listener.held_bytes for listener in broker.listeners))
-        for listener in broker.listeners:
-            yield Sample.gauge(CONNECTIONS.named(listener.endpoint.name), len(listener.connections))
-            yield Sample.gauge(ACCEPTED.named(listener.endpoint.name), listener.accepted)
-
-    return registry.add_source(samples)
+def _samples(broker: Broker) -> Iterator[Sample]:
+    yield Sample.gauge(BROKER_STATE.named(), broker.state)
+    yield Sample.gauge(MEMORY_USED.named(), sum(listener.held_bytes for listener in broker.listeners))
+    for listener in broker.listeners:
+        yield Sample.gauge(CONNECTIONS.named(listener.endpoint.name), len(listener.connections))
+        yield Sample.gauge(ACCEPTED.named(listener.endpoint.name), listener.accepted)
