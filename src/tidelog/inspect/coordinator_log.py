@@ -20,6 +20,7 @@ from typing import Any
 
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
 from tidelog.record.internal.frames import decode_key, decode_value
+from tidelog.record.internal.transaction_state import TransactionState
 from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
 from tidelog.record.rows import iter_records
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
@@ -32,16 +33,7 @@ from tidelog.storage.manager.cluster_metadata import read_cluster_metadata
 
 STATE_TOPIC = "__transaction_state"
 
-_STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
+_STATES = {int(state): state.label for state in TransactionState}
 _FINISHED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 _CHOICE = ColumnChoice(headers=False)
 
@@ -182,7 +174,7 @@ def _transactional_id(name: str, fields: dict[str, Any], source: TopicPartition,
         name=name,
         producer_id=fields["producerId"],
         producer_epoch=fields["producerEpoch"],
-        state=_STATES[number] if 0 <= number < len(_STATES) else f"unknown ({number})",
+        state=_STATES.get(number, f"unknown ({number})"),
         timeout_ms=fields["transactionTimeoutMs"],
         partitions=frozenset(
             TopicPartition(topic["topic"], partition)
