@@ -1,0 +1,73 @@
+"""Producer ids for whoever asks: taken one by one from blocks that the controller hands out.
+
+The next block is asked for when nine tenths of the one in use are gone, so that nobody has to wait for it. Ids that
+are left in a block when the broker goes down are never used: each id is given once in the life of a cluster.
+Called by: TransactionCoordinator. Thread rule: the loop's.
+Source: Kafka's ``RPCProducerIdManager`` (KIP-730).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from tidelog.model import TidelogError
+from tidelog.protocol.errors import ApiError, ErrorCode
+
+_PREFETCH_TENTHS = 9
+_log = logging.getLogger(__name__)
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+"""Run in the background, as long as the broker does; errors are logged."""
+
+
+class ProducerIds:
+    def __init__(self, allocate: Callable[[], Awaitable[range]], spawn: Spawn) -> None:
+        """``allocate`` gives a block that nobody else has."""
+        self._allocate = allocate
+        self._spawn = spawn
+        self._block = range(0)
+        self._next_block = range(0)
+        self._size = 0
+        self._request: asyncio.Event | None = None
+        """Set once the request under way is over."""
+
+    async def ready(self) -> None:
+        """Return when there is an id to ``take``, or none is to be had."""
+        if not self._left:
+            self._ask()
+            if self._request is not None:
+                await self._request.wait()
+
+    def take(self) -> int:
+        """COORDINATOR_LOAD_IN_PROGRESS where there is none: the client asks again."""
+        if not self._block:
+            self._block, self._next_block = self._next_block, range(0)
+            self._size = len(self._block)
+        if not self._block:
+            self._ask()
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the next block of producer ids is not here yet")
+        taken, self._block = self._block[0], self._block[1:]
+        if len(self._block) * 10 <= self._size * (10 - _PREFETCH_TENTHS) and not self._next_block:
+            self._ask()
+        return taken
+
+    @property
+    def _left(self) -> bool:
+        return bool(self._block or self._next_block)
+
+    def _ask(self) -> None:
+        if self._request is None:
+            self._request = asyncio.Event()
+            self._spawn(self._fetch(self._request))
+
+    async def _fetch(self, request: asyncio.Event) -> None:
+        try:
+            self._next_block = await self._allocate()
+        except TidelogError as error:
+            _log.warning("No producer ids could be had: %s", error)
+        finally:
+            self._request = None
+            request.set()

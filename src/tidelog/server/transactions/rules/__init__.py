@@ -1,0 +1,1 @@
+"""What a transaction coordinator decides: states, transitions and refusals, without I/O, clock or loop."""

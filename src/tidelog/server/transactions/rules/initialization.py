@@ -1,0 +1,91 @@
+"""InitProducerId: a producer comes, or comes back, and whoever had the transactional id before is fenced off.
+
+The first row that fits counts. *Named* is the producer id and epoch that the client believes to have (KIP-360);
+*used up* is an epoch after which there is no other for the same producer id.
+
+======================================  ==================================================  ============================
+the transaction                         named                                               what happens
+======================================  ==================================================  ============================
+has a transition under way              anything                                            CONCURRENT_TRANSACTIONS
+has an epoch                            another id than the current; and not (the previous  PRODUCER_FENCED
+                                        id with a used-up epoch)
+PrepareCommit, PrepareAbort             anything                                            CONCURRENT_TRANSACTIONS
+Ongoing                                 anything                                            ``None``: abort it first
+Empty or Complete…, epoch used up       nothing, or the current epoch                       a new producer id, epoch 0
+Empty or Complete…                      nothing                                             the next epoch
+Empty or Complete…                      the current epoch, or there is none yet             the next epoch
+Empty or Complete…                      the last epoch                                      as it is: asked again
+Empty or Complete…                      any other epoch                                     PRODUCER_FENCED
+======================================  ==================================================  ============================
+
+Kafka answers UNKNOWN_SERVER_ERROR to the last two rows where the epoch is used up. Pure; see ``transaction``.
+Source: Kafka's ``TransactionCoordinator.prepareInitProducerIdTransit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.server.transactions.rules.transaction import (
+    LAST_EPOCH,
+    NO_EPOCH,
+    ProducerIdAndEpoch,
+    Transaction,
+    TransactionRecord,
+)
+from tidelog.server.transactions.rules.transitions import raise_epoch, repeat, rotate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Initialization:
+    timeout_ms: int
+    named: ProducerIdAndEpoch | None = None
+
+
+def initialize(
+    transaction: Transaction, wish: Initialization, *, now_ms: int, new_producer_id: Callable[[], int]
+) -> TransactionRecord | None:
+    """The record to write, None where the transaction under way has to be aborted first. ApiError by the table."""
+    record, named = transaction.record, wish.named
+    if transaction.pending is not None:
+        raise _wait(transaction)
+    if named is not None and not _may_be(record, named):
+        raise _fenced(transaction, named)
+    if record.is_prepared:
+        raise _wait(transaction)
+    if record.state is TransactionState.ONGOING:
+        return None
+    is_current = named is None or record.producer_epoch in (NO_EPOCH, named.producer_epoch)
+    if is_current and record.is_epoch_exhausted:
+        return rotate(record, new_producer_id(), remember=named is not None, timeout_ms=wish.timeout_ms, now_ms=now_ms)
+    if is_current:
+        return raise_epoch(record, remember=named is not None, timeout_ms=wish.timeout_ms, now_ms=now_ms)
+    if named is not None and named.producer_epoch != record.last_producer_epoch:
+        raise _fenced(transaction, named)
+    return repeat(record, timeout_ms=wish.timeout_ms, now_ms=now_ms)
+
+
+def _may_be(record: TransactionRecord, named: ProducerIdAndEpoch) -> bool:
+    """Whether the named producer can be this one; its epoch is looked at later."""
+    return (
+        record.producer_epoch == NO_EPOCH
+        or named.producer_id == record.producer_id
+        or (named.producer_id == record.previous_producer_id and named.producer_epoch >= LAST_EPOCH)
+    )
+
+
+def _wait(transaction: Transaction) -> ApiError:
+    return ApiError(
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        f"a transition of transactional id {transaction.transactional_id!r} is under way",
+    )
+
+
+def _fenced(transaction: Transaction, named: ProducerIdAndEpoch) -> ApiError:
+    return ApiError(
+        ErrorCode.PRODUCER_FENCED,
+        f"transactional id {transaction.transactional_id!r} belongs to {transaction.record.producer}, not to {named}",
+    )

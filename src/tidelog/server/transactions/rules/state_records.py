@@ -1,0 +1,84 @@
+"""Records of ``__transaction_state``: a transactional id as key, what is known of it as value, none once it expired.
+
+The version of a value follows the cluster's ``transaction.version``: 0 without it, 1 from 1 on. Version 0 has no room
+for the producer ids before and after, nor for the version of the client. Kafka 4.1 leaves the two ids out of version 1
+too, though it reads them: a coordinator that comes up in the middle of an overflow of the epoch then forgets which
+producer id it has promised. Here they are written where they say something: in an overflow.
+
+Partitions are written in order, Kafka's come as a hash table has them. Empty has no list of them, not
+even an empty one.
+Pure. Source: Kafka's ``TransactionLog``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidelog.model import TopicPartition, UnsupportedFormatError
+from tidelog.record.internal.frames import decode_key, decode_value, encode_key, encode_value
+from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
+from tidelog.server.transactions.rules.topics import partitions_by_topic
+from tidelog.server.transactions.rules.transaction import NO_PRODUCER_ID, TransactionRecord
+
+_RECORD_TYPE = 0
+
+
+def key_of(transactional_id: str) -> bytes:
+    return encode_key(TRANSACTION_TYPES, _RECORD_TYPE, {"transactionalId": transactional_id})
+
+
+def value_of(record: TransactionRecord, server_version: int) -> bytes:
+    topics = [
+        {"topic": topic, "partitionIds": numbers} for topic, numbers in partitions_by_topic(record.partitions).items()
+    ]
+    fields: dict[str, Any] = {
+        "producerId": record.producer_id,
+        "producerEpoch": record.producer_epoch,
+        "transactionTimeoutMs": record.timeout_ms,
+        "transactionStatus": int(record.state),
+        "transactionPartitions": None if record.state is TransactionState.EMPTY else topics,
+        "transactionLastUpdateTimestampMs": record.last_update_ms,
+        "transactionStartTimestampMs": record.start_ms,
+    }
+    if server_version < 1:
+        return encode_value(TRANSACTION_TYPES, _RECORD_TYPE, fields, 0)
+    fields["clientTransactionVersion"] = record.client_version
+    fields["nextProducerId"] = record.next_producer_id
+    if record.previous_producer_id != record.producer_id:
+        fields["previousProducerId"] = record.previous_producer_id
+    return encode_value(TRANSACTION_TYPES, _RECORD_TYPE, fields, 1)
+
+
+def transactional_id_of(key: bytes) -> str | None:
+    """None for a key of a type that is not known. CorruptRecordError where it does not decode."""
+    decoded = decode_key(TRANSACTION_TYPES, key)
+    return None if decoded.fields is None else str(decoded.fields["transactionalId"])
+
+
+def record_of(value: bytes) -> TransactionRecord:
+    """CorruptRecordError where it does not decode, UnsupportedFormatError for an unknown version or state."""
+    decoded = decode_value(TRANSACTION_TYPES, _RECORD_TYPE, value)
+    fields = decoded.fields
+    if fields is None:
+        raise UnsupportedFormatError(f"a transaction's record has version {decoded.version}")
+    try:
+        state = TransactionState(fields["transactionStatus"])
+    except ValueError:
+        raise UnsupportedFormatError(f"a transaction's record has state {fields['transactionStatus']}") from None
+    return TransactionRecord(
+        state=state,
+        producer_id=fields["producerId"],
+        producer_epoch=fields["producerEpoch"],
+        timeout_ms=fields["transactionTimeoutMs"],
+        last_update_ms=fields["transactionLastUpdateTimestampMs"],
+        start_ms=fields["transactionStartTimestampMs"],
+        partitions=frozenset(
+            TopicPartition(topic["topic"], partition)
+            for topic in fields["transactionPartitions"] or ()
+            for partition in topic["partitionIds"]
+        ),
+        client_version=fields.get("clientTransactionVersion", 0),
+        previous_producer_id=fields.get("previousProducerId", fields["producerId"]),
+        next_producer_id=fields.get("nextProducerId", NO_PRODUCER_ID),
+    )

@@ -1,0 +1,65 @@
+"""Which transactions are told of: the table of ``listing``."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.transactions.transaction_cases import NOW, record, refusal
+from tidelog.protocol.errors import ErrorCode
+from tidelog.record.internal.transaction_state import TransactionState as State
+from tidelog.server.transactions.listing import TransactionFilter, select
+from tidelog.server.transactions.rules.transaction import Transaction
+from tidelog.server.transactions.rules.transitions import expire
+
+
+def known() -> list[Transaction]:
+    return [
+        Transaction(transactional_id="orders-1", record=record(State.ONGOING, producer_id=1, start_ms=NOW - 500)),
+        Transaction(transactional_id="orders-2", record=record(State.COMPLETE_COMMIT, producer_id=2, start_ms=NOW - 5)),
+        Transaction(transactional_id="bills", record=record(State.EMPTY, producer_id=3, start_ms=-1)),
+    ]
+
+
+def names(wanted: TransactionFilter) -> list[str]:
+    return [listed.transactional_id for listed in select(known(), wanted, now_ms=NOW)]
+
+
+ALL = ["orders-1", "orders-2", "bills"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (TransactionFilter.of(), ALL),
+        (TransactionFilter.of(states=["Ongoing"]), ["orders-1"]),
+        (TransactionFilter.of(states=["Ongoing", "Empty", "nonsense"]), ["orders-1", "bills"]),
+        (TransactionFilter.of(states=["nonsense"]), []),
+        (TransactionFilter.of(producer_ids=[2, 3, 9]), ["orders-2", "bills"]),
+        (
+            TransactionFilter.of(duration_ms=5),
+            ["orders-1", "bills"],
+        ),  # without a start it began at the epoch, as in Kafka
+        (TransactionFilter.of(duration_ms=0), ALL),
+        (TransactionFilter.of(pattern="orders-.*"), ["orders-1", "orders-2"]),
+        (TransactionFilter.of(pattern="orders"), []),
+        (TransactionFilter.of(pattern=""), ALL),
+        (TransactionFilter.of(pattern=".*2", states=["Ongoing"]), []),
+    ],
+)
+def test_filters(wanted: TransactionFilter, expected: list[str]) -> None:
+    assert names(wanted) == expected
+
+
+def test_names_of_no_state_are_told_back() -> None:
+    assert TransactionFilter.of(states=["Ongoing", "ongoing", "x"]).unknown_states == ("ongoing", "x")
+
+
+def test_a_bad_pattern() -> None:
+    assert refusal(lambda: TransactionFilter.of(pattern="orders-(")) is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_what_is_being_forgotten_is_not_told_of() -> None:
+    transactions = known()
+    transactions[2].begin(expire(transactions[2].record))
+    listed = select(transactions, TransactionFilter.of(), now_ms=NOW)
+    assert [one.transactional_id for one in listed] == ALL[:2]

@@ -1,0 +1,113 @@
+"""Records of ``__transaction_state``, byte for byte and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.transactions.transaction_cases import PARTITIONS, PRODUCER_ID, record
+from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
+from tidelog.record.internal.transaction_state import STATES_BY_LABEL
+from tidelog.record.internal.transaction_state import TransactionState as State
+from tidelog.server.transactions.rules.state_records import key_of, record_of, transactional_id_of, value_of
+from tidelog.server.transactions.rules.transaction import TransactionRecord
+
+WRITTEN = tuple(state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE))
+INT64 = st.integers(0, 2**63 - 1)
+PARTITION = st.builds(TopicPartition, st.sampled_from(["a", "b.c", "é"]), st.integers(0, 2**31 - 1))
+
+
+def test_names_of_states_are_kafkas() -> None:
+    assert list(STATES_BY_LABEL) == [
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "Dead",
+        "PrepareEpochFence",
+    ]
+
+
+def test_a_key() -> None:
+    assert key_of("orders").hex() == "0000" + "0006" + b"orders".hex()
+    assert transactional_id_of(key_of("orders")) == "orders"
+    assert transactional_id_of(b"\x00\x63what is this") is None
+
+
+def test_a_value_of_version_1() -> None:
+    """As Kafka 4.1 writes it: flexible, the client's version as tag 2, no tag for producer ids that say nothing."""
+    ongoing = record(State.ONGOING, partitions=frozenset({TopicPartition("t", 1)}), start_ms=2, last_update_ms=3)
+    assert value_of(ongoing, 2).hex() == (
+        "0001"
+         "0000000000000007"  # producer id
+         "0005"  # epoch
+         "0000ea60"  # time-out
+         "01"  # Ongoing
+         "02" + "0274" + "02" + "00000001" + "00"  # one topic, one partition
+        + "0000000000000003"  # last update
+        + "0000000000000002"  # start
+        + "01" + "02" + "02" + "0002"  # one tag: the client's version
+    )  # fmt: skip
+
+
+def test_a_value_of_version_0_has_no_room_for_what_came_later() -> None:
+    prepared = record(State.PREPARE_COMMIT, partitions=frozenset(), next_producer_id=9, previous_producer_id=8)
+    assert value_of(prepared, 0).hex() == (
+        "0000" + "0000000000000007" + "0005" + "0000ea60" + "02" + "00000000" + 2 * "0000018bcfe56418"
+    )
+    read = record_of(value_of(prepared, 0))
+    assert (read.client_version, read.next_producer_id, read.previous_producer_id) == (0, -1, PRODUCER_ID)
+
+
+def test_empty_has_no_list_of_partitions() -> None:
+    empty = record_of(value_of(record(State.EMPTY), 2))
+    assert empty.partitions == frozenset()
+    assert value_of(record(State.EMPTY, start_ms=-1), 0)[17:21] == b"\xff\xff\xff\xff"
+
+
+def test_partitions_come_in_order() -> None:
+    assert record_of(value_of(record(State.ONGOING), 2)).partitions == PARTITIONS
+    value = value_of(record(State.ONGOING), 2)
+    assert value.index(b"audit") < value.index(b"events")
+
+
+@given(
+    st.builds(
+        TransactionRecord,
+        state=st.sampled_from([state for state in WRITTEN if state is not State.EMPTY]),
+        producer_id=INT64,
+        producer_epoch=st.integers(0, 2**15 - 1),
+        timeout_ms=st.integers(1, 2**31 - 1),
+        last_update_ms=INT64,
+        start_ms=st.integers(-1, 2**63 - 1),
+        partitions=st.frozensets(PARTITION, max_size=5),
+        client_version=st.sampled_from([0, 2]),
+        previous_producer_id=INT64,
+        next_producer_id=st.integers(-1, 2**63 - 1),
+    )
+)
+def test_what_is_written_is_read(written: TransactionRecord) -> None:
+    """But for the last epoch, which no record has."""
+    assert record_of(value_of(written, 2)) == written
+
+
+@given(st.binary(max_size=60))
+def test_hostile_bytes(data: bytes) -> None:
+    for read in (record_of, transactional_id_of):
+        try:
+            read(data)
+        except (CorruptRecordError, UnsupportedFormatError):
+            pass
+
+
+def test_a_later_release_is_not_guessed_at() -> None:
+    value = bytearray(value_of(record(State.ONGOING), 2))
+    value[1] = 2
+    with pytest.raises(UnsupportedFormatError, match="version 2"):
+        record_of(bytes(value))
+    value[1], value[16] = 1, 8
+    with pytest.raises(UnsupportedFormatError, match="state 8"):
+        record_of(bytes(value))
