@@ -122,7 +122,7 @@ LOG_KEYS = table(
     Key("message.max.bytes", INT, 1_048_588, at_least(0), HIGH, CLUSTER_WIDE,
         "Default of the topic setting max.message.bytes.", used=True),
     Key("min.insync.replicas", INT, 1, at_least(1), HIGH, CLUSTER_WIDE,
-        "Default of the topic setting of that name."),
+        "Default of the topic setting of that name.", used=True),
     Key("num.recovery.threads.per.data.dir", INT, 2, at_least(1), HIGH, CLUSTER_WIDE,
         "Threads a log directory is loaded with at the start, and flushed with at the stop.", used=True),
     Key("num.replica.alter.log.dirs.threads", INT, None, ANY, HIGH, READ_ONLY,

@@ -71,7 +71,7 @@ TOPIC_KEYS = table(
     Key("min.compaction.lag.ms", LONG, 0, at_least(0), MEDIUM, CLUSTER_WIDE,
         "A record stays out of compaction for at least this long.", used=True),
     Key("min.insync.replicas", INT, 1, at_least(1), MEDIUM, CLUSTER_WIDE,
-        "Replicas that must have a batch before acks=all is answered; with fewer in sync the append is refused."),
+        "Replicas that must have a batch before acks=all is answered; with fewer in sync it is refused.", used=True),
     Key("preallocate", BOOLEAN, False, ANY, MEDIUM, CLUSTER_WIDE,
         "Reserve a new segment's whole size on the disk when it is made.", used=True),
     Key("remote.log.copy.disable", BOOLEAN, False, ANY, MEDIUM, CLUSTER_WIDE,

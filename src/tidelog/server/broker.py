@@ -9,6 +9,7 @@ logs       directories are formatted, where they are new, and        the same
            locked; the metadata, then the logs are loaded, in a
            thread
 metadata   a new epoch, led by this process                          the same
+replicas   what the metadata has here can be served                  the same
 joining    the broker is registered; partitions have leaders         the same
 accepting  the state is RUNNING, connections are accepted
 =========  ========================================================  ==================================================
@@ -34,18 +35,21 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.broker_state import BrokerState
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.fetching.session_cache import SessionCache
 from tidelog.server.metadata import broker_registration
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
 from tidelog.server.metadata.stray_logs import is_stray
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
+from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.requests import Requests
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig
+from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.storage.manager.metrics.metrics_reporting import MetricsReporting
@@ -63,6 +67,8 @@ class Broker:
     timers: Timers
     logs: LogManager
     metadata: EmbeddedMetadata
+    replicas: ReplicaManager
+    fetch_sessions: SessionCache
 
     def __init__(
         self,
@@ -115,6 +121,7 @@ class Broker:
             self._started.callback(self.scheduler.shutdown)
             await self._start_logs()
             await self.metadata.start()
+            await self._start_replicas()
             await self._join()
         except BaseException:
             await self.stop()
@@ -195,6 +202,7 @@ class Broker:
             is_stray=lambda log: is_stray(metadata.image, self.node_id, log),
             on_locked=metadata.load,
             on_flush=self.reporting.on_flush,
+            on_offline=self._directory_failed,
             on_all_failed=lambda: self._fail("every log directory has failed"),
         )
         self.server_metrics.watch(self, self.scheduler if self.reporting.reporters.reporters else None)
@@ -223,6 +231,29 @@ class Broker:
 
     async def _stop_logs(self) -> None:
         await self.in_thread(self.logs.shutdown, self.metadata.broker_epoch)
+
+    async def _start_replicas(self) -> None:
+        self.fetch_sessions = SessionCache(self.config.number("max.incremental.fetch.session.cache.slots"))
+        replicas = ReplicaManager(
+            node_id=self.node_id,
+            logs=self.logs,
+            metadata=self.metadata,
+            timers=self.timers,
+            in_thread=self.in_thread,
+            spawn=self.spawn,
+        )
+        self._started.callback(self.metadata.subscribe(replicas.follow))
+        await replicas.start()
+        self.replicas = replicas
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        """From any thread. One that fails earlier than the broker runs is not registered with it."""
+
+        def told() -> None:
+            if self.state is BrokerState.RUNNING:
+                self.replicas.directory_failed(directory.id)
+
+        self.loop.call_soon_threadsafe(told)
 
     async def _join(self) -> None:
         """Be part of the cluster: leaders appear."""

@@ -28,6 +28,7 @@ KAFKA_4_1_DEFAULTS = {
     "message.timestamp.type": "CreateTime",
     "min.cleanable.dirty.ratio": "0.5",
     "min.compaction.lag.ms": "0",
+    "min.insync.replicas": "1",
     "preallocate": "false",
     "retention.bytes": "-1",
     "retention.ms": "604800000",
@@ -95,7 +96,7 @@ def test_a_topic_over_its_broker() -> None:
             "producer.id.expiration.ms": "9",
         },
     )
-    config = LogConfig.of(broker, {"retention.bytes": "7", "min.insync.replicas": "2"})
+    config = LogConfig.of(broker, {"retention.bytes": "7", "unclean.leader.election.enable": "true"})
     assert config == LogConfig(
         retention_ms=3_600_000,
         retention_bytes=7,
@@ -121,4 +122,4 @@ def test_what_a_user_sets_goes_by_kafkas_ranges() -> None:
 
 
 def test_keys_of_others_can_be_passed_over() -> None:
-    assert LogConfig.from_properties({"min.insync.replicas": "2"}, ignore_unknown=True) == LogConfig()
+    assert LogConfig.from_properties({"unclean.leader.election.enable": "true"}, ignore_unknown=True) == LogConfig()

@@ -10,7 +10,15 @@ from __future__ import annotations
 from tidelog.protocol.api_key import VERSIONS, ApiKey, VersionRange
 
 HANDLERS: dict[ApiKey, str] = {
+    ApiKey.PRODUCE: "data.produce",
+    ApiKey.FETCH: "data.fetch",
+    ApiKey.LIST_OFFSETS: "data.list_offsets",
     ApiKey.API_VERSIONS: "cluster.api_versions",
+    ApiKey.DELETE_RECORDS: "data.delete_records",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "data.offset_for_leader_epoch",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "data.alter_replica_log_dirs",
+    ApiKey.DESCRIBE_LOG_DIRS: "data.describe_log_dirs",
+    ApiKey.DESCRIBE_PRODUCERS: "data.describe_producers",
 }
 """Modules below this package."""
 

@@ -86,6 +86,8 @@ class LogConfig:
     message_timestamp_type: str = _default("message_timestamp_type")
     message_timestamp_before_max_ms: int = _default("message_timestamp_before_max_ms")
     message_timestamp_after_max_ms: int = _default("message_timestamp_after_max_ms")
+    min_insync_replicas: int = _default("min_insync_replicas")
+    """Nothing that a log goes by; here for the broker that appends to it."""
     producer_id_expiration_ms: int = _default("producer_id_expiration_ms")
     """A broker setting in Kafka (``producer.id.expiration.ms``); here because the log is what applies it."""
 

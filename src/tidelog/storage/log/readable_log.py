@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from tidelog.model import ClosedError, Isolation, LogOffsetSnapshot, StorageError
+from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.storage.index import AbortedTransaction, TimestampOffset
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.list_offsets import ListedOffset, list_offset
@@ -62,6 +62,11 @@ class ReadableLog:
     def end_offset(self) -> int:
         """Of the next record; asked of a closed log too."""
         return self._state.offsets.log_end.message_offset
+
+    @property
+    def log_end(self) -> LogOffsetMetadata:
+        """The end offset, and where it lies."""
+        return self._state.offsets.log_end
 
     @property
     def high_watermark(self) -> int:

@@ -66,12 +66,13 @@ class LogManager:
         is_stray: Callable[[PartitionLog], bool] = lambda _log: False,
         on_locked: Callable[[], None] = lambda: None,
         on_flush: Callable[[int], None] = lambda _took_ms: None,
+        on_offline: Callable[[LogDirectory], None] = lambda _directory: None,
         on_all_failed: Callable[[], None] = lambda: None,
     ) -> None:
         """Nothing is looked at before ``startup``. Without a scheduler there is no housekeeping, and no compaction.
 
         ``is_stray``: a loaded log that does not belong here, to be set aside. ``on_locked``: the directories are this
-        process's, no log is loaded yet. ``on_all_failed``: the last log directory has failed; a broker stops then.
+        process's, no log is loaded yet. ``on_offline``: a directory has failed; ``on_all_failed``: the last one.
         """
         self._fs = fs
         self._settings = settings or ManagerSettings()
@@ -80,7 +81,7 @@ class LogManager:
         self._clock = clock
         self._scheduler = scheduler
         self._on_locked = on_locked
-        self._on_all_failed = on_all_failed
+        self._on_offline, self._on_all_failed = on_offline, on_all_failed
         self._mutex = threading.RLock()
         self._is_started = self._is_shut_down = False
         self._directories = DirectorySet(fs, paths, self._handle_failures_later)
@@ -476,6 +477,7 @@ class LogManager:
         for partition in list(directory.logs):
             self._end_move(partition)
         self._table.lose(directory, error)
+        self._on_offline(directory)
         if not self.online and not self._is_shut_down:
             _log.critical("All log directories have failed: %s", self._directories.offline_text)
             self._on_all_failed()

@@ -1,0 +1,1 @@
+"""What a fetch is made of: sessions, reading, waiting."""

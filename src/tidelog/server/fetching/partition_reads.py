@@ -1,0 +1,176 @@
+"""Read what a fetch wants of each partition, within the limits of the whole: where the records lie, not the records.
+
+=======================  =========================================================================================
+who fetches              up to where
+=======================  =========================================================================================
+a consumer               the high watermark; the last stable offset, with the aborted transactions, where it asks
+                         for what is committed
+a follower               the log end; and where it begins is how far it has come
+=======================  =========================================================================================
+
+Partitions are read in the order in which they are wanted, each up to its own maximum and what is left of the whole; the
+first one with records may pass both, so that a batch larger than they are does not stop its reader.
+Called by: the fetch handler. Thread rule: the loop's. Source: Kafka's ``ReplicaManager.readFromLog``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from tidelog.model import Isolation, LogOffsetMetadata, TidelogError, TopicPartition
+from tidelog.protocol.errors import ErrorCode, error_code_of
+from tidelog.protocol.fetch import NO_DIVERGENCE, AbortedTransaction, DivergingEpoch, FetchRequest, PartitionData
+from tidelog.server.fetching.fetch_session import FollowedPartition
+from tidelog.server.replicas.partition import Partition
+from tidelog.server.replicas.replica_manager import ReplicaManager
+from tidelog.storage.epoch import EpochEndOffset
+from tidelog.storage.log.partition_log import LogRead, ReadLimits
+from tidelog.storage.segment.segment_read import SegmentRead
+
+_log = logging.getLogger(__name__)
+
+_CONSUMERS: Final = (-1, -3)
+"""Replica ids: consumers, and a future replica that reads as one."""
+_COMMITTED: Final = 1
+_UNRESOLVED: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""No reason for an answer before its time: nobody can mend them by asking again at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """Bytes of the whole answer; time in ms."""
+
+    replica_id: int
+    isolation: Isolation
+    min_bytes: int
+    max_bytes: int
+    max_wait_ms: int
+
+    @classmethod
+    def of(cls, request: FetchRequest, broker_max_bytes: int) -> FetchLimits:
+        replica_id = request.replica_state.replica_id
+        max_bytes = min(request.max_bytes, broker_max_bytes)
+        isolation = Isolation.LOG_END
+        if replica_id in _CONSUMERS:
+            committed = request.isolation_level == _COMMITTED
+            isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        return cls(
+            replica_id=replica_id,
+            isolation=isolation,
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_bytes=max_bytes,
+            max_wait_ms=request.max_wait,
+        )
+
+    @property
+    def is_followers(self) -> bool:
+        return self.replica_id >= 0
+
+
+class FoundRecords(NamedTuple):
+    """Batches in a segment's file; ``Records`` of the protocol."""
+
+    found: SegmentRead
+
+    @property
+    def length(self) -> int:
+        return self.found.size
+
+
+class PartitionResult(NamedTuple):
+    """``partition`` and ``start`` are None where there is nothing to wait for: it is not here, or cannot be read."""
+
+    followed: FollowedPartition
+    data: PartitionData
+    partition: Partition | None = None
+    start: LogOffsetMetadata | None = None
+
+
+class FetchResults(NamedTuple):
+    results: list[PartitionResult]
+    size: int
+    """Bytes of all records."""
+    is_final: bool
+    """There is something that the client has to know, whatever comes."""
+
+
+def read_partitions(
+    replicas: ReplicaManager, wanted: Iterable[FollowedPartition], limits: FetchLimits, *, is_again: bool = False
+) -> FetchResults:
+    """``is_again``: these were looked at before, by the same request."""
+    results, left, total, is_final = [], limits.max_bytes, 0, False
+    for followed in wanted:
+        result = _read(replicas, followed, limits, left, first=total == 0, is_again=is_again)
+        data = result.data
+        size = data.records_size
+        total += size
+        left = max(0, left - size)
+        if data.diverging_epoch != NO_DIVERGENCE or (data.error_code and data.error_code not in _UNRESOLVED):
+            is_final = True
+        results.append(result)
+    return FetchResults(results, total, is_final)
+
+
+def _read(
+    replicas: ReplicaManager,
+    followed: FollowedPartition,
+    limits: FetchLimits,
+    max_bytes: int,
+    *,
+    first: bool,
+    is_again: bool,
+) -> PartitionResult:
+    wanted = followed.wanted
+    try:
+        if followed.topic:
+            partition = replicas.partition(TopicPartition(followed.topic, followed.partition))
+        else:
+            partition = replicas.by_topic_id(followed.topic_id, followed.partition)
+        if limits.is_followers:
+            partition.require_replica(limits.replica_id, wanted.current_leader_epoch)
+        log_read, diverging = partition.read(
+            ReadLimits(
+                start_offset=wanted.fetch_offset,
+                max_bytes=max(0, min(wanted.partition_max_bytes, max_bytes)),
+                isolation=limits.isolation,
+                min_one_message=first,
+            ),
+            leader_epoch=wanted.current_leader_epoch,
+            last_fetched_epoch=wanted.last_fetched_epoch,
+        )
+    except TidelogError as error:
+        return PartitionResult(followed, _refused(followed, error))
+    if limits.is_followers and diverging is None and not is_again:
+        partition.follower_fetches(limits.replica_id, log_read.start)
+    return PartitionResult(followed, _found(wanted.partition, log_read, diverging), partition, log_read.start)
+
+
+def _found(number: int, log_read: LogRead, diverging: EpochEndOffset | None) -> PartitionData:
+    offsets, found, aborted = log_read.offsets, log_read.batches, log_read.aborted
+    return PartitionData(
+        partition_index=number,
+        high_watermark=offsets.high_watermark.message_offset,
+        last_stable_offset=offsets.last_stable.message_offset,
+        log_start_offset=offsets.log_start,
+        aborted_transactions=None
+        if aborted is None
+        else [AbortedTransaction(one.producer_id, one.first_offset) for one in aborted],
+        records=b"" if found is None or found.size == 0 or found.first_entry_incomplete else FoundRecords(found),
+        diverging_epoch=NO_DIVERGENCE if diverging is None else DivergingEpoch(diverging.epoch, diverging.end_offset),
+    )
+
+
+def _refused(followed: FollowedPartition, error: TidelogError) -> PartitionData:
+    code = error_code_of(error)
+    if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        _log.error(
+            "Fetching %s-%d at %d failed",
+            followed.topic,
+            followed.partition,
+            followed.wanted.fetch_offset,
+            exc_info=error,
+        )
+    return PartitionData(partition_index=followed.partition, error_code=code)

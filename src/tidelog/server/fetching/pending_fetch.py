@@ -1,0 +1,62 @@
+"""When a fetch that found too little is answered: as soon as there is enough, or something else to say.
+
+===================================================  ===============================================================
+a partition that has changed                         the answer comes
+===================================================  ===============================================================
+cannot be read any more: another leader or epoch,    at once
+deleted, offline
+ends before the fetch offset: it was cut             at once
+ends in a later segment than the fetch offset        at once
+ends in the same segment                             when all partitions together have ``min_bytes``, of each at
+                                                     most as many as are wanted
+has parted from the fetcher's log                    at once
+===================================================  ===============================================================
+
+Called by: the fetch handler, as the condition of its wait. Thread rule: the loop's. Source: Kafka's ``DelayedFetch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidelog.model import LogOffsetMetadata, TidelogError
+from tidelog.server.fetching.partition_reads import FetchLimits, PartitionResult
+from tidelog.server.replicas.partition import NO_EPOCH, Partition
+from tidelog.storage.log.log_read import readable_end
+
+
+class PendingFetch:
+    """``partitions``: those to watch."""
+
+    def __init__(self, results: Iterable[PartitionResult], limits: FetchLimits) -> None:
+        self._limits = limits
+        self._pending = {result.partition: result for result in results if result.partition is not None}
+        self._available = dict.fromkeys(self._pending, 0)
+        self.partitions: tuple[Partition, ...] = tuple(self._pending)
+
+    def is_ready(self, changed: Partition) -> bool:
+        """A ``Condition`` of ``wait_until``."""
+        result = self._pending[changed]
+        available = None if result.start is None else self._bytes_available(changed, result, result.start)
+        if available is None:
+            return True
+        self._available[changed] = available
+        return sum(self._available.values()) >= self._limits.min_bytes
+
+    def _bytes_available(self, partition: Partition, result: PartitionResult, start: LogOffsetMetadata) -> int | None:
+        """None where the answer must not wait for more."""
+        wanted = result.followed.wanted
+        try:
+            end = readable_end(partition.offsets(wanted.current_leader_epoch), self._limits.isolation)
+            if wanted.last_fetched_epoch != NO_EPOCH and self._diverges(partition, wanted.last_fetched_epoch, start):
+                return None
+        except TidelogError:
+            return None
+        if start.message_offset == end.message_offset:
+            return 0
+        if start.message_offset > end.message_offset or not start.is_on_same_segment(end):
+            return None
+        return min(end.bytes_after(start), wanted.partition_max_bytes)
+
+    def _diverges(self, partition: Partition, last_fetched_epoch: int, start: LogOffsetMetadata) -> bool:
+        return partition.leading_log().epochs.diverging(last_fetched_epoch, start.message_offset) is not None

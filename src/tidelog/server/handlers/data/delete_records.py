@@ -1,0 +1,70 @@
+"""DeleteRecords: give up the records below an offset, of each partition up to its own; -1 is the high watermark.
+
+Answered when all logs of a partition begin there or later, or REQUEST_TIMED_OUT. Internal topics keep their records.
+Thread rule: the loop's. Source: Kafka's ``ReplicaManager.deleteRecords``, ``DelayedDeleteRecords`` (KIP-107).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.schemas import Struct
+from tidelog.server.replicas.partition import Partition
+from tidelog.server.replicas.waiters import wait_until
+from tidelog.server.request_context import RequestContext
+from tidelog.server.topic_name import is_internal
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    deadline_ms = broker.timers.monotonic_ms() + request.timeout
+    deletions = [
+        (topic.name, [_Deletion(broker, topic.name, part) for part in topic.partitions]) for topic in request.topics
+    ]
+    for _name, parts in deletions:
+        for part in parts:
+            await part.carry_through(broker, deadline_ms - broker.timers.monotonic_ms())
+    return {"topics": [{"name": name, "partitions": [part.answer() for part in parts]} for name, parts in deletions]}
+
+
+class _Deletion:
+    """In one partition: begun when it is made."""
+
+    def __init__(self, broker: Broker, topic: str, part: Struct) -> None:
+        self._index = part.partition_index
+        self._partition: Partition | None = None
+        self._wanted = 0
+        self._low_watermark = -1
+        self._error = ErrorCode.NONE
+        try:
+            if is_internal(topic):
+                raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+            self._partition = broker.replicas.partition(TopicPartition(topic, self._index))
+            self._wanted = self._partition.delete_records(part.offset)
+            self._low_watermark = self._partition.low_watermark
+        except TidelogError as error:
+            self._error = error_code_of(error)
+
+    async def carry_through(self, broker: Broker, timeout_ms: int) -> None:
+        """Wait for the logs that are not there yet."""
+        partition = self._partition
+        if self._error or partition is None or self._low_watermark >= self._wanted:
+            return
+        met = await wait_until(self._is_over, (partition,), broker.timers, timeout_ms)
+        if not met and not self._is_over(partition):
+            self._error = ErrorCode.REQUEST_TIMED_OUT
+
+    def answer(self) -> Mapping[str, Any]:
+        return {"partition_index": self._index, "low_watermark": self._low_watermark, "error_code": self._error}
+
+    def _is_over(self, partition: Partition) -> bool:
+        try:
+            self._low_watermark = partition.low_watermark
+        except TidelogError as error:
+            self._error = error_code_of(error)
+        return bool(self._error) or self._low_watermark >= self._wanted

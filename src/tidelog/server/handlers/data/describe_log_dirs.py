@@ -1,0 +1,87 @@
+"""DescribeLogDirs: the log directories, what lies in them, and whether they can be used.
+
+``offset_lag``: how far a future log is behind the current one; of a current log how far it is behind the high
+watermark, which with all records here is 0. Thread rule: the loop's; disks are asked in a thread.
+Source: Kafka's ``ReplicaManager.describeLogDirs`` (KIP-113, KIP-827).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TopicPartition
+from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.request_context import RequestContext
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_UNKNOWN_SPACE = -1
+
+
+class _Everything:
+    def __contains__(self, partition: object) -> bool:
+        return True
+
+
+async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    wanted: Container[TopicPartition] = _Everything()
+    if request.topics is not None:
+        wanted = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
+    return {"error_code": 0, "results": await broker.in_thread(_describe, broker.logs, wanted)}
+
+
+def _describe(logs: LogManager, wanted: Container[TopicPartition]) -> list[Mapping[str, Any]]:
+    """In a thread."""
+    logs.handle_failures()
+    online = [_describe_directory(logs, directory.path, directory.logs, wanted) for directory in logs.online]
+    return online + [
+        {"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": str(path.absolute())} for path in logs.offline
+    ]
+
+
+def _describe_directory(
+    logs: LogManager, path: Path, found: Mapping[TopicPartition, PartitionLog], wanted: Container[TopicPartition]
+) -> Mapping[str, Any]:
+    topics = defaultdict(list)
+    for partition, log in sorted(dict(found).items()):
+        if partition in wanted:
+            topics[partition.topic].append(_describe_log(logs, partition, log))
+    total_bytes, usable_bytes = _space(path)
+    return {
+        "error_code": 0,
+        "log_dir": str(path.absolute()),
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        "total_bytes": total_bytes,
+        "usable_bytes": usable_bytes,
+    }
+
+
+def _describe_log(logs: LogManager, partition: TopicPartition, log: PartitionLog) -> Mapping[str, Any]:
+    current = logs.log(partition)
+    is_future = log is not current
+    lag = -1
+    if current is not None:
+        lag = current.end_offset - log.end_offset if is_future else max(current.high_watermark - log.end_offset, 0)
+    return {
+        "partition_index": partition.partition,
+        "partition_size": log.size,
+        "offset_lag": lag,
+        "is_future_key": is_future,
+    }
+
+
+def _space(path: Path) -> tuple[int, int]:
+    """Of its disk, and what is left of it for us; unknown where there is no such disk."""
+    try:
+        usage = shutil.disk_usage(path)
+    except OSError:
+        return _UNKNOWN_SPACE, _UNKNOWN_SPACE
+    return usage.total, usage.free

@@ -1,0 +1,51 @@
+"""DescribeProducers: the producers whose sequences a partition knows, and their open transactions.
+
+Thread rule: the loop's. Source: Kafka's ``KafkaApis.handleDescribeProducersRequest`` (KIP-664).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import error_code_of
+from tidelog.protocol.schemas import Struct
+from tidelog.server.request_context import RequestContext
+from tidelog.storage.producer import ProducerEntry
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_describe(broker, TopicPartition(topic.name, n)) for n in topic.partition_indexes],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _describe(broker: Broker, name: TopicPartition) -> Mapping[str, Any]:
+    answer: dict[str, Any] = {"partition_index": name.partition, "error_code": 0, "error_message": None}
+    try:
+        producers = broker.replicas.partition(name).log.producers
+    except TidelogError as error:
+        return answer | {"error_code": error_code_of(error)}
+    return answer | {"active_producers": [_producer(entry) for entry in list(producers.values())]}
+
+
+def _producer(entry: ProducerEntry) -> Mapping[str, Any]:
+    first_offset = entry.transaction_first_offset
+    return {
+        "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch,
+        "last_sequence": entry.last_sequence,
+        "last_timestamp": entry.last_timestamp,
+        "coordinator_epoch": entry.coordinator_epoch,
+        "current_txn_start_offset": -1 if first_offset is None else first_offset,
+    }

@@ -1,0 +1,119 @@
+"""Fetch: records from where they lie to the socket, at once or when there are enough of them.
+
+The request goes by its session (``fetch_context``), is read (``partition_reads``), waits where it found too little
+(``pending_fetch``), is read again, and answered. Records up to ``_COPIED_BYTES`` are copied into the answer, more are
+sent from the file (``FileSlice``): never more than what was readable when it was looked at. Batches are sent as they
+are stored, whatever the version.
+
+Thread rule: the loop's. Source: Kafka's ``KafkaApis.handleFetchRequest``, ``ReplicaManager.fetchMessages``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, cast
+
+from tidelog.model import StorageError
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+    read_fetch_request,
+    write_fetch_response,
+)
+from tidelog.server.answer import EncodedAnswer
+from tidelog.server.fetching.fetch_context import FetchContext, begin_fetch
+from tidelog.server.fetching.fetch_session import FollowedPartition
+from tidelog.server.fetching.partition_reads import (
+    FetchLimits,
+    FetchResults,
+    FoundRecords,
+    PartitionResult,
+    read_partitions,
+)
+from tidelog.server.fetching.pending_fetch import PendingFetch
+from tidelog.server.handlers.data.leader_lookup import LeaderLookup
+from tidelog.server.network.file_slice import FileSlice, Part
+from tidelog.server.replicas.waiters import wait_until
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_COPIED_BYTES: Final = 32 * 1024
+_FIRST_WITH_STORAGE_ERROR: Final = 6
+_FIRST_WITH_ZSTD: Final = 10
+_FIRST_WITH_LEADER_HINTS: Final = 16
+_STALE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def read(_api: ApiKey, version: int, body: memoryview) -> FetchRequest:
+    return read_fetch_request(version, body)
+
+
+def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> EncodedAnswer | Awaitable[EncodedAnswer]:
+    fetch = begin_fetch(context.version, request, broker.fetch_sessions, broker.timers.monotonic_ms())
+    limits = FetchLimits.of(request, broker.config.number("fetch.max.bytes"))
+    found = read_partitions(broker.replicas, fetch.wanted, limits)
+    pending = PendingFetch(found.results, limits)
+    if limits.max_wait_ms <= 0 or found.is_final or found.size >= limits.min_bytes or not pending.partitions:
+        return _answer(broker, context, fetch, found)
+    return _answer_later(broker, context, fetch, pending, limits)
+
+
+async def _answer_later(
+    broker: Broker, context: RequestContext, fetch: FetchContext, pending: PendingFetch, limits: FetchLimits
+) -> EncodedAnswer:
+    await wait_until(pending.is_ready, pending.partitions, broker.timers, limits.max_wait_ms)
+    return _answer(broker, context, fetch, read_partitions(broker.replicas, fetch.wanted, limits, is_again=True))
+
+
+def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found: FetchResults) -> EncodedAnswer:
+    leaders = LeaderLookup(broker.metadata.image, context.listener)
+    results = [(result.followed, _for_version(context.version, result, leaders)) for result in found.results]
+    selected = fetch.select(results, broker.timers.monotonic_ms())
+    response = FetchResponse(
+        responses=tuple(_by_topic(selected.results)),
+        error_code=selected.error,
+        session_id=selected.session_id,
+        node_endpoints=leaders.endpoints,
+    )
+    return EncodedAnswer(cast("list[Part]", write_fetch_response(context.version, response)))
+
+
+def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -> PartitionData:
+    """As clients of that version can understand it."""
+    data, partition = result.data, result.partition
+    if data.error_code in _STALE_LEADER and version >= _FIRST_WITH_LEADER_HINTS:
+        return data._replace(
+            current_leader=leaders.leader_of(result.followed.topic or result.followed.topic_id, data.partition_index)
+        )
+    if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_WITH_STORAGE_ERROR:
+        return data._replace(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if version < _FIRST_WITH_ZSTD and partition is not None and partition.log.config.compression_type == "zstd":
+        return PartitionData(data.partition_index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    return data
+
+
+def _by_topic(results: Sequence[tuple[FollowedPartition, PartitionData]]) -> Iterator[FetchableTopicResponse]:
+    """Partitions of the same topic that follow each other are one topic of the answer."""
+    for (topic, topic_id), group in groupby(results, key=lambda result: (result[0].topic, result[0].topic_id)):
+        yield FetchableTopicResponse(topic, topic_id, [_with_records(data) for _followed, data in group])
+
+
+def _with_records(data: PartitionData) -> PartitionData:
+    """With the records themselves, or the slice of the file that they are."""
+    records = data.records
+    if not isinstance(records, FoundRecords):
+        return data
+    found = records.found
+    if found.size > _COPIED_BYTES:
+        return data._replace(records=FileSlice(found.file, found.start.position_in_segment, found.size))
+    try:
+        return data._replace(records=found.data())
+    except StorageError:
+        return PartitionData(data.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)

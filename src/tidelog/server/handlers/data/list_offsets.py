@@ -1,0 +1,94 @@
+"""ListOffsets: where a partition begins, ends, or passes a time.
+
+====================  ====  ==========  =====================================================================
+timestamp                   since       the offset
+====================  ====  ==========  =====================================================================
+a time, in ms               v1          of the first record at or after it
+latest                -1    v1          behind the last record that the client may read
+earliest              -2    v1          of the first record
+max timestamp         -3    v7          of the first record with the largest timestamp (KIP-734)
+earliest local        -4    v8          as earliest: nothing is anywhere else (KIP-405)
+latest tiered         -5    v9          -1 (KIP-1005)
+any other             < 0               UNSUPPORTED_VERSION
+====================  ====  ==========  =====================================================================
+
+Looking for a time may mean to open batches: that is done in a thread.
+Thread rule: the loop's. Source: Kafka's ``ReplicaManager.fetchOffset``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.model import Isolation, TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.schemas import Struct
+from tidelog.server.request_context import RequestContext
+from tidelog.storage.log.list_offsets import ListedOffset, OffsetSpec
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_SINCE: Final[Mapping[int, int]] = {
+    OffsetSpec.LATEST: 1,
+    OffsetSpec.EARLIEST: 1,
+    OffsetSpec.MAX_TIMESTAMP: 7,
+    OffsetSpec.EARLIEST_LOCAL: 8,
+    OffsetSpec.LATEST_TIERED: 9,
+}
+"""The first version that may ask for it."""
+_FIRST_WITH_NOT_AVAILABLE: Final = 5
+_CONSUMER: Final = -1
+_COMMITTED: Final = 1
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for part in topic.partitions:
+            try:
+                if asked[topic.name, part.partition_index] > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST)
+                answer = _listed(await _list(broker, context.version, request, topic.name, part))
+            except TidelogError as error:
+                answer = {"error_code": _code_for(context.version, error), "timestamp": -1, "offset": -1}
+            partitions.append({"leader_epoch": -1, **answer, "partition_index": part.partition_index})
+        topics.append({"name": topic.name, "partitions": partitions})
+    return {"topics": topics}
+
+
+async def _list(broker: Broker, version: int, request: Struct, topic: str, part: Struct) -> ListedOffset | None:
+    timestamp, leader_epoch = part.timestamp, part.current_leader_epoch
+    if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    partition = broker.replicas.partition(TopicPartition(topic, part.partition_index))
+    isolation = Isolation.LOG_END
+    if request.replica_id == _CONSUMER:
+        committed = request.isolation_level == _COMMITTED
+        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+    if timestamp >= 0 or timestamp == OffsetSpec.MAX_TIMESTAMP:
+        found: ListedOffset | None = await broker.in_thread(partition.list_offset, timestamp, isolation, leader_epoch)
+        return found
+    return partition.list_offset(timestamp, isolation, leader_epoch)
+
+
+def _listed(found: ListedOffset | None) -> dict[str, Any]:
+    if found is None:
+        return {"error_code": 0, "timestamp": -1, "offset": -1}
+    return {
+        "error_code": 0,
+        "timestamp": -1 if found.timestamp is None else found.timestamp,
+        "offset": found.offset,
+        "leader_epoch": -1 if found.leader_epoch is None else found.leader_epoch,
+    }
+
+
+def _code_for(version: int, error: TidelogError) -> ErrorCode:
+    code = error_code_of(error)
+    if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _FIRST_WITH_NOT_AVAILABLE:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return code

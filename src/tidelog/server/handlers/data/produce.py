@@ -1,0 +1,186 @@
+"""Produce: batches into logs, and the answer when as many replicas have them as the client asked for.
+
+=========  =========================================================================================================
+acks       answered
+=========  =========================================================================================================
+0          not at all; an error ends the connection, for the client has no other way to learn of it
+1          when this broker has the records
+all        when all in-sync replicas have them, or REQUEST_TIMED_OUT
+=========  =========================================================================================================
+
+Each partition has an answer of its own (``produced_part``). Appends are made here and now, but for those that take
+long, because they have to be decompressed or are forced to the disk: these are made in a thread, one after the other,
+while the connection waits.
+
+Thread rule: the loop's. Source: Kafka's ``KafkaApis.handleProduceRequest``, ``ReplicaManager.handleProduceAppend``,
+``DelayedProduce`` (KIP-467, KIP-890, KIP-951).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.model import TidelogError
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+    TopicProduceResponse,
+    read_produce_request,
+    write_produce_response,
+)
+from tidelog.server.answer import EncodedAnswer
+from tidelog.server.handlers.data.leader_lookup import LeaderLookup
+from tidelog.server.handlers.data.produced_part import ProducedPart
+from tidelog.server.replicas.partition import ACKS_ALL
+from tidelog.server.replicas.waiters import wait_until
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+Answer = EncodedAnswer | None
+
+_NO_ACKS: Final = 0
+_ADMIN_CLIENT: Final = "__admin_client"
+"""The one client that may append to internal topics."""
+_FIRST_WITH_LEADER_HINTS: Final = 10
+
+
+def read(_api: ApiKey, version: int, body: memoryview) -> ProduceRequest:
+    return read_produce_request(version, body)
+
+
+def refuse(_context: RequestContext, request: ProduceRequest, error: TidelogError) -> Mapping[str, Any]:
+    """The error for every partition; again where nobody waits for an answer, so that the connection is closed."""
+    if request.acks == _NO_ACKS:
+        raise error
+    code = error_code_of(error)
+    responses = [
+        {
+            "name": topic.name,
+            "topic_id": topic.topic_id,
+            "partition_responses": [
+                {"index": data.index, "error_code": code, "base_offset": -1} for data in topic.partition_data
+            ],
+        }
+        for topic in request.topic_data
+    ]
+    return {"responses": responses}
+
+
+def handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> Answer | Awaitable[Answer]:
+    produce = _Produce(broker, context, request)
+    produce.look()
+    pending = produce.pending
+    if any(part.is_slow for part in pending):
+        return produce.run_slowly()
+    for part in pending:
+        part.append(request.acks)
+    return produce.acknowledge()
+
+
+class _Produce:
+    """One request."""
+
+    def __init__(self, broker: Broker, context: RequestContext, request: ProduceRequest) -> None:
+        self._broker = broker
+        self._context = context
+        self._request = request
+        self._topics: list[tuple[TopicProduceData, list[ProducedPart]]] = [
+            (topic, [ProducedPart(data) for data in topic.partition_data]) for topic in request.topic_data
+        ]
+        self._parts = [part for _topic, parts in self._topics for part in parts]
+
+    @property
+    def pending(self) -> list[ProducedPart]:
+        """Not answered yet."""
+        return [part for part in self._parts if part.answer is None]
+
+    def look(self) -> None:
+        """At every part; some are refused already."""
+        for topic, parts in self._topics:
+            for part in parts:
+                part.look(self._broker.replicas, topic, self._context.version)
+                if self._context.client_id != _ADMIN_CLIENT:
+                    part.require_public()
+        if self._request.transactional_id is None and any(part.batch.is_transactional for part in self._parts):
+            for part in self._parts:
+                part.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if self._request.acks not in (ACKS_ALL, _NO_ACKS, 1):
+            for part in self.pending:
+                part.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
+
+    async def run_slowly(self) -> Answer:
+        """With appends in a thread."""
+        for part in self.pending:
+            if part.is_slow:
+                await part.append_in_thread(self._broker.in_thread, self._request.acks)
+            else:
+                part.append(self._request.acks)
+        answer = self.acknowledge()
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    def acknowledge(self) -> Answer | Awaitable[Answer]:
+        """The answer, when as many replicas have the records as are asked for."""
+        if self._request.acks == ACKS_ALL:
+            waiting = [part for part in self._parts if not part.is_replicated()]
+            if waiting:
+                return self._when_replicated(waiting)
+        return self._answer()
+
+    async def _when_replicated(self, waiting: Sequence[ProducedPart]) -> Answer:
+        partitions = {part.partition for part in waiting if part.partition is not None}
+        met = await wait_until(
+            lambda _changed: all(part.is_replicated() for part in waiting),
+            partitions,
+            self._broker.timers,
+            self._request.timeout,
+        )
+        if not met:
+            for part in waiting:
+                part.time_is_over()
+        return self._answer()
+
+    # --- the answer ---
+
+    def _answer(self) -> Answer:
+        if self._request.acks == _NO_ACKS:
+            self._require_no_errors()
+            return None
+        leaders = LeaderLookup(self._broker.metadata.image, self._context.listener)
+        responses = [
+            TopicProduceResponse(topic.name, topic.topic_id, [self._answer_of(topic, part, leaders) for part in parts])
+            for topic, parts in self._topics
+        ]
+        data = write_produce_response(self._context.version, responses, node_endpoints=leaders.endpoints)
+        return EncodedAnswer([data])
+
+    def _answer_of(
+        self, topic: TopicProduceData, part: ProducedPart, leaders: LeaderLookup
+    ) -> PartitionProduceResponse:
+        answer = part.answer
+        assert answer is not None
+        is_stale = answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if is_stale and self._context.version >= _FIRST_WITH_LEADER_HINTS:
+            leader = leaders.leader_of(topic.topic_id or topic.name, part.index)
+            return answer._replace(current_leader=leader)
+        return answer
+
+    def _require_no_errors(self) -> None:
+        errors = [
+            f"{topic.name or topic.topic_id}-{part.index} -> {ErrorCode(part.answer.error_code).name}"
+            for topic, parts in self._topics
+            for part in parts
+            if part.answer is not None and part.answer.error_code
+        ]
+        if errors:
+            raise ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"Closing connection due to error during produce request with correlation id"
+                f" {self._context.correlation_id} from client id {self._context.client_id} with ack=0:"
+                f" {', '.join(errors)}",
+            )

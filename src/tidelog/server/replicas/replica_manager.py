@@ -1,0 +1,248 @@
+"""Which partitions this broker serves: it follows the cluster metadata, one change after the other.
+
+=====================================  =============================================================================
+the metadata                           what is done
+=====================================  =============================================================================
+a partition has a replica here         its log is made where there is none, in a thread; then it is led, or not
+a partition changes                    its leader, epoch and in-sync replicas are taken over
+a topic is deleted, or the replica     it answers at once that it is not here; its log is taken out of service, in a
+moves elsewhere                        thread
+a topic's settings change              its logs go by them
+=====================================  =============================================================================
+
+Changes that come while a thread is busy wait for it, so that a topic that is deleted and made again is that. A log that
+cannot be made or opened is one of an offline directory: KAFKA_STORAGE_ERROR. What a crash leaves: logs of topics that
+are gone are strays to the log manager, missing logs are made at the next start.
+Called by: the broker, data handlers, coordinators. Thread rule: the loop's. Source: Kafka's ``ReplicaManager``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from tidelog.model import StorageError, TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.image import MetadataChange, MetadataImage
+from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected, OnResigned
+from tidelog.server.replicas.partition import Partition
+from tidelog.server.timers import Timers
+from tidelog.storage.manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
+
+InThread = Callable[..., Awaitable[Any]]
+"""Runs a function with its arguments in a thread."""
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Runs a coroutine beside all else."""
+
+
+class Metadata(Protocol):
+    """What is asked of the cluster's metadata; see ``ClusterMetadata``."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+    async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None: ...
+    async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None: ...
+
+
+class _Wanted(NamedTuple):
+    """A replica that the metadata has here; ``is_new``: nobody had it before."""
+
+    topic_partition: TopicPartition
+    topic_id: uuid.UUID
+    state: PartitionState
+    is_new: bool
+
+
+class ReplicaManager:
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        logs: LogManager,
+        metadata: Metadata,
+        timers: Timers,
+        in_thread: InThread,
+        spawn: Spawn,
+    ) -> None:
+        """Nothing is served before ``start``."""
+        self.logs = logs
+        self._node_id = node_id
+        self._metadata = metadata
+        self._timers = timers
+        self._in_thread = in_thread
+        self._spawn = spawn
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
+        self._listeners = LeaderListeners()
+        self._changes = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Return when all that the metadata has here is served; ``follow`` every change from then on."""
+        async with self._changes:
+            await self._take_in(self._replicas_here())
+
+    def follow(self, change: MetadataChange) -> asyncio.Task[None]:
+        """A listener of the metadata; the task is done when the change is carried out."""
+        gone = [
+            partition
+            for (topic_id, number), delta in change.partitions.items()
+            if (partition := self._by_id.get((topic_id, number))) and not self._is_here(delta.after)
+        ]
+        for partition in gone:
+            self._forget(partition)
+        return self._spawn(self._carry_out(change, [partition.topic_partition for partition in gone]))
+
+    def directory_failed(self, directory_id: uuid.UUID | None) -> None:
+        """Whoever waits for one of its partitions is told, and so is the cluster."""
+        for partition in self._partitions.values():
+            partition.changed()
+        if directory_id is not None:
+            self._spawn(self._metadata.report_offline_directories([directory_id]))
+
+    async def settled(self) -> None:
+        """Return when every change so far is carried out."""
+        async with self._changes:
+            pass
+
+    # --- partitions ---
+
+    def partition(self, topic_partition: TopicPartition) -> Partition:
+        """ApiError: UNKNOWN_TOPIC_OR_PARTITION; NOT_LEADER_OR_FOLLOWER for one that is not here, or not yet."""
+        partition = self._partitions.get(topic_partition)
+        if partition is not None:
+            return partition
+        if self._metadata.image.partition(topic_partition) is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {topic_partition}")
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on broker {self._node_id}")
+
+    def by_topic_id(self, topic_id: uuid.UUID | None, number: int) -> Partition:
+        """As ``partition``; UNKNOWN_TOPIC_ID where the topic is not known."""
+        topic = None
+        if topic_id is not None:
+            partition = self._by_id.get((topic_id, number))
+            if partition is not None:
+                return partition
+            topic = self._metadata.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
+        return self.partition(TopicPartition(topic.name, number))
+
+    def partitions(self) -> Iterable[Partition]:
+        return self._partitions.values()
+
+    def add_leader_listener(self, topic: str, on_elected: OnElected, on_resigned: OnResigned) -> None:
+        """See ``LeaderListeners``; ``on_elected`` comes when the log is there."""
+        self._listeners.add(topic, on_elected, on_resigned)
+
+    # --- inside ---
+
+    async def _carry_out(self, change: MetadataChange, gone: list[TopicPartition]) -> None:
+        async with self._changes:
+            for resource in change.configs:
+                if resource.type is ResourceType.TOPIC:
+                    self.logs.update_topic_config(resource.name)
+            if gone:
+                await self._in_thread(self._delete_logs, gone)
+            await self._take_in(self._changed(change))
+
+    def _is_here(self, state: PartitionState | None) -> bool:
+        return state is not None and self._node_id in state.replicas
+
+    def _is_still_here(self, replica: _Wanted) -> bool:
+        topic = self._metadata.image.topics_by_id.get(replica.topic_id)
+        return topic is not None and self._is_here(topic.partitions.get(replica.topic_partition.partition))
+
+    def _replicas_here(self) -> Iterator[_Wanted]:
+        for topic, number, state in self._metadata.image.partitions():
+            if self._is_here(state):
+                yield _Wanted(TopicPartition(topic.name, number), topic.id, state, is_new=False)
+
+    def _changed(self, change: MetadataChange) -> Iterator[_Wanted]:
+        """Those of the change, as they are by now."""
+        for (topic_id, number), delta in change.partitions.items():
+            topic = self._metadata.image.topics_by_id.get(topic_id)
+            state = None if topic is None else topic.partitions.get(number)
+            if topic is not None and state is not None and self._is_here(state):
+                yield _Wanted(TopicPartition(topic.name, number), topic_id, state, is_new=delta.before is None)
+
+    async def _take_in(self, wanted: Iterator[_Wanted]) -> None:
+        """Serve these from now on; their logs are made where there are none."""
+        replicas = list(wanted)
+        missing = [replica for replica in replicas if self.logs.log(replica.topic_partition) is None]
+        if missing:
+            await self._in_thread(self._make_logs, missing)
+            gone = [replica.topic_partition for replica in missing if not self._is_still_here(replica)]
+            if gone:  # while the thread was busy
+                await self._in_thread(self._delete_logs, gone)
+        here = [replica for replica in replicas if self._is_still_here(replica)]
+        for replica in here:
+            self._update(replica)
+        misplaced = self._misplaced(here)
+        if misplaced:
+            self._spawn(self._metadata.assign_directories(misplaced))
+
+    def _misplaced(self, replicas: Iterable[_Wanted]) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
+        """The directories of those that do not lie where the metadata has them."""
+        ids = {directory.path: directory.id for directory in self.logs.online}
+        found = {}
+        for replica in replicas:
+            log = self.logs.log(replica.topic_partition)
+            directory_id = None if log is None else ids.get(log.directory.parent)
+            if directory_id is not None and directory_id != replica.state.directory_of(self._node_id):
+                found[replica.topic_id, replica.topic_partition.partition] = directory_id
+        return found
+
+    def _update(self, replica: _Wanted) -> None:
+        partition = self._by_id.get((replica.topic_id, replica.topic_partition.partition))
+        if partition is None:
+            partition = Partition(
+                replica.topic_partition, replica.topic_id, node_id=self._node_id, logs=self.logs, timers=self._timers
+            )
+            self._partitions[replica.topic_partition] = partition
+            self._by_id[replica.topic_id, replica.topic_partition.partition] = partition
+        try:
+            is_new_leader = partition.update(replica.state)
+        except StorageError as error:
+            _log.error("%s cannot be led: %s", partition.topic_partition, error)
+            return
+        if is_new_leader:
+            self._listeners.elected(partition)
+        elif not partition.is_leading:
+            self._listeners.resigned(partition)
+
+    def _forget(self, partition: Partition) -> None:
+        del self._by_id[partition.topic_id, partition.topic_partition.partition]
+        if self._partitions.get(partition.topic_partition) is partition:
+            del self._partitions[partition.topic_partition]
+        partition.deleted()
+        self._listeners.resigned(partition)
+
+    def _make_logs(self, replicas: list[_Wanted]) -> None:
+        """In a thread."""
+        for replica in replicas:
+            directory_id = replica.state.directory_of(self._node_id)
+            known = self.logs.directory_of(directory_id) is not None
+            try:
+                self.logs.get_or_create(
+                    replica.topic_partition,
+                    is_new=replica.is_new,
+                    topic_id=replica.topic_id,
+                    directory_id=directory_id if known else None,
+                )
+            except TidelogError as error:
+                _log.error("The log of %s cannot be made: %s", replica.topic_partition, error)
+
+    def _delete_logs(self, gone: list[TopicPartition]) -> None:
+        """In a thread."""
+        for topic_partition in gone:
+            try:
+                self.logs.delete(topic_partition)
+            except TidelogError as error:
+                _log.error("The log of %s cannot be deleted: %s", topic_partition, error)

@@ -1,0 +1,156 @@
+"""A replica manager over real logs and an image made by hand, on a loop that runs when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from log_maker import BASE_TIME, batch
+from tidelog.model import TopicPartition
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage, Topic
+from tidelog.server.metadata.partition_state import UNASSIGNED, PartitionState
+from tidelog.server.replicas.partition import Partition
+from tidelog.server.replicas.replica_manager import ReplicaManager
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.manager.manager_settings import ManagerSettings
+from tidelog.testing.held_clock import HeldClock
+from tidelog.testing.held_timers import HeldTimers
+
+NODE = 1
+T0 = TopicPartition("t", 0)
+Result = TypeVar("Result")
+
+
+class ReplicaHome:
+    def __init__(self, *directories: Path, **settings: Any) -> None:
+        """``settings``: of every log."""
+        self.clock = HeldClock(BASE_TIME)
+        self.timers = HeldTimers(self.clock)
+        self.image = MetadataImage()
+        self.assigned: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
+        self.offline: list[uuid.UUID] = []
+        self.loop = asyncio.new_event_loop()
+        self._directories = directories
+        self._config = LogConfig(**settings)
+        self.logs, self.replicas = self._made()
+
+    def _made(self) -> tuple[LogManager, ReplicaManager]:
+        logs = LogManager(
+            LOCAL,
+            self._directories,
+            settings=ManagerSettings(is_sole_replica=False, verifies_transactions=True),
+            default_config=self._config,
+            topic_settings=lambda topic: self.image.settings_of(ResourceType.TOPIC, topic),
+            clock=self.clock,
+        )
+        logs.startup()
+        replicas = ReplicaManager(
+            node_id=NODE,
+            logs=logs,
+            metadata=self,
+            timers=self.timers,
+            in_thread=in_this_thread,
+            spawn=self.loop.create_task,
+        )
+        return logs, replicas
+
+    def close(self) -> None:
+        self.logs.shutdown()
+        self.loop.close()
+
+    def restart(self) -> None:
+        self.logs.shutdown()
+        self.logs, self.replicas = self._made()
+        self.run(self.replicas.start())
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self.loop.run_until_complete(work)
+
+    # --- the metadata ---
+
+    def follow(self, change: MetadataChange) -> None:
+        async def followed() -> None:
+            await self.replicas.follow(change)
+
+        self.run(followed())
+
+    def create(self, name: str, partitions: int = 1, **state: Any) -> Topic:
+        """Led from here, unless ``state`` says otherwise."""
+        self.follow(self.creation(name, partitions, **state))
+        return self.image.topics[name]
+
+    def creation(self, name: str, partitions: int = 1, **state: Any) -> MetadataChange:
+        """The image is changed, nobody is told."""
+        values = {"replicas": (NODE,), "isr": (NODE,), "leader": NODE, **state}
+        values.setdefault("directories", (UNASSIGNED,) * len(values["replicas"]))
+        topic = Topic(name=name, id=uuid.uuid4())
+        self.image.topics[name] = self.image.topics_by_id[topic.id] = topic
+        change = MetadataChange(created_topics=[topic])
+        for number in range(partitions):
+            topic.partitions[number] = PartitionState(**values)
+            change.note_partition(topic, number, None, topic.partitions[number])
+        return change
+
+    def change(self, name: TopicPartition, **state: Any) -> None:
+        topic = self.image.topics[name.topic]
+        before = topic.partitions[name.partition]
+        topic.partitions[name.partition] = replace(before, **state)
+        change = MetadataChange()
+        change.note_partition(topic, name.partition, before, topic.partitions[name.partition])
+        self.follow(change)
+
+    def delete(self, name: str) -> None:
+        self.follow(self.deletion(name))
+
+    def deletion(self, name: str) -> MetadataChange:
+        """The image is changed, nobody is told."""
+        topic = self.image.topics.pop(name)
+        del self.image.topics_by_id[topic.id]
+        change = MetadataChange(deleted_topics=[topic])
+        for number, state in topic.partitions.items():
+            change.note_partition(topic, number, state, None)
+        return change
+
+    def set_config(self, topic: str, **settings: str) -> None:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        self.image.configs[resource] = {key.replace("_", "."): value for key, value in settings.items()}
+        self.follow(MetadataChange(configs={resource}))
+
+    async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None:
+        self.assigned.update(directories)
+
+    async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
+        self.offline += directories
+
+    # --- partitions ---
+
+    def partition(self, name: TopicPartition = T0) -> Partition:
+        return self.replicas.partition(name)
+
+    def log(self, name: TopicPartition = T0) -> PartitionLog:
+        return self.partition(name).log
+
+
+async def in_this_thread(function: Callable[..., Result], *args: Any) -> Result:
+    return function(*args)
+
+
+def records(*values: bytes) -> bytearray:
+    """As a producer sends them."""
+    return bytearray(batch(0, values or (b"value",)))
+
+
+async def soon(work: Awaitable[Result]) -> asyncio.Task[Result]:
+    """``work`` as a task that has come as far as it can without anything else happening."""
+    task = asyncio.ensure_future(work)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return task  # type: ignore[return-value] # of a coroutine it is a task

@@ -1,0 +1,243 @@
+"""One partition as this broker leads it: epochs, in-sync replicas, the high watermark."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.replicas.replica_home import NODE, T0, ReplicaHome, records, soon
+from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, OffsetOutOfRangeError
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.replicas.partition import UP_TO_HIGH_WATERMARK
+from tidelog.storage.log.list_offsets import OffsetSpec
+from tidelog.storage.log.partition_log import ReadLimits
+
+FOLLOWER = 2
+ALL = ReadLimits(start_offset=0, max_bytes=1 << 20)
+
+
+def refused(code: ErrorCode) -> pytest.RaisesExc[ApiError]:
+    return pytest.raises(ApiError, check=lambda error: error.code is code)
+
+
+# --- the high watermark ---
+
+
+def test_alone_in_sync_what_was_appended_is_replicated(home: ReplicaHome) -> None:
+    home.create("t")
+    result = home.partition().append(records(b"a", b"b"))
+    assert (result.first_offset, result.last_offset) == (0, 1)
+    assert home.partition().high_watermark == 2
+    assert home.partition().replication_error(2) is ErrorCode.NONE
+
+
+def test_with_a_follower_in_sync_the_high_watermark_waits_for_it(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = home.partition()
+    partition.append(records(b"a", b"b"))
+    assert partition.high_watermark == 0
+    assert partition.replication_error(2) is None
+    partition.follower_fetches(FOLLOWER, LogOffsetMetadata(1, 0, 70))
+    assert partition.high_watermark == 1
+    partition.follower_fetches(FOLLOWER, partition.log.log_end)
+    assert partition.replication_error(2) is ErrorCode.NONE
+
+
+def test_a_follower_that_leaves_the_in_sync_replicas_is_not_waited_for(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    home.partition().append(records())
+    home.change(T0, isr=(NODE,), partition_epoch=1)
+    assert home.partition().high_watermark == 1
+
+
+def test_too_few_in_sync_replicas_take_no_acks_all_and_move_no_high_watermark(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE,))
+    home.set_config("t", min_insync_replicas="2")
+    with refused(ErrorCode.NOT_ENOUGH_REPLICAS):
+        home.partition().append(records())
+    home.partition().append(records(), required_acks=1)
+    assert (home.partition().high_watermark, home.log().end_offset) == (0, 1)
+
+
+def test_no_more_replicas_are_asked_for_than_there_are(home: ReplicaHome) -> None:
+    home.create("t")
+    home.set_config("t", min_insync_replicas="3")
+    home.partition().append(records())
+    assert home.partition().high_watermark == 1
+
+
+def test_replicas_that_leave_after_the_append_are_told_of(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    home.partition().append(records())
+    home.partition().follower_fetches(FOLLOWER, home.log().log_end)
+    home.set_config("t", min_insync_replicas="2")
+    home.change(T0, isr=(NODE,), partition_epoch=1)
+    assert home.partition().replication_error(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+# --- waiting ---
+
+
+def test_waiting_for_replication_ends_with_the_followers_fetch(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = home.partition()
+    partition.append(records())
+
+    async def scenario() -> None:
+        waiting = await soon(partition.replicated(1, timeout_ms=1000))
+        assert not waiting.done()
+        partition.follower_fetches(FOLLOWER, partition.log.log_end)
+        await waiting
+
+    home.run(scenario())
+    assert not partition.waiters
+
+
+def test_waiting_for_replication_ends_when_the_time_is_over(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = home.partition()
+    partition.append(records())
+
+    async def scenario() -> None:
+        waiting = await soon(partition.replicated(1, timeout_ms=1000))
+        home.clock.now += 999
+        assert not (await soon(waiting)).done()
+        home.clock.now += 1
+        await waiting
+
+    with refused(ErrorCode.REQUEST_TIMED_OUT):
+        home.run(scenario())
+    assert not partition.waiters
+
+
+def test_waiting_ends_when_another_broker_leads(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = home.partition()
+    partition.append(records())
+
+    async def scenario() -> None:
+        waiting = await soon(partition.replicated(1, timeout_ms=1000))
+        state = home.image.topics["t"].partitions[0]
+        partition.update(type(state)(replicas=(1, 2), isr=(1, 2), leader=FOLLOWER, leader_epoch=1))
+        await waiting
+
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        home.run(scenario())
+
+
+def test_a_wait_that_is_given_up_leaves_nothing(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    home.partition().append(records())
+
+    async def scenario() -> None:
+        waiting = await soon(home.partition().replicated(1, timeout_ms=1000))
+        assert len(home.partition().waiters) == 1
+        waiting.cancel()
+        assert (await soon(waiting)).cancelled()
+
+    home.run(scenario())
+    assert not home.partition().waiters
+
+
+# --- leadership ---
+
+
+def test_a_new_epoch_is_noted_where_the_log_ends(home: ReplicaHome) -> None:
+    home.create("t", leader_epoch=3)
+    home.partition().append(records(b"a", b"b"))
+    home.change(T0, leader_epoch=5, partition_epoch=1)
+    home.partition().append(records())
+    assert [(entry.epoch, entry.start_offset) for entry in home.log().epochs.entries] == [(3, 0), (5, 2)]
+    found = home.partition().epoch_end(4, leader_epoch=5)
+    assert found is not None
+    assert (found.epoch, found.end_offset) == (3, 2)
+
+
+def test_clients_of_another_epoch_are_told(home: ReplicaHome) -> None:
+    home.create("t", leader_epoch=3)
+    partition = home.partition()
+    partition.read(ALL, leader_epoch=3)
+    with refused(ErrorCode.FENCED_LEADER_EPOCH):
+        partition.read(ALL, leader_epoch=2)
+    with refused(ErrorCode.UNKNOWN_LEADER_EPOCH):
+        partition.offsets(leader_epoch=4)
+
+
+def test_what_another_broker_leads_is_not_served(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(FOLLOWER,), leader=FOLLOWER)
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        home.partition().append(records())
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        home.partition().read(ALL)
+
+
+def test_a_new_leader_that_lags_does_not_say_where_the_log_ends(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    home.partition().append(records(b"a", b"b"))
+    home.change(T0, leader_epoch=1, partition_epoch=1)
+    with refused(ErrorCode.OFFSET_NOT_AVAILABLE):
+        home.partition().list_offset(OffsetSpec.LATEST, Isolation.READ_UNCOMMITTED)
+    assert home.partition().list_offset(OffsetSpec.LATEST, Isolation.LOG_END) is not None
+    earliest = home.partition().list_offset(OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
+    assert earliest is not None
+    assert earliest.offset == 0
+
+
+def test_a_log_that_was_moved_meanwhile_is_appended_to_where_it_is(home: ReplicaHome) -> None:
+    home.create("t")
+    partition, old = home.partition(), home.log()
+    old.close()
+    del home.logs._table.current[T0]
+    home.logs.get_or_create(T0)
+    partition.append(records())
+    assert (home.log().end_offset, home.log() is old) == (1, False)
+
+
+def test_a_closed_log_is_no_reason_to_try_for_ever(home: ReplicaHome) -> None:
+    home.create("t")
+    home.log().close()
+    with pytest.raises(ClosedError):
+        home.partition().append(records())
+
+
+# --- reading and deleting ---
+
+
+def test_readers_see_what_is_replicated(home: ReplicaHome) -> None:
+    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = home.partition()
+    partition.append(records())
+    assert partition.read(ALL).log_read.data() == b""
+    everything = ReadLimits(start_offset=0, max_bytes=1 << 20, isolation=Isolation.LOG_END)
+    assert partition.read(everything).log_read.data()
+    with pytest.raises(OffsetOutOfRangeError):
+        partition.read(ReadLimits(start_offset=2, max_bytes=1))
+
+
+def test_a_fetcher_whose_log_parted_is_told_where(home: ReplicaHome) -> None:
+    home.create("t", leader_epoch=1)
+    home.partition().append(records(b"a", b"b"))
+    home.change(T0, leader_epoch=4, partition_epoch=1)
+    home.partition().append(records())
+    found = home.partition().read(ReadLimits(start_offset=3, max_bytes=1 << 20), last_fetched_epoch=2)
+    assert found.diverging is not None
+    assert (found.diverging.epoch, found.diverging.end_offset) == (1, 2)
+    assert found.log_read.data() == b""
+
+
+def test_records_are_deleted_up_to_the_high_watermark(home: ReplicaHome) -> None:
+    home.create("t")
+    home.partition().append(records(b"a", b"b", b"c"))
+    assert home.partition().delete_records(2) == 2
+    assert home.partition().low_watermark == 2
+    assert home.partition().delete_records(UP_TO_HIGH_WATERMARK) == 3
+    with pytest.raises(OffsetOutOfRangeError):
+        home.partition().delete_records(4)
+    with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
+        home.partition().delete_records(-2)
+
+
+def test_of_a_topic_that_is_only_compacted_no_records_are_deleted(home: ReplicaHome) -> None:
+    home.create("t")
+    home.set_config("t", cleanup_policy="compact")
+    with refused(ErrorCode.POLICY_VIOLATION):
+        home.partition().delete_records(0)
