@@ -6,21 +6,23 @@ A value. Called by: the log manager, ``tidelog compact``. Source: Kafka's ``Clea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.config.columns import INT_MAX
+from tidelog.config.settings_keys import SettingsKeys
 from tidelog.kernel import OffsetMap
 
-_KEYS = {
-    "threads": "log.cleaner.threads",
-    "dedupe_buffer_bytes": "log.cleaner.dedupe.buffer.size",
-    "dedupe_load_factor": "log.cleaner.io.buffer.load.factor",
-    "io_buffer_bytes": "log.cleaner.io.buffer.size",
-    "io_max_bytes_per_second": "log.cleaner.io.max.bytes.per.second",
-    "backoff_ms": "log.cleaner.backoff.ms",
-}
+_KEYS = SettingsKeys(
+    {
+        "threads": "log.cleaner.threads",
+        "dedupe_buffer_bytes": "log.cleaner.dedupe.buffer.size",
+        "dedupe_load_factor": "log.cleaner.io.buffer.load.factor",
+        "io_buffer_bytes": "log.cleaner.io.buffer.size",
+        "io_max_bytes_per_second": "log.cleaner.io.max.bytes.per.second",
+        "backoff_ms": "log.cleaner.backoff.ms",
+    }
+)
 _LEAST_MAP_BYTES = 4096
 _MAP_BYTES_A_KEY = 32
 """A slot has 24, and of the slots a tenth stays empty."""
@@ -33,28 +35,24 @@ def enough_map_bytes(keys: int) -> int:
     return _LEAST_MAP_BYTES + _MAP_BYTES_A_KEY * keys
 
 
-def _default(name: str) -> Any:
-    return BROKER_KEYS[_KEYS[name]].default
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerSettings:
-    threads: int = _default("threads")
+    threads: int = _KEYS.default("threads")
     """At least 1."""
-    dedupe_buffer_bytes: int = _default("dedupe_buffer_bytes")
+    dedupe_buffer_bytes: int = _KEYS.default("dedupe_buffer_bytes")
     """For the maps from keys to offsets of all threads together."""
-    dedupe_load_factor: float = _default("dedupe_load_factor")
-    io_buffer_bytes: int = _default("io_buffer_bytes")
+    dedupe_load_factor: float = _KEYS.default("dedupe_load_factor")
+    io_buffer_bytes: int = _KEYS.default("io_buffer_bytes")
     """For what all threads together read and write."""
-    io_max_bytes_per_second: float = _default("io_max_bytes_per_second")
+    io_max_bytes_per_second: float = _KEYS.default("io_max_bytes_per_second")
     """Read and written by all threads together."""
-    backoff_ms: int = _default("backoff_ms")
+    backoff_ms: int = _KEYS.default("backoff_ms")
     """How long a thread waits that found nothing to clean."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
         """As a broker's properties say."""
-        return cls(**{name: config[key] for name, key in _KEYS.items()})  # type: ignore[arg-type]
+        return cls(**_KEYS.read(config))
 
     @property
     def map_bytes(self) -> int:

@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_KEYS
+from tidelog.config.settings_keys import SettingsKeys
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 
-_KEYS = {
-    "recovery_threads": "num.recovery.threads.per.data.dir",
-    "retention_check_interval_ms": "log.retention.check.interval.ms",
-    "flush_scheduler_interval_ms": "log.flush.scheduler.interval.ms",
-    "recovery_point_checkpoint_interval_ms": "log.flush.offset.checkpoint.interval.ms",
-    "log_start_checkpoint_interval_ms": "log.flush.start.offset.checkpoint.interval.ms",
-    "high_watermark_checkpoint_interval_ms": "replica.high.watermark.checkpoint.interval.ms",
-    "producer_expiration_check_interval_ms": "producer.id.expiration.check.interval.ms",
-    "initial_task_delay_ms": "log.initial.task.delay.ms",
-    "cleaner_enable": "log.cleaner.enable",
-    "verifies_transactions": "transaction.partition.verification.enable",
-}
-
-
-def _default(name: str) -> Any:
-    return BROKER_KEYS[_KEYS[name]].default
+_KEYS = SettingsKeys(
+    {
+        "recovery_threads": "num.recovery.threads.per.data.dir",
+        "retention_check_interval_ms": "log.retention.check.interval.ms",
+        "flush_scheduler_interval_ms": "log.flush.scheduler.interval.ms",
+        "recovery_point_checkpoint_interval_ms": "log.flush.offset.checkpoint.interval.ms",
+        "log_start_checkpoint_interval_ms": "log.flush.start.offset.checkpoint.interval.ms",
+        "high_watermark_checkpoint_interval_ms": "replica.high.watermark.checkpoint.interval.ms",
+        "producer_expiration_check_interval_ms": "producer.id.expiration.check.interval.ms",
+        "initial_task_delay_ms": "log.initial.task.delay.ms",
+        "cleaner_enable": "log.cleaner.enable",
+        "verifies_transactions": "transaction.partition.verification.enable",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSettings:
     """Times in ms."""
 
-    recovery_threads: int = _default("recovery_threads")
+    recovery_threads: int = _KEYS.default("recovery_threads")
     """Of each directory: to load and, at the end, to flush."""
-    retention_check_interval_ms: int = _default("retention_check_interval_ms")
-    flush_scheduler_interval_ms: int = _default("flush_scheduler_interval_ms")
-    recovery_point_checkpoint_interval_ms: int = _default("recovery_point_checkpoint_interval_ms")
-    log_start_checkpoint_interval_ms: int = _default("log_start_checkpoint_interval_ms")
-    high_watermark_checkpoint_interval_ms: int = _default("high_watermark_checkpoint_interval_ms")
-    producer_expiration_check_interval_ms: int = _default("producer_expiration_check_interval_ms")
-    initial_task_delay_ms: int = _default("initial_task_delay_ms")
+    retention_check_interval_ms: int = _KEYS.default("retention_check_interval_ms")
+    flush_scheduler_interval_ms: int = _KEYS.default("flush_scheduler_interval_ms")
+    recovery_point_checkpoint_interval_ms: int = _KEYS.default("recovery_point_checkpoint_interval_ms")
+    log_start_checkpoint_interval_ms: int = _KEYS.default("log_start_checkpoint_interval_ms")
+    high_watermark_checkpoint_interval_ms: int = _KEYS.default("high_watermark_checkpoint_interval_ms")
+    producer_expiration_check_interval_ms: int = _KEYS.default("producer_expiration_check_interval_ms")
+    initial_task_delay_ms: int = _KEYS.default("initial_task_delay_ms")
     """Before the first run of each task."""
-    cleaner_enable: bool = _default("cleaner_enable")
+    cleaner_enable: bool = _KEYS.default("cleaner_enable")
     """Without the cleaner compacted topics are neither compacted nor kept short by retention."""
     cleaner: CleanerSettings = field(default_factory=CleanerSettings)
     verifies_transactions: bool = False
@@ -52,5 +50,4 @@ class ManagerSettings:
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
         """As a broker's properties say."""
-        values = {name: config[key] for name, key in _KEYS.items()}
-        return cls(cleaner=CleanerSettings.of(config), **values)  # type: ignore[arg-type]
+        return cls(cleaner=CleanerSettings.of(config), **_KEYS.read(config))

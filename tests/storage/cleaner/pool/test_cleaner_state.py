@@ -381,7 +381,7 @@ class TestSetAside:
         state.set_aside(T1, home.logs[T1], "one reason")
         state.set_aside(TopicPartition("elsewhere", 0), log, "another")
         holds_20 = max(base for base in home.logs[T1].base_offsets if base <= 20)
-        assert state.uncleanable_bytes() == {
+        assert state.dirty_bytes(state.uncleanable()) == {
             home.path: sum(one.size for one in home.logs[T1].segments if one.base_offset >= holds_20),
             home.other: log.size,
         }
@@ -415,7 +415,7 @@ class TestSetAside:
         state = increasingly_filthy(home)
         state.set_aside(T2, home.logs[T2], "broken")
         home.logs[T2].close()
-        assert state.uncleanable_bytes() == {}
+        assert state.dirty_bytes(state.uncleanable()) == {}
 
 
 def test_the_file_is_kafkas(home: CleanerHome) -> None:

@@ -86,10 +86,11 @@ def cleaner_samples(cleaner: LogCleaner, paths: Iterable[Path]) -> Iterator[Samp
     yield Sample.gauge(MAX_CLEAN_TIME.named(), int(slowest_s))
     yield Sample.gauge(MAX_COMPACTION_DELAY.named(), delay_ms // 1000)
     yield Sample.gauge(DEAD_THREADS.named(), sum(thread.is_dead for thread in threads))
-    set_aside = [found.log.directory.parent for found in state.uncleanable().values()]
-    dirty_bytes = state.uncleanable_bytes()
+    set_aside = state.uncleanable()
+    directories = [found.log.directory.parent for found in set_aside.values()]
+    dirty_bytes = state.dirty_bytes(set_aside)
     for path in paths:
-        yield Sample.gauge(UNCLEANABLE_PARTITIONS.named(str(path)), set_aside.count(path))
+        yield Sample.gauge(UNCLEANABLE_PARTITIONS.named(str(path)), directories.count(path))
         yield Sample.gauge(UNCLEANABLE_BYTES.named(str(path)), dirty_bytes.get(path, 0))
     yield Sample.gauge(MAX_DIRTY.named(), int(100 * state.max_dirty_ratio))
     yield Sample.gauge(SINCE_LAST_RUN.named(), state.since_last_run_ms)

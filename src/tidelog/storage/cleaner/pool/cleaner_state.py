@@ -300,10 +300,10 @@ class CleanerState:
             self._uncleanable = {partition: self._uncleanable[partition] for partition in there}
             return dict(self._uncleanable)
 
-    def uncleanable_bytes(self) -> dict[Path, int]:
-        """By log directory: how much is dirty in the logs that are set aside."""
+    def dirty_bytes(self, logs: Mapping[TopicPartition, Uncleanable]) -> dict[Path, int]:
+        """By log directory: how much is dirty in logs that ``uncleanable`` gave."""
         found: dict[Path, int] = {}
-        for partition, (log, *_) in self.uncleanable().items():
+        for partition, (log, *_) in logs.items():
             with suppress(ClosedError, StorageError):
                 plan = plan_log(self._facts(partition, log, self._clock.now_ms()))
                 found[log.directory.parent] = found.get(log.directory.parent, 0) + plan.dirty_bytes
