@@ -36,3 +36,14 @@ def test_rates_of_replication_are_numbers() -> None:
     assert not changed.warnings
     with pytest.raises(ConfigError, match=f"Invalid value x for configuration {name}: Not a number of type LONG"):
         changed.with_changes({name: "x"})
+
+
+def test_what_was_changed_before_a_start_is_not_compared_with_the_file() -> None:
+    start = BrokerConfig.load(None, {"num.io.threads": "8"})
+    with pytest.raises(ConfigError, match="should not be greater than double"):
+        start.with_dynamic({"num.io.threads": "32"})
+    restored = start.with_layers({"log.roll.ms": "5"}, {"num.io.threads": "32"})
+    assert (restored["num.io.threads"], restored["log.roll.ms"]) == (32, 5)
+    assert restored.with_layers({}, {}) == start
+    with pytest.raises(ConfigError, match=r"Cannot update these configs dynamically: log\.dirs"):
+        start.with_layers({"log.dirs": "/x"}, {})

@@ -97,10 +97,24 @@ class BrokerConfig:
         check_names(texts, of_all=of_all)
         return self._with_layer(texts, of_all=of_all)
 
+    def with_layers(self, of_all: Mapping[str, str], own: Mapping[str, str]) -> Self:
+        """The configuration with both layers of changes as they are given, whatever they were before: at a start.
+
+        ConfigError where Kafka allows no such setting.
+        """
+        check_names(of_all, of_all=True)
+        check_names(own, of_all=False)
+        return replace(
+            self,
+            dynamic_defaults=_layer(of_all, OriginKind.DYNAMIC_DEFAULT),
+            dynamic=_layer(own, OriginKind.DYNAMIC),
+        )
+
     def _with_layer(self, texts: Mapping[str, str], *, of_all: bool) -> Self:
-        kind = OriginKind.DYNAMIC_DEFAULT if of_all else OriginKind.DYNAMIC
-        layer = {name: Setting(text=text, origin=Origin(kind=kind, key=name)) for name, text in texts.items()}
-        after = replace(self, dynamic_defaults=layer) if of_all else replace(self, dynamic=layer)
+        if of_all:
+            after = replace(self, dynamic_defaults=_layer(texts, OriginKind.DYNAMIC_DEFAULT))
+        else:
+            after = replace(self, dynamic=_layer(texts, OriginKind.DYNAMIC))
         check_change(self._values, after._values, retention_ms=number(after.topic_defaults(), "retention.ms"))
         return after
 
@@ -190,6 +204,15 @@ class BrokerConfig:
                 yield name
 
 
+def _place(origin: Origin) -> str:
+    """Where a mistake is, for people; a client that asked for a change knows."""
+    return "" if origin.kind in (OriginKind.DYNAMIC, OriginKind.DYNAMIC_DEFAULT) else f" ({origin})"
+
+
+def _layer(texts: Mapping[str, str], kind: OriginKind) -> dict[str, Setting]:
+    return {name: Setting(text=text, origin=Origin(kind=kind, key=name)) for name, text in texts.items()}
+
+
 def _with_default(synonyms: tuple[Synonym, ...]) -> Synonym:
     """Of synonyms of which none is set: the one whose default counts."""
     return next(synonym for synonym in synonyms if BROKER_KEYS[synonym.name].default is not None)
@@ -206,7 +229,7 @@ def _parsed(settings: Mapping[str, Setting]) -> tuple[dict[str, Value | None], l
         try:
             value = key.parse(setting.text)
         except ConfigError as error:
-            mistakes.append(f"{error.message} ({setting.origin})")
+            mistakes.append(error.message + _place(setting.origin))
             continue
         if name in values:
             values[name] = value

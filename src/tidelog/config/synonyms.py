@@ -67,18 +67,25 @@ TOPIC_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
 } | {name: _one(name) for name in _SAME_NAME}
 """The broker keys of a topic setting's default, the one that decides first."""
 
+_TIMES: Mapping[str, tuple[str, ...]] = {
+    synonym.name: tuple(other.name for other in synonyms)
+    for synonyms in TOPIC_SYNONYMS.values()
+    for synonym in synonyms
+    if len(synonyms) > 1 and synonym.name != "log.flush.scheduler.interval.ms"
+}
+
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    **{
-        synonym.name: tuple(other.name for other in synonyms)
-        for synonyms in TOPIC_SYNONYMS.values()
-        for synonym in synonyms
-        if len(synonyms) > 1 and synonym.name != "log.flush.scheduler.interval.ms"
-    },
+    **_TIMES,
     "log.dir": ("log.dirs", "log.dir"),
     "log.dirs": ("log.dirs", "log.dir"),
     "broker.id": ("node.id", "broker.id"),
     "node.id": ("node.id", "broker.id"),
 }
+
+
+def time_synonyms(name: str) -> tuple[str, ...]:
+    """As ``broker_synonyms``, of times in several units alone: what Kafka tells its clients of."""
+    return _TIMES.get(name, (name,))
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ metrics    reporters run before the logs are loaded                  the same
 logs       directories are formatted, where they are new, and        the same
            locked; the metadata, then the logs are loaded, in a
            thread
+settings   what the metadata says of this broker's settings is   the same
+           told to the logs
 metadata   a new epoch, led by this process                          the same
 replicas   what the metadata has here can be served                  the same
 joining    the broker is registered; partitions have leaders         the same
@@ -34,6 +36,7 @@ from typing import Any, ParamSpec, TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.broker_state import BrokerState
+from tidelog.server.configs.dynamic_settings import DynamicSettings
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.fetching.session_cache import SessionCache
 from tidelog.server.metadata import broker_registration
@@ -47,6 +50,7 @@ from tidelog.server.requests import Requests
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
+from tidelog.server.topics.automatic_topics import AutomaticTopics
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
@@ -99,6 +103,7 @@ class Broker:
         self.scheduler = scheduler or ThreadScheduler(config.number("background.threads"), clock=clock)
         self.pool = ThreadPoolExecutor(config.number("num.io.threads"), thread_name_prefix="tidelog-io")
         self.requests = Requests(self)
+        self.automatic_topics = AutomaticTopics(self)
         self.on_failure: Callable[[str], None] = lambda _reason: None
         """Called on the loop where the broker cannot go on; whoever started it stops it then."""
         self._given_timers = timers
@@ -120,6 +125,7 @@ class Broker:
             self.scheduler.startup()
             self._started.callback(self.scheduler.shutdown)
             await self._start_logs()
+            await self._follow_settings()
             await self.metadata.start()
             await self._start_replicas()
             await self._join()
@@ -228,6 +234,12 @@ class Broker:
                 on_failure=lambda error: self._fail(f"the cluster metadata cannot be written: {error}"),
             )
         )
+
+    async def _follow_settings(self) -> None:
+        """From here on ``config`` is what the cluster's metadata make of it."""
+        settings = DynamicSettings(self)
+        self._started.callback(self.metadata.subscribe(settings.on_change))
+        await settings.apply()
 
     async def _stop_logs(self) -> None:
         await self.in_thread(self.logs.shutdown, self.metadata.broker_epoch)

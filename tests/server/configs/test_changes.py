@@ -42,11 +42,11 @@ def test_lists_of_other_resources() -> None:
     for resource_type, key in [
         (ResourceType.BROKER, "sasl.enabled.mechanisms"),
         (ResourceType.BROKER, "listener.name.inside.sasl.enabled.mechanisms"),
-        (ResourceType.CLIENT_METRICS, "metrics"),
     ]:
         assert changed(resource_type, {key: "a"}, [SettingChange(key, APPEND, "b")]) == {key: "a,b"}
-    with pytest.raises(ConfigError):
-        changed(ResourceType.GROUP, {}, [SettingChange("consumer.session.timeout.ms", APPEND, "b")])
+    for resource_type, key in [(ResourceType.CLIENT_METRICS, "metrics"), (ResourceType.GROUP, "share.isolation.level")]:
+        with pytest.raises(ConfigError, match="its type is not LIST"):
+            changed(resource_type, {}, [SettingChange(key, APPEND, "b")])
 
 
 def test_a_broker_is_told_again_what_it_has() -> None:

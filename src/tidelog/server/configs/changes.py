@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 from tidelog.config.broker_keys import broker_key
 from tidelog.config.key import Key
-from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
-from tidelog.config.resources.group_keys import GROUP_KEYS
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.value_text import KeyType, format_value
 from tidelog.model import ConfigError
@@ -45,19 +43,12 @@ class SettingChange(NamedTuple):
     """None for DELETE."""
 
 
-def key_of(resource_type: ResourceType, name: str) -> Key | None:
-    """The key of a resource's setting; None for a name that no table has."""
-    match resource_type:
-        case ResourceType.TOPIC:
-            return TOPIC_KEYS.get(name)
-        case ResourceType.BROKER:
-            return broker_key(name)
-        case ResourceType.CLIENT_METRICS:
-            return CLIENT_METRICS_KEYS.get(name)
-        case ResourceType.GROUP:
-            return GROUP_KEYS.get(name)
-        case _:
-            return None
+def list_key(resource_type: ResourceType, name: str) -> Key | None:
+    """The key of a list that may be added to and subtracted from: of topics and brokers alone, as in Kafka."""
+    key = TOPIC_KEYS.get(name) if resource_type is ResourceType.TOPIC else None
+    if resource_type is ResourceType.BROKER:
+        key = broker_key(name)
+    return key if key is not None and key.type is KeyType.LIST else None
 
 
 def changed(
@@ -92,8 +83,8 @@ def _value_after(resource_type: ResourceType, before: str | None, change: Settin
             return change.value
         case ChangeKind.DELETE:
             return None
-    key = key_of(resource_type, change.key)
-    if key is None or key.type is not KeyType.LIST:
+    key = list_key(resource_type, change.key)
+    if key is None:
         raise ConfigError(f"Can't {change.kind.name} to key {change.key} because its type is not LIST.")
     items = _items(format_value(key.default) if before is None else before)
     for item in (change.value or "").split(","):

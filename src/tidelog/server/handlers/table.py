@@ -19,6 +19,20 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: "data.alter_replica_log_dirs",
     ApiKey.DESCRIBE_LOG_DIRS: "data.describe_log_dirs",
     ApiKey.DESCRIBE_PRODUCERS: "data.describe_producers",
+    ApiKey.METADATA: "cluster.metadata",
+    ApiKey.CREATE_TOPICS: "topics.create_topics",
+    ApiKey.DELETE_TOPICS: "topics.delete_topics",
+    ApiKey.CREATE_PARTITIONS: "topics.create_partitions",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "topics.describe_topic_partitions",
+    ApiKey.ELECT_LEADERS: "topics.elect_leaders",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "topics.alter_partition_reassignments",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "topics.list_partition_reassignments",
+    ApiKey.DESCRIBE_CONFIGS: "configs.describe_configs",
+    ApiKey.ALTER_CONFIGS: "configs.alter_configs",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "configs.incremental_alter_configs",
+    ApiKey.LIST_CONFIG_RESOURCES: "configs.list_config_resources",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "configs.describe_client_quotas",
+    ApiKey.ALTER_CLIENT_QUOTAS: "configs.alter_client_quotas",
 }
 """Modules below this package."""
 

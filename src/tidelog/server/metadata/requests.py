@@ -29,7 +29,9 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of(cls, error: TidelogError) -> Self:
-        return cls(error_code_of(error), error.message)
+        """Without a message where the error has none besides its code."""
+        code = error_code_of(error)
+        return cls(code, None if error.message == code.name else error.message)
 
     @property
     def is_failure(self) -> bool:

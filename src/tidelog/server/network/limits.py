@@ -75,19 +75,19 @@ def parse_overrides(text: str) -> dict[str, int]:
 
 
 class ConnectionCounts:
-    """The connections there are, by address."""
+    """The connections there are, by address. ``limits`` may be changed at any time; who is connected stays."""
 
     def __init__(self, limits: NetworkLimits) -> None:
-        self._limits = limits
+        self.limits = limits
         self._by_address: Counter[str] = Counter()
         self.total = 0
 
     @property
     def is_full(self) -> bool:
-        return self.total >= self._limits.max_connections
+        return self.total >= self.limits.max_connections
 
     def limit_of(self, address: str) -> int:
-        return self._limits.max_connections_per_ip_overrides.get(address, self._limits.max_connections_per_ip)
+        return self.limits.max_connections_per_ip_overrides.get(address, self.limits.max_connections_per_ip)
 
     def add(self, address: str) -> bool:
         """False, and nothing is counted: the address has as many as it may."""

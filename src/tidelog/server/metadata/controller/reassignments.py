@@ -65,7 +65,7 @@ def _begin(
 def _cancel(image: MetadataImage, settings: ControllerSettings, place: Place) -> MetadataRecord | None:
     state, topic = place.state, place.topic
     if not state.is_reassigning:
-        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = tuple(broker for broker in state.replicas if broker not in state.adding)
     isr = tuple(broker for broker in state.isr if broker not in state.adding)
     if not isr and not allows_unclean_election(image, settings, topic.name):

@@ -32,7 +32,7 @@ from tidelog.server.metadata.controller.placement import place_replicas
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
-from tidelog.server.metadata.requests import DEFAULT, NewPartitions, NewTopic, TopicResult
+from tidelog.server.metadata.requests import DEFAULT, NewPartitions, NewTopic, Outcome, TopicResult
 from tidelog.server.topic_name import check_topic_name, metric_name
 from tidelog.storage.checkpoint import random_uuid, uuid_to_text
 
@@ -86,11 +86,14 @@ def create_partitions(
     results = []
     for request in requests:
         try:
-            topic = _find(image, request.topic)
+            topic = image.topics.get(request.topic)
+            if topic is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             made = _partition_records(image, topic.id, _added(image, settings, topic, request), len(topic.partitions))
             require_bounded([*records, *made])
         except ApiError as error:
-            results.append(TopicResult(name=request.topic, error=error.code, message=error.message))
+            refused = Outcome.of(error)
+            results.append(TopicResult(name=request.topic, error=refused.error, message=refused.message))
         else:
             records += made
             results.append(TopicResult(name=request.topic, topic_id=topic.id, partitions=request.total))

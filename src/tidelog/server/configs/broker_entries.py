@@ -1,0 +1,102 @@
+"""The settings of a broker, and of all brokers, as a client is told of them. Pure.
+
+===========================  =========================================================================================
+of one broker                every key that is not internal, and every name that was set, known or not
+of all brokers               what was changed at run time for all, and nothing else
+a synonym                    each name that can say the same, in each layer that has it: this broker's changes, those
+                             of all brokers, the properties file, the default
+what is in front             the key itself, where it first stands: what a listener's key overrides is its synonym, but
+                             not the other way round
+===========================  =========================================================================================
+
+Source: Kafka's ``ConfigHelper``, ``DynamicBrokerConfig.brokerConfigSynonyms``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import dropwhile
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.broker_keys import BROKER_KEYS, broker_key
+from tidelog.config.reporter_keys import REPORTER_KEYS
+from tidelog.config.synonyms import time_synonyms
+from tidelog.server.configs.config_entry import ConfigEntry, ConfigSource, ConfigSynonym, is_sensitive, text_of
+
+_LISTENER_PARTS = 3
+"""``listener.name.NAME.``"""
+_IDS = ("node.id", "broker.id")
+
+
+def broker_entries(broker: BrokerConfig) -> list[ConfigEntry]:
+    """Of one broker, in the order of their names."""
+    shown = {name for name, key in BROKER_KEYS.items() if not key.internal and name not in REPORTER_KEYS}
+    return [_entry(name, broker) for name in sorted(shown | set(broker.settings))]
+
+
+def default_entries(broker: BrokerConfig) -> list[ConfigEntry]:
+    """Of all brokers, in the order of their names."""
+    return [_default_entry(name, broker) for name in sorted(broker.dynamic_defaults)]
+
+
+def broker_synonyms_of(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
+    """Every place that says something of a broker's key; see the table above."""
+    hidden = is_sensitive(broker_key(name))
+    found = (
+        ConfigSynonym(synonym, None if hidden else layer[synonym], source)
+        for layer, source in _layers(broker)
+        for synonym in _names(name)
+        if synonym in layer
+    )
+    return tuple(dropwhile(lambda synonym: synonym.name != name, found))
+
+
+def _entry(name: str, broker: BrokerConfig) -> ConfigEntry:
+    key = broker_key(name)
+    if name in BROKER_KEYS:
+        value = text_of(broker.node_id if name in _IDS and broker.node_id is not None else broker[name])
+    else:
+        value = broker.settings[name].text
+    return ConfigEntry(
+        name=name,
+        key=key,
+        value=value,
+        synonyms=broker_synonyms_of(name, broker),
+        is_read_only=name not in BROKER_KEYS or not BROKER_KEYS[name].is_dynamic,
+    )
+
+
+def _default_entry(name: str, broker: BrokerConfig) -> ConfigEntry:
+    synonyms = broker_synonyms_of(name, broker)
+    return ConfigEntry(
+        name=name,
+        key=broker_key(name),
+        value=broker.dynamic_defaults[name].text,
+        synonyms=tuple(synonym for synonym in synonyms if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        is_read_only=name not in BROKER_KEYS or not BROKER_KEYS[name].is_dynamic,
+    )
+
+
+def _layers(broker: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSource]]:
+    """The one that wins first."""
+    yield {name: setting.text for name, setting in broker.dynamic.items()}, ConfigSource.DYNAMIC_BROKER
+    yield {name: setting.text for name, setting in broker.dynamic_defaults.items()}, ConfigSource.DYNAMIC_DEFAULT_BROKER
+    yield _static_texts(broker), ConfigSource.STATIC_BROKER
+    yield _DEFAULTS, ConfigSource.DEFAULT
+
+
+def _static_texts(broker: BrokerConfig) -> dict[str, str]:
+    """Either name of the broker's number says both, as in Kafka."""
+    texts = {name: setting.text for name, setting in broker.static.items()}
+    number = next((texts[name] for name in _IDS if name in texts), None)
+    return texts if number is None else dict.fromkeys(_IDS, number) | texts
+
+
+_DEFAULTS = {name: key.default_text for name, key in BROKER_KEYS.items() if key.default is not None}
+
+
+def _names(name: str) -> tuple[str, ...]:
+    parts = name.split(".", _LISTENER_PARTS)
+    if name.startswith("listener.name.") and len(parts) > _LISTENER_PARTS:
+        return name, parts[_LISTENER_PARTS]
+    return time_synonyms(name)

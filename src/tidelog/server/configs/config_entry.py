@@ -1,0 +1,116 @@
+"""One setting as a client is told of it: value, where that comes from, and what else had a say. Immutable values; pure.
+
+Source: Kafka's ``DescribeConfigsResponse``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from tidelog.config.key import Key
+from tidelog.config.value_text import KeyType, Value, format_value
+
+
+class ConfigSource(IntEnum):
+    """Kafka's numbers."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+_TYPES = {
+    None: 0,
+    KeyType.BOOLEAN: 1,
+    KeyType.STRING: 2,
+    KeyType.INT: 3,
+    KeyType.SHORT: 4,
+    KeyType.LONG: 5,
+    KeyType.DOUBLE: 6,
+    KeyType.LIST: 7,
+    KeyType.CLASS: 8,
+    KeyType.PASSWORD: 9,
+}
+
+
+class ConfigSynonym(NamedTuple):
+    name: str
+    value: str | None
+    """None for a secret."""
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """``synonyms``: every place that says something, the one that decides in front; empty for a value of the table's.
+
+    ``key`` None: no table has the name, so nobody knows its type, and its value may be a secret.
+    """
+
+    name: str
+    key: Key | None
+    value: str | None
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    is_read_only: bool = False
+
+    @property
+    def source(self) -> ConfigSource:
+        return self.synonyms[0].source if self.synonyms else ConfigSource.DEFAULT
+
+    @property
+    def is_sensitive(self) -> bool:
+        return is_sensitive(self.key)
+
+    def described(self, *, with_synonyms: bool, with_documentation: bool) -> dict[str, Any]:
+        """Of a DescribeConfigs response."""
+        return {
+            "name": self.name,
+            "value": None if self.is_sensitive else self.value,
+            "read_only": self.is_read_only,
+            "config_source": self.source,
+            "is_sensitive": self.is_sensitive,
+            "synonyms": [synonym._asdict() for synonym in self.synonyms] if with_synonyms else [],
+            "config_type": _TYPES[self.key.type if self.key else None],
+            "documentation": self.key.doc if with_documentation and self.key else None,
+        }
+
+    def created(self) -> dict[str, Any]:
+        """Of a CreateTopics response."""
+        return {
+            "name": self.name,
+            "value": None if self.is_sensitive else self.value,
+            "read_only": self.is_read_only,
+            "config_source": self.source,
+            "is_sensitive": self.is_sensitive,
+        }
+
+
+def is_sensitive(key: Key | None) -> bool:
+    return key is None or key.is_secret
+
+
+def text_of(value: Value | None) -> str | None:
+    """As Kafka writes a value; None where there is none."""
+    return None if value is None else format_value(value)
+
+
+def chosen(entries: Iterable[ConfigEntry], names: Iterable[str] | None) -> list[ConfigEntry]:
+    """Those a client asked for by name; all where it named none."""
+    wanted = set(names or ())
+    return [entry for entry in entries if not wanted or entry.name in wanted]
+
+
+def own_synonyms(
+    texts: Mapping[str, str], name: str, value: str | None, source: ConfigSource
+) -> tuple[ConfigSynonym, ...]:
+    """What a resource itself says of ``name``: nothing, unless it is among ``texts``."""
+    return (ConfigSynonym(name, value, source),) if name in texts else ()

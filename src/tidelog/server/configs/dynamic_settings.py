@@ -1,0 +1,99 @@
+"""Settings that change while the broker runs: from the metadata to the parts that go by them.
+
+=============================  =======================================================================================
+what changed                   what follows
+=============================  =======================================================================================
+this broker, or all brokers    the broker's configuration is another; then the defaults of topics, the cleaner, the
+                               limits of connections
+a topic                        its logs have new settings
+others                         nothing here: who needs them asks the image
+=============================  =======================================================================================
+
+A text in the metadata that is not allowed (it was when it was written, by another release say) is left out, and said in
+the log. What a crash leaves: the metadata, from which all of it is made again.
+Called by: Broker, and the metadata's changes. Thread rule: the loop's; logs and cleaner are told in a thread.
+Source: Kafka's ``DynamicBrokerConfig``, ``DynamicConfigPublisher``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.image import ConfigResource, MetadataChange
+from tidelog.server.network.limits import NetworkLimits
+from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
+from tidelog.storage.log.config import LogConfig
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_log = logging.getLogger(__name__)
+
+
+class DynamicSettings:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def on_change(self, change: MetadataChange) -> Awaitable[None] | None:
+        """A listener of the metadata."""
+        topics = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
+        if change.configs.isdisjoint(ConfigResource(ResourceType.BROKER, name) for name in self._names):
+            return self._broker.in_thread(self._tell_topics, topics) if topics else None
+        return self.apply(topics)
+
+    async def apply(self, topics: Sequence[str] = ()) -> None:
+        """The broker's settings are what the metadata make of them, and so are those of ``topics``."""
+        before, after = self._broker.config, self._configured()
+        self._broker.config = after
+        self._broker.connection_counts.limits = NetworkLimits.of(after)
+        await self._broker.in_thread(self._tell, before, after)
+        await self._broker.in_thread(self._tell_topics, topics)
+
+    def _tell(self, before: BrokerConfig, after: BrokerConfig) -> None:
+        """In a thread: a log may be busy, and the cleaner lets its threads end."""
+        logs = self._broker.logs
+        if LogConfig.of(after) != LogConfig.of(before):
+            logs.update_default_config(LogConfig.of(after))
+        if logs.cleaner is not None and CleanerSettings.of(after) != CleanerSettings.of(before):
+            logs.cleaner.reconfigure(CleanerSettings.of(after))
+
+    def _tell_topics(self, topics: Sequence[str]) -> None:
+        for topic in topics:
+            self._broker.logs.update_topic_config(topic)
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        """Of the resources that are about this broker: all brokers, and itself."""
+        return "", str(self._broker.node_id)
+
+    def _configured(self) -> BrokerConfig:
+        settings_of = self._broker.metadata.image.settings_of
+        of_all, own = (settings_of(ResourceType.BROKER, name) for name in self._names)
+        return with_allowed(self._broker.config, of_all, own)
+
+
+def with_allowed(config: BrokerConfig, of_all: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:
+    """``config`` with what is allowed of the changes for all brokers and of those for this one."""
+    try:
+        return config.with_layers(of_all, own)
+    except ConfigError:
+        pass
+    allowed_of_all = {key: text for key, text in of_all.items() if _is_allowed(config, {key: text}, {})}
+    allowed_own = {key: text for key, text in own.items() if _is_allowed(config, {}, {key: text})}
+    if _is_allowed(config, allowed_of_all, allowed_own):
+        return config.with_layers(allowed_of_all, allowed_own)
+    return config.with_layers({}, {})
+
+
+def _is_allowed(config: BrokerConfig, of_all: Mapping[str, str], own: Mapping[str, str]) -> bool:
+    try:
+        config.with_layers(of_all, own)
+    except ConfigError as error:
+        _log.error("Settings of the cluster's metadata are left out: %s", error)
+        return False
+    return True

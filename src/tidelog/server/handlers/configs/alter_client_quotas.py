@@ -1,0 +1,43 @@
+"""AlterClientQuotas: quotas of users, client ids and addresses are set and taken back (KIP-546).
+
+Source: Kafka's ``ControllerApis.handleAlterClientQuotas``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TidelogError
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.metadata.requests import Outcome, QuotaChange
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    changes = [_change(entry) for entry in request.entries]
+    outcomes = await broker.metadata.alter_client_quotas(changes, validate_only=request.validate_only)
+    return {"entries": [_answer(entry, outcome) for entry, outcome in zip(request.entries, outcomes, strict=True)]}
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    return {"entries": [_answer(entry, Outcome.of(error)) for entry in request.entries]}
+
+
+def _change(entry: Struct) -> QuotaChange:
+    return QuotaChange(
+        tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity)),
+        [(operation.key, None if operation.remove else operation.value) for operation in entry.ops],
+    )
+
+
+def _answer(entry: Struct, outcome: Outcome) -> Mapping[str, Any]:
+    return {
+        "error_code": outcome.error,
+        "error_message": outcome.message,
+        "entity": [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity],
+    }

@@ -1,0 +1,53 @@
+"""AlterConfigs: all settings of resources at once; what is not named is not set any more.
+
+Source: Kafka's ``KafkaApis.handleAlterConfigsRequest``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TidelogError
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.configs.alterations import (
+    Identity,
+    answers,
+    check_broker,
+    check_values,
+    config_resource,
+    refusals,
+    resources_in,
+)
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.image import ConfigResource
+from tidelog.server.metadata.requests import Outcome
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    outcomes: dict[Identity, Outcome] = {}
+    wanted: dict[ConfigResource, Mapping[str, str]] = {}
+    for identity, struct in resources_in(request).items():
+        try:
+            check_values(struct, struct.configs)
+            resource = config_resource(identity)
+            texts = {config.name: config.value for config in struct.configs}
+            if resource.type is ResourceType.BROKER:
+                check_broker(resource, texts, config=broker.config, node_id=broker.node_id)
+        except TidelogError as error:
+            outcomes[identity] = Outcome.of(error)
+        else:
+            wanted[resource] = texts
+    if wanted:
+        replaced = await broker.metadata.replace_configs(wanted, validate_only=request.validate_only)
+        outcomes.update(replaced.items())
+    return {"responses": answers(request, outcomes)}
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    return {"responses": refusals(request, error)}

@@ -1,0 +1,76 @@
+"""CreateTopics: new topics, each with its counts or the brokers of each partition, and its settings.
+
+What is refused before the controller is asked: a name that is in the request twice, and the log of the metadata.
+Source: Kafka's ``ControllerApis.createTopics``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import TidelogError
+from tidelog.protocol.errors import ErrorCode, error_code_of
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.configs.resource_entries import topic_entries
+from tidelog.server.metadata.requests import NewTopic, TopicResult
+from tidelog.server.request_context import RequestContext
+from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    refused = _refused(request)
+    wanted = [_new_topic(topic) for topic in request.topics if topic.name not in refused]
+    results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only)
+    return {
+        "topics": [
+            *(_answer(result, broker.config) for result in results),
+            *(_refusal(name, ErrorCode.INVALID_REQUEST, reason) for name, reason in refused.items()),
+        ]
+    }
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    return {"topics": [_refusal(topic.name, error_code_of(error), error.message) for topic in request.topics]}
+
+
+def _refused(request: Struct) -> dict[str, str]:
+    """Names and why not."""
+    times = Counter(topic.name for topic in request.topics)
+    refused = {name: "Duplicate topic name." for name, count in times.items() if count > 1}
+    if times[CLUSTER_METADATA_TOPIC] == 1:
+        refused[CLUSTER_METADATA_TOPIC] = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+    return refused
+
+
+def _new_topic(topic: Struct) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _answer(result: TopicResult, config: BrokerConfig) -> Mapping[str, Any]:
+    if result.error is not ErrorCode.NONE:
+        return _refusal(result.name, result.error, result.message)
+    return {
+        "name": result.name,
+        "topic_id": result.topic_id,
+        "error_message": None,
+        "num_partitions": result.partitions,
+        "replication_factor": result.replication_factor,
+        "configs": [entry.created() for entry in topic_entries(result.configs, config)],
+    }
+
+
+def _refusal(name: str | None, code: ErrorCode, message: str | None) -> Mapping[str, Any]:
+    return {"name": name, "error_code": code, "error_message": message}

@@ -1,0 +1,107 @@
+"""DeleteTopics: by name, or, from version 6, by id.
+
+==============================================  ======================================================================
+in one request                                  INVALID_REQUEST
+==============================================  ======================================================================
+neither a name nor an id, or both               the topic
+a name twice, an id twice                       the topic, once
+a name and the id of the same topic             the name; the topic stays
+==============================================  ======================================================================
+
+Source: Kafka's ``ControllerApis.deleteTopics``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TidelogError
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.requests import TopicResult
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_FIRST_WITH_DISABLED = 3
+_DISABLED = "Topic deletion is disabled."
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    if not broker.config.flag("delete.topic.enable"):
+        is_known = context.version >= _FIRST_WITH_DISABLED
+        raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST, _DISABLED)
+    refused, names, ids = sorted_out(request)
+    names = _without_known_ids(broker.metadata.image, names, ids, refused)
+    results = await broker.metadata.delete_topics([*names, *ids])
+    return {"responses": [_answer(result) for result in (*refused, *results)]}
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    code = error_code_of(error)
+    named = [{"name": name, "error_code": code} for name in request.topic_names]
+    return {
+        "responses": named
+        + [{"name": topic.name, "topic_id": topic.topic_id, "error_code": code} for topic in request.topics]
+    }
+
+
+def sorted_out(request: Struct) -> tuple[list[TopicResult], list[str], list[uuid.UUID]]:
+    """What is refused by itself; the names and the ids that are left."""
+    refused = []
+    names, ids = list(request.topic_names), []
+    for topic in request.topics:
+        if topic.name is None and topic.topic_id is None:
+            refused.append(_refusal(None, None, "Neither topic name nor id were specified."))
+        elif topic.name is None:
+            ids.append(topic.topic_id)
+        elif topic.topic_id is None:
+            names.append(topic.name)
+        else:
+            refused.append(_refusal(topic.name, topic.topic_id, "You may not specify both topic name and topic id."))
+    refused += [_refusal(name, None, "Duplicate topic name.") for name in _repeated(names)]
+    refused += [_refusal(None, topic_id, "Duplicate topic id.") for topic_id in _repeated(ids)]
+    return refused, [name for name, count in Counter(names).items() if count == 1], _once(ids)
+
+
+def _without_known_ids(
+    image: MetadataImage, names: list[str], ids: list[uuid.UUID], refused: list[TopicResult]
+) -> list[str]:
+    """The names; of those whose id is asked for too neither is deleted."""
+    kept = []
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is not None and topic.id in ids:
+            ids.remove(topic.id)
+            reason = "The provided topic name maps to an ID that was already supplied."
+            refused.append(_refusal(name, topic.id, reason))
+        else:
+            kept.append(name)
+    return kept
+
+
+def _repeated(items: Iterable[Any]) -> list[Any]:
+    return [item for item, count in Counter(items).items() if count > 1]
+
+
+def _once(items: Iterable[uuid.UUID]) -> list[uuid.UUID]:
+    return [item for item, count in Counter(items).items() if count == 1]
+
+
+def _refusal(name: str | None, topic_id: uuid.UUID | None, message: str) -> TopicResult:
+    return TopicResult(name=name, topic_id=topic_id, error=ErrorCode.INVALID_REQUEST, message=message)
+
+
+def _answer(result: TopicResult) -> Mapping[str, Any]:
+    return {
+        "name": result.name,
+        "topic_id": result.topic_id,
+        "error_code": result.error,
+        "error_message": result.message,
+    }

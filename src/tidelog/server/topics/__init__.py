@@ -1,0 +1,1 @@
+"""Topics as clients see them, make them and take them away."""

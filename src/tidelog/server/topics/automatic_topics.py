@@ -1,0 +1,42 @@
+"""Topics made because a client asked for them (``auto.create.topics.enable``).
+
+A topic is made in the background, once however many ask: the client is told that it is not there, and asks again.
+What a crash leaves: the topic, or nothing. Called by: Metadata. Thread rule: the loop's.
+Source: Kafka's ``DefaultAutoTopicCreationManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.protocol.errors import ErrorCode
+from tidelog.server.topics.internal_topics import automatic_topic
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_log = logging.getLogger(__name__)
+
+
+class AutomaticTopics:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._under_way: set[str] = set()
+
+    def create(self, names: Iterable[str]) -> None:
+        """Legal names of topics that are not there. What becomes of them is said in the log."""
+        new = [name for name in names if name not in self._under_way]
+        if new:
+            self._under_way.update(new)
+            self._broker.spawn(self._create(new))
+
+    async def _create(self, names: list[str]) -> None:
+        topics = [automatic_topic(name, self._broker.config) for name in names]
+        try:
+            for result in await self._broker.metadata.create_topics(topics):
+                if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    _log.warning("Topic %s, which a client asked for, cannot be made: %s", result.name, result.message)
+        finally:
+            self._under_way.difference_update(names)

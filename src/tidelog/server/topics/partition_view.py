@@ -1,0 +1,87 @@
+"""One partition as a client of one listener sees it. Pure.
+
+===================================  =================================================================================
+leader                               it and its epoch; LEADER_NOT_AVAILABLE for a broker that is not registered,
+                                     LISTENER_NOT_FOUND for one without the listener (to new clients)
+replicas, in-sync replicas           as they are; version 0 of Metadata leaves out those that are not there, and says
+                                     REPLICA_NOT_AVAILABLE
+offline replicas                     of brokers that are fenced, not registered, without the listener, or whose log
+                                     directory is offline
+===================================  =================================================================================
+
+Called by: metadata answers. Source: Kafka's ``KRaftMetadataCache``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tidelog.protocol.errors import ErrorCode
+from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint
+from tidelog.server.metadata.controller.directories import is_directory_online
+from tidelog.server.metadata.image import MetadataImage, Topic
+from tidelog.server.metadata.partition_state import PartitionState
+
+_NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewpoint:
+    """Whose view it is: the clients of ``listener``, and what their version of the protocol can be told."""
+
+    image: MetadataImage
+    listener: str
+    leaves_out_the_dead: bool = False
+    """Metadata version 0."""
+    names_listeners: bool = True
+    """Metadata version 6 and later: a listener that is missing is an error of its own."""
+
+    def endpoint(self, broker_id: int) -> Endpoint | None:
+        """Where the broker is reached; None for one that is not registered, or without the listener."""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else broker.listeners.get(self.listener)
+
+    def nodes(self) -> list[tuple[BrokerRegistration, Endpoint]]:
+        """The brokers that clients may turn to, by their numbers."""
+        brokers = sorted(self.image.brokers.values(), key=lambda broker: broker.id)
+        return [
+            (broker, broker.listeners[self.listener])
+            for broker in brokers
+            if not broker.is_fenced and self.listener in broker.listeners
+        ]
+
+    def partition(self, number: int, state: PartitionState) -> dict[str, Any]:
+        """Of a Metadata or a DescribeTopicPartitions response."""
+        leader = self.endpoint(state.leader)
+        replicas, isr = self._shown(state.replicas), self._shown(state.isr)
+        is_whole = len(replicas) == len(state.replicas) and len(isr) == len(state.isr)
+        error = ErrorCode.NONE if is_whole else ErrorCode.REPLICA_NOT_AVAILABLE
+        return {
+            "error_code": self._missing(state.leader) if leader is None else error,
+            "partition_index": number,
+            "leader_id": _NO_LEADER if leader is None else state.leader,
+            "leader_epoch": state.leader_epoch,
+            "replica_nodes": replicas,
+            "isr_nodes": isr,
+            "offline_replicas": [broker for broker in state.replicas if self._is_offline(broker, state)],
+        }
+
+    def partitions(self, topic: Topic) -> list[dict[str, Any]]:
+        """All of a topic, in order."""
+        return [self.partition(number, state) for number, state in sorted(topic.partitions.items())]
+
+    def _shown(self, brokers: Iterable[int]) -> list[int]:
+        return [broker for broker in brokers if not self.leaves_out_the_dead or self.endpoint(broker) is not None]
+
+    def _missing(self, leader: int) -> ErrorCode:
+        if leader in self.image.brokers and self.names_listeners:
+            return ErrorCode.LISTENER_NOT_FOUND
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    def _is_offline(self, broker_id: int, state: PartitionState) -> bool:
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker.is_fenced or self.listener not in broker.listeners:
+            return True
+        return not is_directory_online(self.image, broker_id, state)
