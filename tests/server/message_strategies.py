@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -36,6 +37,7 @@ _PLAIN: dict[str, st.SearchStrategy[Any]] = {
 _MOST_ITEMS = 3
 
 
+@cache
 def requests(api: ApiKey, version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Values for ``write_request``."""
     return _values(struct_class(api, Direction.REQUEST, version))

@@ -45,3 +45,32 @@ def test_a_clients_software_is_known_from_here_on(home: BrokerHome, client: Wire
 def test_software_that_is_not_well_formed_is_refused(client: WireClient, name: str) -> None:
     answer = client.call(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version="1")
     assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_features_are_those_of_a_new_cluster_of_kafka(client: WireClient) -> None:
+    """As a Kafka 4.1 answers that was formatted by its own tool."""
+    answer = client.call(ApiKey.API_VERSIONS, 4, **SOFTWARE)
+    assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
+        "group.version": (0, 1),
+        "kraft.version": (0, 1),
+        "metadata.version": (7, 27),
+        "share.version": (0, 1),
+        "transaction.version": (0, 2),
+        "eligible.leader.replicas.version": (0, 1),
+    }
+    finalized = {row.name: row.max_version_level for row in answer.finalized_features}
+    assert finalized == {
+        "group.version": 1,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+        "metadata.version": 27,
+    }
+    assert all(row.min_version_level == row.max_version_level for row in answer.finalized_features)
+    assert answer.finalized_features_epoch > 0
+    assert not answer.zk_migration_ready
+
+
+def test_an_older_client_is_not_told_of_features_that_can_be_off(client: WireClient) -> None:
+    answer = client.call(ApiKey.API_VERSIONS, 3, **SOFTWARE)
+    assert [row.name for row in answer.supported_features] == ["metadata.version"]
+    assert len(answer.finalized_features) == 4

@@ -39,6 +39,7 @@ def test_it_starts_again_on_its_directory(tmp_path: Path) -> None:
             home.restart()
             with home.client() as client:
                 assert client.call(ApiKey.API_VERSIONS, 0).error_code == 0
+            assert all(directory.was_clean for directory in home.broker.logs.online)
 
 
 def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:

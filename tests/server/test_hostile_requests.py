@@ -24,7 +24,7 @@ from tidelog.protocol.messages import write_request
 from tidelog.server.handlers.table import HANDLERS
 
 QUICK = settings(
-    max_examples=150, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
 LONG = settings(QUICK, max_examples=2000, derandomize=False)
 ANNOUNCED = 100_000_000

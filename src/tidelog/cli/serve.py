@@ -73,6 +73,7 @@ def _settings(overrides: Sequence[str]) -> dict[str, str]:
 def _say_where(broker: Broker) -> None:
     rows = {
         "serving": ", ".join(map(str, broker.advertised)),
+        "cluster": broker.metadata.image.cluster_id,
         "data": ", ".join(str(directory.path) for directory in broker.logs.online),
     }
     for what, value in rows.items():

@@ -46,6 +46,11 @@ class ClusterMetadata(Protocol):
         """Of this broker's registration; -1 before it."""
         ...
 
+    @property
+    def applied_offset(self) -> int:
+        """Of the last record that is part of the image: of two images the one with the greater is the newer."""
+        ...
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Called on the loop after each committed change, in order; what it raises is logged. Call the answer to end
         it."""

@@ -12,16 +12,22 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
 from tidelog.server.handlers.table import advertised_versions
+from tidelog.server.metadata.features import SUPPORTED
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
+_FIRST_WITH_SOFTWARE = 3
 _WELL_FORMED = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
+_FIRST_WITH_ALL_FEATURES = 4
+"""Clients of older versions take a level 0 for a mistake (KAFKA-17011)."""
+
+
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
-    if context.version >= 3:
+    if context.version >= _FIRST_WITH_SOFTWARE:
         software = (request.client_software_name, request.client_software_version)
         if not all(map(_WELL_FORMED.fullmatch, software)):
             return {"error_code": ErrorCode.INVALID_REQUEST}
@@ -30,5 +36,15 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
         "api_keys": [
             {"api_key": api, "min_version": versions.oldest, "max_version": versions.latest}
             for api, versions in advertised_versions().items()
-        ]
+        ],
+        "supported_features": [
+            {"name": name, "min_version": levels.oldest, "max_version": levels.latest}
+            for name, levels in SUPPORTED.items()
+            if levels.oldest > 0 or context.version >= _FIRST_WITH_ALL_FEATURES
+        ],
+        "finalized_features_epoch": broker.metadata.applied_offset,
+        "finalized_features": [
+            {"name": name, "min_version_level": level, "max_version_level": level}
+            for name, level in broker.metadata.image.features.items()
+        ],
     }

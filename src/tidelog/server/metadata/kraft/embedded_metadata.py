@@ -145,6 +145,10 @@ class EmbeddedMetadata:
         return self._broker_epoch
 
     @property
+    def applied_offset(self) -> int:
+        return self._store.log.end_offset - 1
+
+    @property
     def quorum(self) -> QuorumStatus:
         return self._store.quorum
 

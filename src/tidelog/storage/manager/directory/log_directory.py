@@ -221,8 +221,7 @@ class LogDirectory:
             return
         try:
             self.checkpoint()
-            everything = set(live_partitions(self._fs, self.path))
-            if in_order and (self.was_clean or everything <= self._settled):
+            if in_order and (self.was_clean or self._all_settled()):
                 known = UNKNOWN_BROKER_EPOCH if self.broker_epoch is None else self.broker_epoch
                 self._marker.write(known if broker_epoch is None else broker_epoch)
         finally:
@@ -247,6 +246,11 @@ class LogDirectory:
         return list(gone)
 
     # --- inside ---
+
+    def _all_settled(self) -> bool:
+        """Nothing is left that a recovery would look at; the metadata log is not among what it does."""
+        partitions = live_partitions(self._fs, self.path)
+        return self._settled.issuperset(one for one in partitions if one.topic != METADATA_TOPIC)
 
     def _checkpoint(self, *names: str) -> None:
         offsets = {
