@@ -8,6 +8,7 @@ not timed, and neither side syncs what it recovered before that. The first run c
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,3 +79,4 @@ def finish(_directory: str, _threads: str, afterwards: str) -> None:
                 log.close_handlers()
             directory.release()
     _manager = None
+    gc.collect()  # a process that starts has no garbage of an earlier start

@@ -11,6 +11,7 @@ from tidelog.model import StorageError
 from tidelog.runtime import Clock, Scheduler
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.load.listing import PartitionListing
 from tidelog.storage.log.load.loader import LoadRequest
 from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
@@ -44,6 +45,7 @@ class OpenRequest:
     """For what a log leaves for later (``log_tasks``)."""
     threads: WalkThreads | None = None
     on_segment: Callable[[RecoveredSegment], None] | None = None
+    listing: PartitionListing | None = None
     """As in ``LoadRequest``."""
 
     @property
@@ -58,4 +60,5 @@ class OpenRequest:
             log_start_offset=self.log_start_offset,
             threads=self.threads,
             on_segment=self.on_segment,
+            listing=self.listing,
         )

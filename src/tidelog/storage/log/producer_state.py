@@ -49,6 +49,10 @@ class LogProducerState:
         if table.summary.producer_id < 0:
             self.state.map_end_offset = table.summary.last_offset + 1
             return []
+        return self.replay(buffer, table)
+
+    def replay(self, buffer: Buffer, table: BatchTable) -> list[AbortedTransaction]:
+        """``apply`` for batches with a producer among them."""
         ended = self.state.replay(buffer, table, base_position=int(table.position[0]))
         return [aborted_entry(end) for end in ended if end.transaction.aborted]
 

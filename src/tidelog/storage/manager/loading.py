@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from tidelog.model import DirectoryError, StorageError, TidelogError
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.load.listing import list_with_sizes
+from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import first_unflushed_base
 from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.log.partition_log import PartitionLog
@@ -87,9 +87,10 @@ class _Job(NamedTuple):
     directory: LogDirectory
     name: PartitionDirectoryName
     path: Path
-    segments: int
+    segments: int = 0
     """To be recovered, of ``unflushed_bytes`` in all."""
-    unflushed_bytes: int
+    unflushed_bytes: int = 0
+    listing: PartitionListing | None = None
 
 
 class Loading:
@@ -183,7 +184,7 @@ class Loading:
 
     def _job(self, directory: LogDirectory, name: PartitionDirectoryName, path: Path) -> _Job:
         if directory.was_clean or name.purpose is DirectoryPurpose.DELETE:
-            return _Job(directory, name, path, 0, 0)
+            return _Job(directory, name, path)
         listing = list_with_sizes(self._fs, path)
         first = first_unflushed_base(listing.base_offsets, directory.recovery_point(name.topic_partition))
         sizes = [
@@ -191,7 +192,7 @@ class Loading:
             for segment in listing.segments
             if first is not None and segment.base_offset >= first
         ]
-        return _Job(directory, name, path, len(sizes), sum(sizes))
+        return _Job(directory, name, path, len(sizes), sum(sizes), listing)
 
     def _load_all(self, jobs: deque[_Job], number: int, walks: WalkThreads | None) -> list[LoadedPartition]:
         """One of the threads of a directory: takes one of ``jobs`` after the other until none is left."""
@@ -219,7 +220,9 @@ class Loading:
 
         log, problem = None, None
         try:
-            log = job.directory.open_log(job.path, job.name, self._opening, threads=walks, on_segment=on_segment)
+            log = job.directory.open_log(
+                job.path, job.name, self._opening, threads=walks, on_segment=on_segment, listing=job.listing
+            )
         except TidelogError as error:
             _log.log(level_of(error), "%s cannot be loaded: %s", job.path, error)
             problem = error

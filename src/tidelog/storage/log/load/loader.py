@@ -73,6 +73,8 @@ class LoadRequest:
     """Told after each recovered segment, in order; what it raises ends the loading, which can be repeated."""
     threads: WalkThreads | None = None
     """To read segments with, shared with other partitions; None: threads of its own, one a processor."""
+    listing: PartitionListing | None = None
+    """What lies in the directory, where it was looked at already (``list_with_sizes``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,7 @@ class _Loader:
 
     def _settle_leftovers(self) -> tuple[PartitionListing, tuple[str, ...]]:
         """What is there then, and the names of what was removed."""
-        listing = list_with_sizes(self._fs, self._directory)
+        listing = self._request.listing or list_with_sizes(self._fs, self._directory)
         if listing.is_settled:
             return listing, ()
         leftovers = decide_leftovers(listing, replaced_offsets(self._fs, self._directory, listing))

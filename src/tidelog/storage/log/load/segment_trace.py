@@ -2,8 +2,8 @@
 
 Segments are walked side by side, but producers and epochs depend on all that came before: so a walk only picks out the
 batches that matter (``gather``, in any thread), and they are taken in later, segment by segment (``apply``). What is
-picked of a chunk: the producers' batches that leave a trace, the first batch of each higher epoch, the last batch. Of
-their bytes only control batches are kept, for the marker in them. The result is the same as of all the batches.
+picked of a chunk: the producers' batches that leave a trace, the first batch of each higher epoch, the end. Of their
+bytes only control batches are kept, for the marker in them. The result is the same as of all the batches.
 
 Called by: the loader. Thread rule: ``gather`` by one thread, ``apply`` after it by another.
 Source: what Kafka's ``LogSegment.recover`` does batch by batch.
@@ -30,20 +30,21 @@ _NO_EPOCH = -1
 
 
 class SegmentTrace:
-    __slots__ = ("_chunks", "_epoch", "_epochs")
+    __slots__ = ("_chunks", "_end_offset", "_epoch", "_epochs")
 
     def __init__(self) -> None:
         self._epoch = _NO_EPOCH
         self._epochs: list[tuple[int, int]] = []
         self._chunks: list[tuple[bytes, BatchTable]] = []
+        self._end_offset: int | None = None
 
     def gather(self, buffer: Buffer, table: BatchTable) -> None:
         """The next batches of the segment, at least one; ``buffer[0]`` is the first's first byte."""
         self.gather_epochs(table)
+        self._end_offset = table.summary.last_offset + 1
         if table.summary.producer_id < 0:
-            self._chunks.append((b"", _rebuilt(table, np.array([len(table) - 1]), np.zeros(1, np.int64))))
             return
-        rows = np.union1d(rows_with_a_trace(table), [len(table) - 1])
+        rows = rows_with_a_trace(table)
         view = memoryview(buffer).cast("B")
         first = int(table.position[0])
         sizes = np.where(table.is_control[rows], table.size[rows], 0)
@@ -63,7 +64,9 @@ class SegmentTrace:
         self.assign_epochs(epochs)
         aborted = []
         for buffer, table in self._chunks:
-            aborted += producers.apply(buffer, table)
+            aborted += producers.replay(buffer, table)
+        if self._end_offset is not None:
+            producers.state.map_end_offset = self._end_offset
         return aborted
 
     def assign_epochs(self, epochs: LeaderEpochCache) -> None:

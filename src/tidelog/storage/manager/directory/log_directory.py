@@ -37,6 +37,7 @@ from tidelog.storage.checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.load.listing import PartitionListing
 from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
@@ -110,11 +111,12 @@ class LogDirectory:
         topic_id: uuid.UUID | None = None,
         threads: WalkThreads | None = None,
         on_segment: Callable[[RecoveredSegment], None] | None = None,
+        listing: PartitionListing | None = None,
     ) -> PartitionLog:
         """Load a partition directory in this one, made if it is not there, and keep its log among ``logs``.
 
-        ``name``: what ``path`` says. One that is to be deleted is not kept: it is the caller's. What loading has to say
-        goes to the log file.
+        ``name``: what ``path`` says; ``threads`` and what follows it: as in ``LoadRequest``. A log that is to be
+        deleted is not kept: it is the caller's. What loading has to say goes to the log file.
         """
         partition, purpose, _ = name
         begun_ms = opening.clock.monotonic_ms()
@@ -136,6 +138,7 @@ class LogDirectory:
                 scheduler=opening.scheduler,
                 threads=threads,
                 on_segment=on_segment,
+                listing=listing,
             )
         )
         for warning in log.loaded.warnings:
