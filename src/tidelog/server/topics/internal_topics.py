@@ -5,16 +5,39 @@ Called by: Metadata, FindCoordinator. Source: Kafka's ``AutoTopicCreationManager
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.server.metadata.requests import NewTopic
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 
-_PREFIXES = {
-    GROUP_METADATA_TOPIC: "offsets.topic",
-    TRANSACTION_STATE_TOPIC: "transaction.state.log",
-    SHARE_GROUP_STATE_TOPIC: "share.coordinator.state.topic",
+
+class _Keys(NamedTuple):
+    """The broker's, of one of Kafka's own topics."""
+
+    partitions: str
+    replication_factor: str
+    segment_bytes: str
+    min_isr: str | None = None
+
+
+_KEYS = {
+    GROUP_METADATA_TOPIC: _Keys(
+        "offsets.topic.num.partitions", "offsets.topic.replication.factor", "offsets.topic.segment.bytes"
+    ),
+    TRANSACTION_STATE_TOPIC: _Keys(
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+        "transaction.state.log.min.isr",
+    ),
+    SHARE_GROUP_STATE_TOPIC: _Keys(
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.segment.bytes",
+        "share.coordinator.state.topic.min.isr",
+    ),
 }
-"""Of the broker's keys for partitions, replication factor, segment size and in-sync replicas."""
 
 _SETTINGS = {
     GROUP_METADATA_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer"},
@@ -29,15 +52,15 @@ _SETTINGS = {
 
 def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
     """How ``name`` is made."""
-    prefix = _PREFIXES.get(name)
-    if prefix is None:
+    keys = _KEYS.get(name)
+    if keys is None:
         return NewTopic(name=name)
-    settings = _SETTINGS[name] | {"segment.bytes": str(config.number(f"{prefix}.segment.bytes"))}
-    if prefix != _PREFIXES[GROUP_METADATA_TOPIC]:
-        settings["min.insync.replicas"] = str(config.number(f"{prefix}.min.isr"))
+    settings = _SETTINGS[name] | {"segment.bytes": str(config.number(keys.segment_bytes))}
+    if keys.min_isr is not None:
+        settings["min.insync.replicas"] = str(config.number(keys.min_isr))
     return NewTopic(
         name=name,
-        partitions=config.number(f"{prefix}.num.partitions"),
-        replication_factor=config.number(f"{prefix}.replication.factor"),
+        partitions=config.number(keys.partitions),
+        replication_factor=config.number(keys.replication_factor),
         configs=settings,
     )
