@@ -18,11 +18,13 @@ SET, DELETE = 0, 1
 KEY = "log.retention.bytes"
 
 
-def alter(client: WireClient, kind: int, name: str, key: str, value: str | None) -> None:
+def alter(
+    client: WireClient, kind: int, name: str, key: str, value: str | None, code: ErrorCode = ErrorCode.NONE
+) -> None:
     change = {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
     resource = {"resource_type": kind, "resource_name": name, "configs": [change]}
     answer = client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=[resource], validate_only=False)
-    assert [response.error_code for response in answer.responses] == [ErrorCode.NONE], answer
+    assert [response.error_code for response in answer.responses] == [code], answer
 
 
 def create(client: WireClient, name: str, **configs: str) -> None:
@@ -50,6 +52,14 @@ def test_this_broker_goes_before_all_brokers(home: BrokerHome, client: WireClien
     assert (in_use(home), of_topic(home, "any")) == (300, 300)
     alter(client, BROKER, "", KEY, None)
     assert in_use(home) == -1
+
+
+def test_exceptions_for_addresses_have_to_be_pairs(home: BrokerHome, client: WireClient) -> None:
+    key = "max.connections.per.ip.overrides"
+    alter(client, BROKER, "", key, "127.0.0.1", ErrorCode.INVALID_REQUEST)
+    assert in_use(home, key) == ""
+    alter(client, BROKER, "", key, "127.0.0.1:5")
+    assert home.call(lambda: home.broker.connection_counts.limit_of("127.0.0.1")) == 5
 
 
 def test_a_topic_keeps_its_own(home: BrokerHome, client: WireClient) -> None:

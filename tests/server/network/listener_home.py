@@ -42,13 +42,14 @@ class ListenerHome:
         self._thread = LoopThread()
         defaults = NetworkLimits.of(BrokerConfig())
         self.limits = replace(defaults, **limits)
+        self.counts = ConnectionCounts(self.limits)
         self.listener = Listener(
             Endpoint(name="PLAINTEXT", host=host, port=0),
             loop=self._thread.loop,
             timers=HeldTimers(self.clock),
             service=self,
             limits=self.limits,
-            counts=ConnectionCounts(self.limits),
+            counts=self.counts,
         )
         self.call = self._thread.call
         self.wait_for = self._thread.wait_for

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable
+from dataclasses import replace
 
 import pytest
 
@@ -26,6 +27,14 @@ def test_beyond_the_most_connections_a_client_waits_for_another_to_leave() -> No
             assert home.call(lambda: home.listener.accepted) == 2
             second.close()
             assert third.receive_frame() == b"3"
+
+
+def test_a_greater_number_lets_in_who_waits() -> None:
+    with listening(echo, max_connections=1) as home, home.client() as first, home.client() as second:
+        second.send_frames(b"2")
+        assert first.exchange(b"1") == b"1"
+        home.call(lambda: home.counts.change(replace(home.limits, max_connections=2)))
+        assert second.receive_frame() == b"2"
 
 
 def test_an_address_has_only_so_many_connections() -> None:

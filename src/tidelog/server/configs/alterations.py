@@ -29,6 +29,7 @@ from tidelog.server.configs.changes import ChangeKind, SettingChange, list_key
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.requests import Outcome
+from tidelog.server.network.limits import NetworkLimits
 
 RESOURCES = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 """Types whose settings are kept in the metadata."""
@@ -95,7 +96,7 @@ def check_broker(resource: ConfigResource, texts: Mapping[str, str], *, config: 
                 ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {resource.name}"
             )
     try:
-        config.with_dynamic(texts, of_all=not resource.name)
+        NetworkLimits.of(config.with_dynamic(texts, of_all=not resource.name))
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, error.message) from error
 

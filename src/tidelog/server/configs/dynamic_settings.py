@@ -50,7 +50,7 @@ class DynamicSettings:
         """The broker's settings are what the metadata make of them, and so are those of ``topics``."""
         before, after = self._broker.config, self._configured()
         self._broker.config = after
-        self._broker.connection_counts.limits = NetworkLimits.of(after)
+        self._broker.connection_counts.change(NetworkLimits.of(after))
         await self._broker.in_thread(self._tell, before, after)
         await self._broker.in_thread(self._tell_topics, topics)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -75,12 +75,22 @@ def parse_overrides(text: str) -> dict[str, int]:
 
 
 class ConnectionCounts:
-    """The connections there are, by address. ``limits`` may be changed at any time; who is connected stays."""
+    """The connections there are, by address, and the listeners that wait until there are fewer."""
 
     def __init__(self, limits: NetworkLimits) -> None:
         self.limits = limits
-        self._by_address: Counter[str] = Counter()
         self.total = 0
+        self._by_address: Counter[str] = Counter()
+        self._waiting: list[Callable[[], None]] = []
+
+    def change(self, limits: NetworkLimits) -> None:
+        """At any time; who is connected stays."""
+        self.limits = limits
+        self._tell_waiting()
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call it, once, when ``is_full`` no longer is so."""
+        self._waiting.append(callback)
 
     @property
     def is_full(self) -> bool:
@@ -104,3 +114,10 @@ class ConnectionCounts:
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        if self._waiting and not self.is_full:
+            waiting, self._waiting = self._waiting, []
+            for callback in waiting:
+                callback()

@@ -113,10 +113,7 @@ class Listener:
 
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        was_full = self._counts.is_full
         self._counts.remove(connection.peer.host)
-        if was_full and self._pause is None:
-            self._accept_on()
 
     # --- accepting ---
 
@@ -149,6 +146,7 @@ class Listener:
         for _ in range(_ACCEPTS_AT_ONCE):
             if self._counts.is_full:
                 self._accept_no_more()
+                self._counts.when_room(self._accept_on)
                 return
             try:
                 sock, address = listening.accept()
