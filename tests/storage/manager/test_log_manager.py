@@ -101,6 +101,14 @@ def test_the_marker_goes_once_all_are_loaded_and_comes_back_last(home: ManagerHo
     assert [CleanShutdownFile(LOCAL, path).read() for path in home.paths] == [5, 5]
 
 
+def test_the_marker_does_not_wait_for_the_metadata_log(home: ManagerHome) -> None:
+    metadata = home.paths[0] / "__cluster_metadata-0"
+    metadata.mkdir(parents=True)
+    home.start().shutdown(5)
+    assert CleanShutdownFile(LOCAL, home.paths[0]).read() == 5
+    assert list(metadata.iterdir()) == []
+
+
 def test_broker_epochs_that_differ_are_none(home: ManagerHome) -> None:
     for number, path in enumerate(home.paths):
         home.start(paths=[path]).shutdown(number)

@@ -51,6 +51,11 @@ class ClusterMetadata(Protocol):
         """Of the last record that is part of the image: of two images the one with the greater is the newer."""
         ...
 
+    @property
+    def finalized_features(self) -> Mapping[str, int]:
+        """Levels by name, as clients are told of them."""
+        ...
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Called on the loop after each committed change, in order; what it raises is logged. Call the answer to end
         it."""
@@ -86,8 +91,8 @@ class ClusterMetadata(Protocol):
         self, changes: Sequence[QuotaChange], *, validate_only: bool = False
     ) -> list[Outcome]: ...
 
-    async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> list[Outcome]:
-        """All or none: where one is refused the others are, too."""
+    async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> Outcome:
+        """All or none: the outcome is that of the first one refused."""
         ...
 
     # --- producers ---

@@ -1,7 +1,7 @@
 """The records from which an image is made again: what a snapshot has in it. Pure.
 
 In the order in which Kafka writes them, so that each finds what it refers to: features (``metadata.version`` first),
-controllers and brokers, topics with their partitions, settings, quotas, the next producer id, and what is only kept.
+brokers and controllers, topics with their partitions, settings, quotas, the next producer id, and what is only kept.
 Source: Kafka's ``MetadataImage.write``.
 """
 
@@ -18,10 +18,10 @@ from tidelog.storage.checkpoint import uuid_to_text
 
 def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     yield from _features(image)
-    for fields in image.controllers.values():
-        yield MetadataRecord("RegisterControllerRecord", fields)
     for broker in image.brokers.values():
         yield MetadataRecord("RegisterBrokerRecord", broker.fields())
+    for fields in image.controllers.values():
+        yield MetadataRecord("RegisterControllerRecord", fields)
     yield from _topics(image)
     for resource, settings in image.configs.items():
         for key, value in settings.items():

@@ -86,8 +86,9 @@ class QuotaChange(NamedTuple):
 
 
 class UpgradeType(enum.IntEnum):
-    """The numbers are Kafka's."""
+    """The numbers are Kafka's; UNKNOWN stands for all others."""
 
+    UNKNOWN = 0
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
     UNSAFE_DOWNGRADE = 3

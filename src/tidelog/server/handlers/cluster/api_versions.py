@@ -45,6 +45,6 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
         "finalized_features_epoch": broker.metadata.applied_offset,
         "finalized_features": [
             {"name": name, "min_version_level": level, "max_version_level": level}
-            for name, level in broker.metadata.image.features.items()
+            for name, level in broker.metadata.finalized_features.items()
         ],
     }

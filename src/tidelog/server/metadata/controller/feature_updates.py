@@ -32,19 +32,19 @@ _ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
 
 def update_features(
     image: MetadataImage, settings: ControllerSettings, updates: Sequence[FeatureUpdate]
-) -> Decision[list[Outcome]]:
-    """Where one is refused, all have its error."""
+) -> Decision[Outcome]:
+    """The answer is that of the first one refused."""
     proposed = {**image.features, **{update.feature: update.level for update in updates}}
     records = []
     for update in updates:
         try:
             _check(image, update, proposed)
         except ApiError as error:
-            return Decision((), [Outcome.of(error)] * len(updates))
+            return Decision((), Outcome.of(error))
         records.append(feature_record(update.feature, update.level))
         if update.feature == ELIGIBLE_LEADERS:
             records += min_isr_records(image, settings) if update.level else [_clear_eligible()]
-    return Decision(records, [DONE] * len(updates))
+    return Decision(records, DONE)
 
 
 def feature_record(name: str, level: int) -> MetadataRecord:
@@ -70,6 +70,8 @@ def _clear_eligible() -> MetadataRecord:
 def _check(image: MetadataImage, update: FeatureUpdate, proposed: Mapping[str, int]) -> None:
     name, level = update.feature, update.level
     present = image.metadata_version if name == METADATA_VERSION else image.features.get(name, 0)
+    if update.upgrade_type is UpgradeType.UNKNOWN:
+        raise _refusal(update, "The controller does not support the given upgrade type.")
     if level < 0:
         raise _refusal(update, "A feature version cannot be less than 0.")
     reason = _reason_not_supported(image, name, level)

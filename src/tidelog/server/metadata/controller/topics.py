@@ -6,7 +6,7 @@ what is asked for                                     what is answered where it 
 a name that is not legal, or like another's           INVALID_TOPIC_EXCEPTION
 a name that is there                                  TOPIC_ALREADY_EXISTS
 settings that are not allowed                         INVALID_CONFIG
-assignments together with counts                      INVALID_REQUEST
+assignments together with counts, a name twice        INVALID_REQUEST
 assignments to brokers that are not there, twice, …   INVALID_REPLICA_ASSIGNMENT
 counts of partitions that are not positive            INVALID_PARTITIONS
 more replicas than there are brokers                  INVALID_REPLICATION_FACTOR
@@ -20,6 +20,7 @@ Pure but for ids and placement, which are random. Source: Kafka's ``ReplicationC
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from tidelog.model import TidelogError
@@ -48,8 +49,10 @@ def create_topics(
         raise ApiError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
     records: list[MetadataRecord] = []
     results = []
+    named = Counter(topic.name for topic in topics)
     for topic in topics:
         try:
+            _require_once(topic.name, named)
             made, result = _create_topic(image, settings, topic)
             require_bounded([*records, *made])
         except TidelogError as error:
@@ -84,8 +87,10 @@ def create_partitions(
 ) -> Decision[list[TopicResult]]:
     records: list[MetadataRecord] = []
     results = []
+    named = Counter(request.topic for request in requests)
     for request in requests:
         try:
+            _require_once(request.topic, named)
             topic = image.topics.get(request.topic)
             if topic is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -279,6 +284,12 @@ def _new_partition(
 ) -> PartitionState:
     isr = tuple(filter(image.is_active, brokers))
     return PartitionState(replicas=brokers, isr=isr, leader=isr[0], directories=tuple(map(directory_of, brokers)))
+
+
+def _require_once(name: str, named: Counter[str]) -> None:
+    """A request that says two things of a topic says nothing."""
+    if named[name] > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 def _find(image: MetadataImage, wanted: str | uuid.UUID) -> Topic:

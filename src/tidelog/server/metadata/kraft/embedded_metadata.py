@@ -37,6 +37,7 @@ from tidelog.server.metadata.controller import (
     topics,
 )
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
+from tidelog.server.metadata.features import KRAFT_VERSION
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directories
 from tidelog.server.metadata.kraft.metadata_store import InThread, MetadataStore, StoreSetup
@@ -152,6 +153,12 @@ class EmbeddedMetadata:
     def quorum(self) -> QuorumStatus:
         return self._store.quorum
 
+    @property
+    def finalized_features(self) -> dict[str, int]:
+        """With the quorum's own, as clients are told of them."""
+        own = self.quorum.kraft_version
+        return {**self.image.features, **({KRAFT_VERSION: own} if own else {})}
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         return self._store.subscribe(listener)
 
@@ -185,7 +192,7 @@ class EmbeddedMetadata:
     ) -> list[Outcome]:
         return await self._change(lambda: quotas.alter_client_quotas(self.image, changes), validate_only)
 
-    async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> list[Outcome]:
+    async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> Outcome:
         return await self._change(
             lambda: feature_updates.update_features(self.image, self._settings, updates), validate_only
         )

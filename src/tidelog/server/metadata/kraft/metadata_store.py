@@ -203,6 +203,7 @@ class MetadataStore:
             leader_id=self._setup.settings.node_id,
             epoch=self.log.epoch,
             high_watermark=self.log.end_offset,
+            kraft_version=self.replay.voters.kraft_version,
             voters=self.replay.voters.voters,
         )
 

@@ -29,6 +29,7 @@ class QuorumStatus:
     epoch: int
     high_watermark: int
     """Records below it are agreed upon."""
+    kraft_version: int
     voters: tuple[Voter, ...]
 
 

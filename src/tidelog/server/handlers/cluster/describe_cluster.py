@@ -1,0 +1,57 @@
+"""DescribeCluster: the brokers, and one of them as the controller to turn to (KIP-700, KIP-919, KIP-1073).
+
+Controllers are asked at their own listener; here a client that wants those has come to the wrong door.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.authorized_operations import NOT_ASKED, ON_CLUSTER
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    _check_endpoint_type(context.version, request.endpoint_type)
+    image = broker.metadata.image
+    shown = [
+        (registration, registration.listeners[context.listener])
+        for registration in image.brokers.values()
+        if context.listener in registration.listeners and (request.include_fenced_brokers or not registration.is_fenced)
+    ]
+    alive = [registration.id for registration, _ in shown if not registration.is_fenced]
+    return {
+        "endpoint_type": _BROKERS,
+        "cluster_id": image.cluster_id,
+        "controller_id": alive[0] if alive else -1,
+        "brokers": [
+            {
+                "broker_id": registration.id,
+                "host": endpoint.host,
+                "port": endpoint.port,
+                "rack": registration.rack,
+                "is_fenced": registration.is_fenced,
+            }
+            for registration, endpoint in shown
+        ],
+        "cluster_authorized_operations": ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+    }
+
+
+def _check_endpoint_type(version: int, endpoint_type: int) -> None:
+    if endpoint_type == _BROKERS:
+        return
+    if endpoint_type != _CONTROLLERS:
+        code, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint_type}"
+    else:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+    raise ApiError(ErrorCode.INVALID_REQUEST if version == 0 else code, message)

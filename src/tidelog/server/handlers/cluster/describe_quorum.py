@@ -1,0 +1,61 @@
+"""DescribeQuorum: who leads the metadata quorum, and how far each of its replicas is (KIP-836, KIP-853).
+
+Asked for anything but the metadata partition, it says that there is no such partition here, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.metadata.kraft.quorum import QuorumStatus
+from tidelog.server.request_context import RequestContext
+from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
+    if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
+        return {"topics": [_unknown(topic) for topic in request.topics]}
+    status = broker.metadata.quorum
+    return {
+        "topics": [{"topic_name": CLUSTER_METADATA_TOPIC, "partitions": [_partition(status, context.received_ms)]}],
+        "nodes": [
+            {"node_id": voter.id, "listeners": [_listener(endpoint) for endpoint in voter.endpoints]}
+            for voter in status.voters
+        ],
+    }
+
+
+def _partition(status: QuorumStatus, now_ms: int) -> dict[str, Any]:
+    return {
+        "partition_index": 0,
+        "leader_id": status.leader_id,
+        "leader_epoch": status.epoch,
+        "high_watermark": status.high_watermark,
+        "current_voters": [
+            {
+                "replica_id": voter.id,
+                "replica_directory_id": voter.directory_id,
+                "log_end_offset": status.high_watermark,
+                "last_fetch_timestamp": now_ms,
+                "last_caught_up_timestamp": now_ms,
+            }
+            for voter in status.voters
+        ],
+    }
+
+
+def _listener(endpoint: Any) -> dict[str, Any]:
+    return {"name": endpoint.name, "host": endpoint.host, "port": endpoint.port}
+
+
+def _unknown(topic: Struct) -> dict[str, Any]:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    parts = [{"partition_index": part.partition_index, "error_code": code} for part in topic.partitions]
+    return {"topic_name": topic.topic_name, "partitions": parts}

@@ -1,0 +1,37 @@
+"""UpdateFeatures: finalize features at other levels, all of them or none (KIP-584, KIP-1022)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.metadata.requests import FeatureUpdate, UpgradeType
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_FIRST_WITH_UPGRADE_TYPE = 1
+_LAST_WITH_RESULTS = 1
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    updates = [_update(context.version, update) for update in request.feature_updates]
+    outcome = await broker.metadata.update_features(updates, validate_only=request.validate_only)
+    if outcome.is_failure:
+        reason = f"The update failed for all features since the following feature had an error: {outcome.message}"
+        raise ApiError(outcome.error, reason)
+    if context.version > _LAST_WITH_RESULTS:
+        return {"error_code": ErrorCode.NONE}
+    return {"results": [{"feature": update.feature, "error_code": ErrorCode.NONE} for update in updates]}
+
+
+def _update(version: int, update: Struct) -> FeatureUpdate:
+    """The first version has a flag where the later ones have the type."""
+    number = update.upgrade_type
+    if version < _FIRST_WITH_UPGRADE_TYPE:
+        number = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    kind = next((known for known in UpgradeType if known == number), UpgradeType.UNKNOWN)
+    return FeatureUpdate(update.feature, update.max_version_level, kind)

@@ -1,0 +1,222 @@
+"""Brokers come, are fenced and leave; leaders are elected, directories fail: what becomes of the partitions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+import pytest
+
+from server.metadata.images import TOPIC_ID, directory_of, image_of, partition_of, settings, with_topic
+from tidelog.model import TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.controller.brokers import (
+    NewRegistration,
+    begin_shutdown,
+    fence_broker,
+    register_broker,
+    take_directories_offline,
+    unfence_broker,
+)
+from tidelog.server.metadata.controller.leaders import alter_partitions, assign_directories, elect_leaders
+from tidelog.server.metadata.controller.reassignments import alter_reassignments
+from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.partition_state import UNASSIGNED, PartitionState
+from tidelog.server.metadata.requests import (
+    ElectionType,
+    Outcome,
+    PartitionAlteration,
+    Reassignment,
+)
+from tidelog.storage.checkpoint import uuid_to_text
+
+SETTINGS = settings()
+
+
+def applied(image: MetadataImage, records: Sequence[MetadataRecord], number: int = 0) -> PartitionState:
+    """The partition after them."""
+    for record in records:
+        image.apply(record)
+    return image.topics["t"].partitions[number]
+
+
+def registration(broker_id: int = 1, **fields: object) -> NewRegistration:
+    values = {
+        "broker_id": broker_id,
+        "incarnation_id": uuid.UUID(int=77),
+        "endpoints": [Endpoint("PLAINTEXT", "localhost", 9092)],
+        "directories": [directory_of(broker_id)],
+        "rack": "r",
+        "previous_epoch": None,
+    }
+    return NewRegistration(**{**values, **fields})  # type: ignore[arg-type]
+
+
+class TestRegistration:
+    def test_is_fenced_and_has_the_offset_as_epoch(self) -> None:
+        image = image_of(())
+        decision = register_broker(image, SETTINGS, registration(), 42)
+        assert decision.answer == 42
+        image.apply(decision.records[0])
+        broker = image.brokers[1]
+        assert (broker.epoch, broker.is_fenced, broker.rack) == (42, True, "r")
+        assert not image.is_active(1)
+
+    @pytest.mark.parametrize(
+        ("directories", "reason"),
+        [
+            ([], "No directories specified in request"),
+            ([directory_of(1)] * 2, "Duplicate directory ID in request"),
+            ([directory_of(2)], f"Broker 2 is already registered with directory {uuid_to_text(directory_of(2))}"),
+        ],
+    )
+    def test_of_directories_that_cannot_be(self, directories: list[uuid.UUID], reason: str) -> None:
+        with pytest.raises(ApiError) as refused:
+            register_broker(image_of((2,)), SETTINGS, registration(directories=directories), 1)
+        assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REGISTRATION, reason)
+
+    def test_after_an_unclean_stop_it_is_not_eligible(self) -> None:
+        state = partition_of((1, 2), isr=(), elr=(1, 2), last_known_elr=(1,))
+        image = with_topic(image_of((1, 2), fenced=(1, 2)), state)
+        unclean = register_broker(image, SETTINGS, registration(previous_epoch=9), 50)
+        assert applied(image.copy(), unclean.records).elr == (2,)
+        clean = register_broker(image, SETTINGS, registration(previous_epoch=10), 50)
+        assert applied(image.copy(), clean.records).elr == (1, 2)
+
+
+class TestLeaving:
+    def test_others_lead_instead(self) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((1, 2)))
+        after = applied(image, begin_shutdown(image, SETTINGS, 1).records)
+        assert (after.leader, after.isr) == (2, (2,))
+        assert image.brokers[1].in_controlled_shutdown
+        assert not fence_broker(image, SETTINGS, 1).records[:-1]
+
+    def test_a_fenced_broker_is_out_of_sync(self) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((2, 1)))
+        after = applied(image, fence_broker(image, SETTINGS, 1).records)
+        assert (after.leader, after.isr, after.leader_epoch) == (2, (2,), 0)
+        assert image.brokers[1].is_fenced
+
+    def test_one_that_comes_leads_what_has_no_leader(self) -> None:
+        image = with_topic(
+            image_of((1, 2), fenced=(1,)),
+            partition_of((1, 2), isr=(), elr=(1,), last_known_elr=(1,)),
+            partition_of((1, 2), isr=(2,), leader=2),
+        )
+        after = applied(image, unfence_broker(image, SETTINGS, 1).records)
+        assert (after.leader, after.isr, after.elr) == (1, (1,), ())
+        assert image.topics["t"].partitions[1].leader == 2
+
+
+class TestElections:
+    def outcome(self, state: PartitionState, kind: ElectionType, **image: object) -> ErrorCode:
+        found = with_topic(image_of((1, 2), **image), state)  # type: ignore[arg-type]
+        partition = TopicPartition("t", 0)
+        return elect_leaders(found, SETTINGS, kind, [partition]).answer[partition].error
+
+    def test_of_the_preferred_replica(self) -> None:
+        preferred = ElectionType.PREFERRED
+        assert self.outcome(partition_of((1, 2)), preferred) is ErrorCode.ELECTION_NOT_NEEDED
+        assert self.outcome(partition_of((1, 2), leader=2), preferred) is ErrorCode.NONE
+        gone = self.outcome(partition_of((1, 2), leader=2, isr=(2,)), preferred, fenced=(1,))
+        assert gone is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+    def test_of_any_replica(self) -> None:
+        unclean = ElectionType.UNCLEAN
+        assert self.outcome(partition_of((1, 2), leader=2), unclean) is ErrorCode.ELECTION_NOT_NEEDED
+        assert self.outcome(partition_of((1, 2), leader=-1, isr=(1,)), unclean, fenced=(1,)) is ErrorCode.NONE
+        gone = self.outcome(partition_of((1,), leader=-1), unclean, fenced=(1,))
+        assert gone is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+
+    def test_of_partitions_that_are_not_there(self) -> None:
+        image = with_topic(image_of(), partition_of((1,)))
+        asked = [TopicPartition("u", 0), TopicPartition("t", 1)]
+        answer = elect_leaders(image, SETTINGS, ElectionType.PREFERRED, asked).answer
+        assert [outcome.message for outcome in answer.values()] == ["No such topic as u", "No such partition as t-1"]
+
+    def test_of_all_name_those_that_needed_one(self) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((1, 2)), partition_of((1, 2), leader=2))
+        answer = elect_leaders(image, SETTINGS, ElectionType.PREFERRED, None).answer
+        assert list(answer) == [TopicPartition("t", 1)]
+
+
+class TestAlterations:
+    def code(self, image: MetadataImage, broker: int = 1, **fields: object) -> ErrorCode:
+        values = {"topic_id": TOPIC_ID, "partition": 0, "isr": (1,), "leader_epoch": 3, "partition_epoch": 7}
+        alteration = PartitionAlteration(**{**values, **fields})  # type: ignore[arg-type]
+        (answer,) = alter_partitions(image, SETTINGS, broker, [alteration]).answer
+        return answer.outcome.error
+
+    def test_are_of_the_present_epochs_and_the_leader(self) -> None:
+        image = with_topic(image_of((1, 2, 3), fenced=(3,)), partition_of((1, 2, 3), leader_epoch=3, partition_epoch=7))
+        assert self.code(image) is ErrorCode.NONE
+        assert self.code(image, leader_epoch=2) is ErrorCode.FENCED_LEADER_EPOCH
+        assert self.code(image, leader_epoch=4) is ErrorCode.NOT_CONTROLLER
+        assert self.code(image, partition_epoch=6) is ErrorCode.INVALID_UPDATE_VERSION
+        assert self.code(image, partition_epoch=8) is ErrorCode.NOT_CONTROLLER
+        assert self.code(image, broker=2) is ErrorCode.INVALID_REQUEST
+        assert self.code(image, isr=(1, 9)) is ErrorCode.INVALID_REQUEST
+        assert self.code(image, isr=(2,)) is ErrorCode.INVALID_REQUEST
+        assert self.code(image, isr=(1, 3)) is ErrorCode.INELIGIBLE_REPLICA
+        assert self.code(image, is_recovering=True) is ErrorCode.INVALID_REQUEST
+        assert self.code(image, partition=1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert self.code(image, topic_id=uuid.UUID(int=9)) is ErrorCode.UNKNOWN_TOPIC_ID
+
+    def test_may_end_a_reassignment_and_its_leadership(self) -> None:
+        state = partition_of((2, 1), isr=(1,), adding=(2,), removing=(1,))
+        image = with_topic(image_of((1, 2)), state)
+        code = self.code(image, isr=(1, 2), leader_epoch=0, partition_epoch=0)
+        assert code is ErrorCode.NEW_LEADER_ELECTED
+
+
+class TestReassignments:
+    def outcome(self, image: MetadataImage, replicas: list[int] | None, *, may_change_factor: bool = True) -> Outcome:
+        wanted = [Reassignment("t", 0, replicas)]
+        (outcome,) = alter_reassignments(image, SETTINGS, wanted, may_change_factor=may_change_factor).answer
+        return outcome
+
+    def test_begin_and_are_taken_back(self) -> None:
+        image = with_topic(image_of((1, 2, 3)), partition_of((1, 2)))
+        begun = alter_reassignments(image, SETTINGS, [Reassignment("t", 0, [2, 3])], may_change_factor=True)
+        after = applied(image, begun.records)
+        assert (after.replicas, after.adding, after.removing) == ((2, 3, 1), (3,), (1,))
+        back = alter_reassignments(image, SETTINGS, [Reassignment("t", 0, None)], may_change_factor=True)
+        after = applied(image, back.records)
+        assert (after.replicas, after.adding, after.removing, after.isr) == ((2, 1), (), (), (1, 2))
+
+    def test_that_cannot_be(self) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((1,)))
+        assert self.outcome(image, None)[0] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        assert self.outcome(image, [])[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert self.outcome(image, [1, 2], may_change_factor=False) == (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "The replication factor is changed from 1 to 2",
+        )
+
+    def test_are_not_taken_back_uncleanly(self) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((1, 2), isr=(2,), adding=(2,)))
+        assert self.outcome(image, None) == (
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Unable to revert partition assignment for t:0 because it would require an unclean leader election.",
+        )
+
+
+class TestDirectories:
+    def test_are_told_by_the_broker(self) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((1, 2)))
+        decision = assign_directories(image, SETTINGS, 2, {(TOPIC_ID, 0): directory_of(5), (TOPIC_ID, 9): UNASSIGNED})
+        after = applied(image, decision.records)
+        assert after.directories == (directory_of(1), directory_of(5))
+
+    def test_that_fail_take_their_partitions_with_them(self) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((1, 2)), partition_of((1, 2)))
+        moved = assign_directories(image, SETTINGS, 1, {(TOPIC_ID, 1): UNASSIGNED})
+        applied(image, moved.records)
+        decision = take_directories_offline(image, SETTINGS, 1, [directory_of(1), uuid.UUID(int=999)])
+        after = applied(image, decision.records)
+        assert (after.leader, after.isr) == (2, (2,))
+        assert image.topics["t"].partitions[1].leader == 1
+        assert not take_directories_offline(image, SETTINGS, 1, [uuid.UUID(int=999)]).records

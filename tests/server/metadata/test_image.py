@@ -1,0 +1,170 @@
+"""The image: what records come to, what a change tells of them, and the records from which it is made again."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from server.metadata.images import TOPIC_ID, image_of, partition_of, with_topic
+from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
+from tidelog.record.internal.frames import encode_framed
+from tidelog.record.internal.metadata_tables import MESSAGES
+from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
+from tidelog.server.metadata.image_records import image_records
+from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record, encode_record
+from tidelog.storage.checkpoint import uuid_to_text
+
+ID = uuid_to_text(TOPIC_ID)
+TOPIC = ConfigResource(ResourceType.TOPIC, "t")
+
+
+def config(key: str, value: str | None, *, name: str = "t") -> MetadataRecord:
+    fields = {"resourceType": 2, "resourceName": name, "name": key, "value": value}
+    return MetadataRecord("ConfigRecord", fields)
+
+
+def quota(value: float, *, remove: bool = False) -> MetadataRecord:
+    entity = [{"entityType": "user", "entityName": None}, {"entityType": "client-id", "entityName": "c"}]
+    return MetadataRecord("ClientQuotaRecord", {"entity": entity, "key": "k", "value": value, "remove": remove})
+
+
+def full_image() -> MetadataImage:
+    """Something of everything."""
+    image = with_topic(
+        image_of((1, 2), fenced=(2,), racks={1: "r"}),
+        partition_of((1, 2), leader_epoch=4, partition_epoch=9),
+        partition_of((1, 2), isr=(), elr=(1,), last_known_elr=(1,), is_recovering=True),
+    )
+    for record in (
+        config("retention.ms", "5"),
+        config("segment.ms", "6"),
+        quota(2.5),
+        MetadataRecord("ProducerIdsRecord", {"brokerId": 1, "brokerEpoch": 10, "nextProducerId": 3000}),
+        MetadataRecord(
+            "RegisterControllerRecord",
+            {
+                "controllerId": 1,
+                "incarnationId": ZERO_UUID,
+                "zkMigrationReady": False,
+                "endPoints": [{"name": "C", "host": "h", "port": 1, "securityProtocol": 0}],
+                "features": [{"name": "f", "minSupportedVersion": 0, "maxSupportedVersion": 1}],
+            },
+        ),
+        MetadataRecord(
+            "UserScramCredentialRecord",
+            {"name": "u", "mechanism": 1, "salt": b"s", "storedKey": b"k", "serverKey": b"v", "iterations": 4096},
+        ),
+    ):
+        image.apply(record)
+    return image
+
+
+def test_it_is_made_again_of_its_records() -> None:
+    image = full_image()
+    again = MetadataImage(cluster_id=image.cluster_id)
+    for record in image_records(image):
+        again.apply(decode_record(encode_record(record, image.metadata_version)))
+    assert again == image
+
+
+def test_a_copy_is_another_one() -> None:
+    image = full_image()
+    before = image.copy()
+    image.apply(MetadataRecord("PartitionChangeRecord", {"topicId": ID, "partitionId": 0, "isr": [1]}))
+    image.apply(config("retention.ms", None))
+    image.apply(quota(0, remove=True))
+    assert before == full_image()
+    assert image != before
+
+
+class TestChanges:
+    def test_tell_what_was_and_what_is(self) -> None:
+        image, change = full_image(), MetadataChange()
+        before = image.topics["t"].partitions[0]
+        for isr in ([1], [1, 2]):
+            fields = {"topicId": ID, "partitionId": 0, "isr": isr}
+            image.apply(MetadataRecord("PartitionChangeRecord", fields), change)
+        image.apply(config("retention.ms", None), change)
+        image.apply(quota(7), change)
+        delta = change.partitions[TOPIC_ID, 0]
+        assert delta.before == before
+        assert delta.after is not None
+        assert (delta.after.isr, delta.after.partition_epoch) == ((1, 2), 11)
+        assert change.configs == {TOPIC}
+        assert change.quotas == {(("client-id", "c"), ("user", None))}
+        assert image.configs[TOPIC] == {"segment.ms": "6"}
+
+    def test_of_a_topic_that_goes(self) -> None:
+        image, change = full_image(), MetadataChange()
+        image.apply(MetadataRecord("RemoveTopicRecord", {"topicId": ID}), change)
+        assert [topic.name for topic in change.deleted_topics] == ["t"]
+        assert {number for _, number in change.partitions} == {0, 1}
+        assert all(delta.after is None and delta.before is not None for delta in change.partitions.values())
+        assert TOPIC not in image.configs
+        assert image.partition(TopicPartition("t", 0)) is None
+        assert not image.topics_by_id
+
+    def test_of_all_eligible_leaders(self) -> None:
+        image = full_image()
+        image.apply(MetadataRecord("ClearElrRecord", {"topicName": ""}))
+        state = image.topics["t"].partitions[1]
+        assert (state.elr, state.last_known_elr, state.partition_epoch) == ((), (), 1)
+
+    def test_of_what_is_only_kept(self) -> None:
+        image = full_image()
+        assert len(image.others) == 1
+        image.apply(MetadataRecord("RemoveUserScramCredentialRecord", {"name": "u", "mechanism": 1}))
+        assert not image.others
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("TopicRecord", {"name": "t", "topicId": ZERO_UUID}),
+        ("RemoveTopicRecord", {"topicId": ZERO_UUID}),
+        ("PartitionChangeRecord", {"topicId": ID, "partitionId": 7}),
+        ("BrokerRegistrationChangeRecord", {"brokerId": 1, "brokerEpoch": 99, "fenced": 1}),
+        ("UnregisterBrokerRecord", {"brokerId": 5, "brokerEpoch": 0}),
+    ],
+)
+def test_a_record_that_contradicts_it_is_an_error(name: str, fields: dict[str, object]) -> None:
+    image = full_image()
+    with pytest.raises(CorruptRecordError):
+        image.apply(MetadataRecord(name, fields))
+    assert image == full_image()
+
+
+class TestVersions:
+    @pytest.mark.parametrize(
+        ("metadata_version", "versions"),
+        [(7, (1, 0, 0)), (8, (2, 0, 0)), (16, (2, 0, 0)), (17, (3, 1, 1)), (23, (3, 2, 2)), (27, (3, 2, 2))],
+    )
+    def test_follow_the_metadata_version(self, metadata_version: int, versions: tuple[int, int, int]) -> None:
+        records = (
+            MetadataRecord("RegisterBrokerRecord", {"brokerId": 1, "incarnationId": ZERO_UUID}),
+            MetadataRecord("PartitionRecord", {"topicId": ID, "partitionId": 0}),
+            MetadataRecord("PartitionChangeRecord", {"topicId": ID, "partitionId": 0}),
+        )
+        assert tuple(encode_record(record, metadata_version)[2] for record in records) == versions
+
+    def test_of_a_changed_registration_are_as_old_as_can_be(self) -> None:
+        def version(**fields: object) -> int:
+            record = MetadataRecord("BrokerRegistrationChangeRecord", {"brokerId": 1, "brokerEpoch": 1, **fields})
+            return encode_record(record, 27)[2]
+
+        assert [version(fenced=1), version(inControlledShutdown=1), version(logDirs=[ZERO_UUID])] == [0, 1, 2]
+
+    def test_that_are_not_known_are_refused(self) -> None:
+        value = bytearray(encode_framed(MESSAGES["TopicRecord"], {"name": "t", "topicId": ID}, 0))
+        value[2] = 9
+        with pytest.raises(UnsupportedFormatError):
+            decode_record(bytes(value))
+
+
+def test_partitions_are_told_with_their_topics() -> None:
+    found = [(topic.name, number) for topic, number, _ in full_image().partitions()]
+    assert found == [("t", 0), ("t", 1)]
+    assert full_image().topics_by_id[uuid.UUID(int=1000)].name == "t"

@@ -1,0 +1,118 @@
+"""The power goes at any moment: the metadata is there again, with every change that somebody was told of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from server.metadata.metadata_home import METADATA, MetadataHome, create, run, setting, topic_resource
+from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata
+from tidelog.server.metadata.requests import NewPartitions
+from tidelog.testing import SimulatedDisk
+
+SETTINGS = {
+    "metadata.log.max.record.bytes.between.snapshots": "700",
+    "metadata.max.retention.bytes": "2500",
+    "internal.metadata.log.segment.bytes": "1200",
+}
+"""Snapshots are taken, and old ones go, while all this happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What somebody was told of."""
+
+    topics: dict[str, int] = field(default_factory=dict)
+    """Their numbers of partitions."""
+    next_producer_id: int = 0
+    runs: int = 0
+
+    def check(self, image: MetadataImage, after: Known) -> None:
+        """``after``: with the change under way, which may be there or not."""
+        found = {name: len(topic.partitions) for name, topic in image.topics.items()}
+        assert found in (self.topics, after.topics)
+        assert image.next_producer_id in (self.next_producer_id, after.next_producer_id)
+
+
+@dataclass(slots=True)
+class Story:
+    """``now`` is known; ``coming`` is what is asked for."""
+
+    now: Known = Known()
+    coming: Known = Known()
+
+    def expect(self, **changes: object) -> None:
+        self.coming = replace(self.now, **changes)  # type: ignore[arg-type]
+
+    def told(self) -> None:
+        self.now = self.coming
+
+
+async def live(home: MetadataHome, story: Story) -> None:
+    """Two runs, both ended in order, in which something of everything happens."""
+    for number in range(2):
+        metadata = await home.joined()
+        story.expect(runs=number + 1)
+        story.told()
+        await change_everything(metadata, story, number)
+        await home.stop(metadata)
+
+
+async def change_everything(metadata: EmbeddedMetadata, story: Story, number: int) -> None:
+    name = f"topic-{number}"
+    story.expect(topics={**story.now.topics, name: 2})
+    await create(metadata, name, partitions=2)
+    story.told()
+    story.expect(topics={**story.now.topics, name: 3})
+    await metadata.create_partitions([NewPartitions(topic=name, total=3)])
+    story.told()
+    await metadata.alter_configs({topic_resource(name): [setting("retention.ms", "5000")]})
+    story.expect(next_producer_id=story.now.next_producer_id + 1000)
+    await metadata.allocate_producer_ids()
+    story.told()
+    story.expect(topics={**story.now.topics, "gone": 1})
+    await create(metadata, "gone")
+    story.told()
+    story.expect(topics={topic: count for topic, count in story.now.topics.items() if topic != "gone"})
+    await metadata.delete_topics(["gone"])
+    story.told()
+
+
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.slow)])
+def test_nothing_that_was_told_is_lost(every: int) -> None:
+    """``every``: so many-th call is one at which the power goes."""
+
+    async def lived() -> None:
+        disk, story = SimulatedDisk(), Story()
+        found: list[tuple[SimulatedDisk, Known, Known]] = []
+
+        def look(_call: object) -> None:
+            found.append((disk.after_crash(len(found)), story.now, story.coming))
+
+        disk.before_call = look
+        await live(MetadataHome(disk, SETTINGS), story)
+        disk.before_call = None
+        found.append((disk, story.now, story.now))
+        assert len(found) > 100
+        assert {".checkpoint", ".deleted"} <= {Path(name).suffix for name in disk.list_names(METADATA)}
+        for survivor, now, coming in found[::-every]:
+            await check_survivor(survivor, now, coming)
+
+    async def check_survivor(survivor: SimulatedDisk, now: Known, coming: Known) -> None:
+        home = MetadataHome(survivor, SETTINGS)
+        metadata = await home.started()
+        now.check(metadata.image, coming)
+        assert metadata.quorum.epoch > now.runs
+        await home.register(metadata)
+        assert all(state.leader == 1 for _, _, state in metadata.image.partitions())
+        await create(metadata, "another")
+        image = metadata.image.copy()
+        await metadata.close()
+        again = await home.started()
+        assert again.image.topics.keys() == image.topics.keys()
+        await again.close()
+
+    run(lived)

@@ -1,0 +1,58 @@
+"""Where replicas are put: spread over racks and brokers, never led by a fenced one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.metadata.images import image_of
+from tidelog.protocol.errors import ApiError
+from tidelog.server.metadata.controller.placement import place_replicas
+
+
+def placed(brokers: int, partitions: int, replicas: int, seed: int = 1, **image: object) -> list[tuple[int, ...]]:
+    found = image_of(range(1, brokers + 1), **image)  # type: ignore[arg-type]
+    return place_replicas(found.brokers.values(), partitions, replicas, Random(seed))
+
+
+@given(st.integers(1, 7), st.integers(1, 30), st.data())
+def test_replicas_are_on_different_brokers_and_leaders_are_spread(
+    brokers: int, partitions: int, data: st.DataObject
+) -> None:
+    replicas = data.draw(st.integers(1, brokers))
+    found = placed(brokers, partitions, replicas, data.draw(st.integers(0, 99)))
+    assert len(found) == partitions
+    assert all(len(set(one)) == replicas and set(one) <= set(range(1, brokers + 1)) for one in found)
+    leaders = Counter(one[0] for one in found)
+    assert max(leaders.values()) - min(leaders.get(broker, 0) for broker in range(1, brokers + 1)) <= 2
+
+
+def test_one_partition_has_a_replica_in_each_rack() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+    for one in placed(6, 20, 3, racks=racks):
+        assert {racks[broker] for broker in one} == {"a", "b", "c"}
+
+
+def test_fenced_brokers_come_last() -> None:
+    for seed in range(20):
+        for one in placed(4, 8, 3, seed, fenced=(1, 2)):
+            assert set(one[:2]) == {3, 4}
+            assert one[2] in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "fenced", "reason"),
+    [
+        (1, 0, (), "Invalid replication factor 0: the replication factor must be positive."),
+        (2, 1, (1, 2), "All brokers are currently fenced."),
+        (0, 1, (), "All brokers are currently fenced."),
+    ],
+)
+def test_what_cannot_be(brokers: int, replicas: int, fenced: tuple[int, ...], reason: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        placed(brokers, 1, replicas, fenced=fenced)
+    assert refused.value.message == reason
