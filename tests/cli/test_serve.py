@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cli.runner import run
-from server.harness import PATIENCE_S, WireClient
+from server.harness import WireClient
+from server.server_process import ANY_PORT, RUN, serving
 from tidelog.protocol.api_key import ApiKey
 
-RUN = "from tidelog.cli.main import main; main()"
-RUN_WITH_A_STOP_THAT_HANGS = """
+ON_ANY_PORT = ("--override", f"listeners={ANY_PORT}")
+WITH_A_STOP_THAT_HANGS = """
 import asyncio, sys
 from tidelog.server.broker import Broker
 
@@ -28,62 +25,38 @@ Broker.stop = stop
 """
 
 
-@contextmanager
-def serving(*arguments: str, code: str = RUN, cwd: Path) -> Iterator[subprocess.Popen[str]]:
-    """The command with these arguments behind ``serve``; killed at the end if it still runs."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", *arguments], stderr=subprocess.PIPE, text=True, cwd=cwd
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def line_with(process: subprocess.Popen[str], word: str) -> str:
-    """The next line on stderr that begins with ``word``."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith(word):
-            return line
-    raise AssertionError(f"it ended without saying {word!r}: {process.wait()}")
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_where_it_says_and_stops_in_order(tmp_path: Path, number: signal.Signals) -> None:
-    with serving("--override", "listeners=PLAINTEXT://127.0.0.1:0", cwd=tmp_path) as process:
-        port = int(line_with(process, "serving").rsplit(":", 1)[1])
-        with WireClient(port) as client:
+    with serving(tmp_path, *ON_ANY_PORT) as process:
+        with WireClient(process.port) as client:
             assert client.call(ApiKey.API_VERSIONS, 0).error_code == 0
         process.send_signal(number)
-        assert process.wait(PATIENCE_S) == 0
+        assert process.ended()[0] == 0
     assert (tmp_path / "tidelog-data" / ".kafka_cleanshutdown").exists()
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    code = RUN_WITH_A_STOP_THAT_HANGS + RUN
-    with serving("--override", "listeners=PLAINTEXT://127.0.0.1:0", code=code, cwd=tmp_path) as process:
-        line_with(process, "serving")
+    with serving(tmp_path, *ON_ANY_PORT, code=WITH_A_STOP_THAT_HANGS + RUN) as process:
+        process.line_with("serving")
         process.send_signal(signal.SIGTERM)
-        line_with(process, "stopping")
+        process.line_with("stopping")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+        assert process.ended()[0] == 128 + signal.SIGTERM
 
 
 def test_a_properties_file_is_taken_and_its_mistakes_are_told(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text(
         "process.roles=broker\nnode.id=1\nlisteners=SSL://:1\nnum.partitons=2\n"
     )
-    with serving("server.properties", "--override", "max.connections=x", cwd=tmp_path) as process:
-        _, errors = process.communicate(timeout=PATIENCE_S)
-        assert "Invalid value x for configuration max.connections" in errors
-        assert process.returncode == 2
-    with serving("server.properties", cwd=tmp_path) as process:
-        _, errors = process.communicate(timeout=PATIENCE_S)
-        assert "num.partitons is not a key of Kafka" in errors
-        assert "SSL is SSL" in errors
-        assert process.returncode == 2
+    with serving(tmp_path, "server.properties", "--override", "max.connections=x") as process:
+        code, words = process.ended()
+        assert "Invalid value x for configuration max.connections" in words
+        assert code == 2
+    with serving(tmp_path, "server.properties") as process:
+        code, words = process.ended()
+        assert "num.partitons is not a key of Kafka" in words
+        assert "SSL is SSL" in words
+        assert code == 2
     assert not (tmp_path / "tidelog-data").exists()
 
 

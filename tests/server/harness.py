@@ -138,6 +138,7 @@ class WireClient:
     """One connection. ``call`` sends a request and waits for its answer; ``send`` and ``receive`` are its halves."""
 
     def __init__(self, port: int, *, client_id: str | None = "test", host: str = "127.0.0.1") -> None:
+        self.port = port
         self.socket = socket.create_connection((host, port), timeout=PATIENCE_S)
         self._client_id = client_id
         self._next_id = 0
