@@ -1,0 +1,267 @@
+"""A classic group: its members, their leader, its generation and its state. Pure: no timers, nothing is written.
+
+Kept in order here, for everybody who changes it:
+
+* the leader is a member while there are any, and so is the owner of each instance id;
+* ``protocol_type`` is that of all members; a protocol can be chosen while at least one is known to all of them;
+* a state is only reached from the states that ``REACHED_FROM`` allows.
+
+Members that were told their id and have not joined with it yet are *pending*: a rebalance waits for them.
+Called by: what members ask for (``joining``, ``syncing``, ``leaving``) and ``rebalancing``, which has the timers.
+Source: Kafka's ``ClassicGroup``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidelog.model import CorruptRecordError
+from tidelog.protocol.errors import ErrorCode
+from tidelog.server.groups.classic.classic_member import Answer, ClassicMember, Protocol, Reply
+from tidelog.server.groups.classic.classic_state import REACHED_FROM, ClassicState
+from tidelog.server.groups.classic.consumer_protocol import PROTOCOL_TYPE, read_subscription
+
+NO_GENERATION = -1
+NO_MEMBER = ""
+"""The member id of who has none yet."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ClassicGroup:
+    """``generation_id`` counts its rebalances; ``state_changed_ms`` is None for groups read from very old records."""
+
+    group_id: str
+    generation_id: int = 0
+    state: ClassicState = ClassicState.EMPTY
+    previous_state: ClassicState | None = None
+    state_changed_ms: int | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    members: dict[str, ClassicMember] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    """Instance id -> member id."""
+    pending_members: set[str] = field(default_factory=set)
+    pending_syncs: set[str] = field(default_factory=set)
+    """Members of this generation that have not asked for their assignment."""
+    has_new_member: bool = False
+    """Somebody came while the first rebalance waited, so it waits a little longer."""
+    subscribed_topics: frozenset[str] | None = None
+    """What consumers read, as far as that can be known."""
+
+    # --- what is asked ---
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is ClassicState.EMPTY
+
+    @property
+    def is_simple(self) -> bool:
+        """Nobody ever joined: it only has offsets, committed by consumers that assign partitions themselves."""
+        return self.protocol_type is None and self.is_empty and not self.pending_members
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == PROTOCOL_TYPE
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any of its members allows."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def joining_count(self) -> int:
+        return sum(member.is_joining for member in self.members.values())
+
+    @property
+    def all_have_joined(self) -> bool:
+        return not self.pending_members and all(member.is_joining for member in self.members.values())
+
+    @property
+    def absent_dynamic_members(self) -> list[str]:
+        """Who did not join this rebalance and has no instance id to come back with."""
+        return [member.member_id for member in self.members.values() if not member.is_joining and not member.is_static]
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in REACHED_FROM[ClassicState.PREPARING_REBALANCE]
+
+    @property
+    def assignments(self) -> dict[str, bytes]:
+        return {member_id: member.assignment for member_id, member in self.members.items()}
+
+    def is_leader(self, member_id: str) -> bool:
+        return self.leader_id == member_id
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether it may be reading ``topic``; a group of consumers whose topics nobody knows reads them all."""
+        return self.uses_consumer_protocol if self.subscribed_topics is None else topic in self.subscribed_topics
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether somebody who knows these protocols may join: one of them is known to all members."""
+        if self.is_empty:
+            return bool(protocol_type) and any(True for _ in names)
+        votes = self._known_protocols()
+        return self.protocol_type == protocol_type and any(votes[name] == len(self.members) for name in names)
+
+    def refusal(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
+        """Why this is no member of the group (any more); None if it is one."""
+        if instance_id is not None:
+            owner = self.static_members.get(instance_id)
+            if owner is not None and owner != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def choose_protocol(self) -> str:
+        """The protocol most members like best, of those that all support; ties go to the one voted for first."""
+        known = self._known_protocols()
+        candidates = {name for name, count in known.items() if count == len(self.members)}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def described_members(self) -> list[dict[str, object]]:
+        """For the leader, who assigns: what each member says for the chosen protocol."""
+        return [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "metadata": member.metadata(self.protocol_name),
+            }
+            for member in self.members.values()
+        ]
+
+    # --- members ---
+
+    @staticmethod
+    def new_member_id(client_id: str, instance_id: str | None) -> str:
+        return f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}"
+
+    def add(self, member: ClassicMember) -> None:
+        """A member comes; the first one leads."""
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        assert self.protocol_type == member.protocol_type, (self.protocol_type, member)
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static_members, member
+            self.static_members[member.instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self.pending_members.discard(member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """A member, or one that was pending, goes; if it was the leader the next one leads. Idempotent."""
+        member = self.members.pop(member_id, None)
+        if member is not None and member.instance_id is not None:
+            del self.static_members[member.instance_id]
+        if self.is_leader(member_id):
+            self.leader_id = next(iter(self.members), None)
+        self.pending_members.discard(member_id)
+        self.pending_syncs.discard(member_id)
+
+    def replace_static(self, instance_id: str, new_member_id: str) -> ClassicMember:
+        """Whoever has this instance id from now on is another process: the one before hears that it is fenced."""
+        old = self.members.pop(self.static_members[instance_id])
+        fenced = {"error_code": ErrorCode.FENCED_INSTANCE_ID, "member_id": old.member_id}
+        self.answer_join(old, fenced)
+        self.answer_sync(old, {"error_code": ErrorCode.FENCED_INSTANCE_ID})
+        new = ClassicMember(
+            member_id=new_member_id,
+            instance_id=instance_id,
+            client_id=old.client_id,
+            client_host=old.client_host,
+            rebalance_timeout_ms=old.rebalance_timeout_ms,
+            session_timeout_ms=old.session_timeout_ms,
+            protocol_type=old.protocol_type,
+            protocols=old.protocols,
+            assignment=old.assignment,
+        )
+        self.members[new_member_id] = new
+        self.static_members[instance_id] = new_member_id
+        if self.is_leader(old.member_id):
+            self.leader_id = new_member_id
+        return new
+
+    def update(
+        self,
+        member: ClassicMember,
+        protocols: Sequence[Protocol],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        reply: Reply | None,
+    ) -> None:
+        """It joins again, with what it says now; ``reply`` waits for the rebalance."""
+        member.protocols = tuple(protocols)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        member.join_reply = reply
+
+    def answer_join(self, member: ClassicMember, answer: Answer) -> bool:
+        """Whether it was waiting for one."""
+        reply, member.join_reply = member.join_reply, None
+        if reply is not None:
+            reply(answer)
+        return reply is not None
+
+    def answer_sync(self, member: ClassicMember, answer: Answer) -> bool:
+        """Whether it was waiting for one."""
+        reply, member.sync_reply = member.sync_reply, None
+        if reply is not None:
+            reply(answer)
+        return reply is not None
+
+    # --- states ---
+
+    def move_to(self, state: ClassicState, now_ms: int) -> None:
+        assert self.state in REACHED_FROM[state], (self.group_id, self.state, state)
+        self.previous_state, self.state = self.state, state
+        self.state_changed_ms = now_ms
+
+    def elect_joined_leader(self) -> bool:
+        """See to it that the leader is one who joined; False where nobody did."""
+        leader = self.members.get(self.leader_id or NO_MEMBER)
+        if leader is None or leader.is_joining:
+            return leader is not None
+        joined = next((member for member in self.members.values() if member.is_joining), None)
+        if joined is not None:
+            self.leader_id = joined.member_id
+        return joined is not None
+
+    def begin_generation(self, now_ms: int) -> None:
+        """The members are known: choose their protocol, or be empty."""
+        self.generation_id += 1
+        self.protocol_name = self.choose_protocol() if self.members else None
+        self.subscribed_topics = self.read_subscribed_topics()
+        self.move_to(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now_ms)
+        self.pending_syncs.clear()
+
+    def set_assignments(self, assignments: Mapping[str, bytes]) -> None:
+        """Those that ``assignments`` does not name get nothing."""
+        for member in self.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+
+    def read_subscribed_topics(self) -> frozenset[str] | None:
+        """The topics of all members that are consumers; None where that cannot be known."""
+        if not self.uses_consumer_protocol:
+            return None
+        if not self.members:
+            return frozenset()
+        if self.protocol_name is None:
+            return None
+        try:
+            return frozenset(topic for topics in self._topics_of_members() for topic in topics)
+        except CorruptRecordError:
+            return None
+
+    def _topics_of_members(self) -> Iterator[tuple[str, ...]]:
+        for member in self.members.values():
+            yield read_subscription(member.metadata(self.protocol_name)).topics
+
+    def _known_protocols(self) -> Counter[str]:
+        """How many members know each protocol."""
+        return Counter(name for member in self.members.values() for name in set(member.protocol_names))

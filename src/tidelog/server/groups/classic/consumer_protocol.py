@@ -1,0 +1,100 @@
+"""What consumers tell one another inside a classic group: subscriptions and assignments (``ConsumerProtocol``).
+
+Bytes to the coordinator, but it looks inside: for the topics a group reads (their offsets do not expire), and where a
+group moves between the protocols (KIP-848). Notation and codec are those of storage records: a version, then fields.
+Pure. Source: Kafka's ``ConsumerProtocolSubscription.json``, ``ConsumerProtocolAssignment.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidelog.model import CorruptRecordError
+from tidelog.record.internal.decoder import decode_message
+from tidelog.record.internal.encoder import encode_message
+from tidelog.record.internal.frames import read_prefix
+from tidelog.record.internal.schema import Message, parse_messages
+
+PROTOCOL_TYPE = "consumer"
+"""The protocol type of consumers, to whom all this applies."""
+
+_MESSAGES = parse_messages(
+    """
+Subscription -1 versions 0-3 flexible none
+    topics []string
+    userData bytes? = null
+    ownedPartitions []TopicPartition 1+
+        topic string
+        partitions []int32
+    generationId int32 2+ = -1
+    rackId string? 3+ = null
+Assignment -1 versions 0-3 flexible none
+    assignedPartitions []TopicPartition
+        topic string
+        partitions []int32
+    userData bytes? = null
+"""
+)
+_NEWEST = 3
+
+TopicPartitions = Mapping[str, Sequence[int]]
+"""Partitions by the names of their topics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """``generation_id`` and ``owned`` are what the member had when it joined; -1 where it does not say."""
+
+    version: int
+    topics: tuple[str, ...]
+    user_data: bytes | None
+    owned: TopicPartitions
+    generation_id: int
+    rack_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a member was assigned by the leader."""
+
+    partitions: TopicPartitions
+    user_data: bytes | None
+
+
+def read_subscription(data: bytes) -> Subscription:
+    """CorruptRecordError for what is none; a version newer than ours is read as ours."""
+    version, fields = _read(_MESSAGES["Subscription"], data)
+    return Subscription(
+        version=version,
+        topics=tuple(fields["topics"]),
+        user_data=fields.get("userData"),
+        owned={part["topic"]: part["partitions"] for part in fields.get("ownedPartitions", ())},
+        generation_id=fields.get("generationId", -1),
+        rack_id=fields.get("rackId"),
+    )
+
+
+def read_assignment(data: bytes) -> Assignment:
+    """CorruptRecordError for what is none; no bytes are no partitions."""
+    if not data:
+        return Assignment(partitions={}, user_data=None)
+    _, fields = _read(_MESSAGES["Assignment"], data)
+    partitions = {part["topic"]: part["partitions"] for part in fields["assignedPartitions"]}
+    return Assignment(partitions=partitions, user_data=fields.get("userData"))
+
+
+def write_assignment(partitions: TopicPartitions, version: int) -> bytes:
+    """The bytes of an assignment without user data."""
+    version = min(version, _NEWEST)
+    parts = [{"topic": topic, "partitions": list(numbers)} for topic, numbers in partitions.items()]
+    fields = {"assignedPartitions": parts}
+    return version.to_bytes(2, "big") + encode_message(_MESSAGES["Assignment"], fields, version)
+
+
+def _read(message: Message, data: bytes) -> tuple[int, dict[str, Any]]:
+    version = read_prefix(data)
+    if version < 0:
+        raise CorruptRecordError(f"a {message.name.lower()} has version {version}")
+    return version, decode_message(message, data, min(version, _NEWEST), 2)[0]

@@ -1,0 +1,260 @@
+"""The rebalance of a classic group, phase by phase, with its timers.
+
+=======================  ====================================  ====================================================
+timer                    set when                              when it is over
+=======================  ====================================  ====================================================
+join (first rebalance)   an empty group prepares               again, if somebody new came and the rebalance
+                                                               time-out allows; else the members are settled
+join                     a group in use prepares               who has no instance id and did not join is removed;
+                                                               if nobody joined it waits once more
+sync                     the members are settled               who did not ask for the assignment is removed, and
+                                                               the group rebalances
+heartbeat of a member    it joins, heartbeats, is answered     it is removed, unless it waits for an answer
+=======================  ====================================  ====================================================
+
+A group of which nobody is left is written to the log as empty. Called by: joins, syncs, leaves, loading.
+Thread rule: the loop's thread. Source: Kafka's ``GroupMetadataManager``, the part about classic groups.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tidelog.protocol.errors import ErrorCode
+from tidelog.server.groups.classic.classic_group import NO_MEMBER, ClassicGroup
+from tidelog.server.groups.classic.classic_member import Answer, ClassicMember
+from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.server.groups.journal import Done
+from tidelog.server.groups.log.classic_records import group_metadata
+from tidelog.server.groups.shard_context import ShardContext
+
+_log = logging.getLogger(__name__)
+
+
+class Rebalancing:
+    """The rebalances of all classic groups of one shard."""
+
+    def __init__(self, context: ShardContext) -> None:
+        self._context = context
+        self._timers = context.timers
+
+    # --- phases ---
+
+    def rebalance_or_complete(self, group: ClassicGroup, reason: str) -> None:
+        """Somebody came or goes: begin a rebalance, or look whether the one under way has all its members."""
+        if group.can_rebalance:
+            self.prepare(group, reason)
+        else:
+            self.complete_join_if_all_are_there(group)
+
+    def prepare(self, group: ClassicGroup, reason: str) -> None:
+        """Begin a rebalance: from now on the members have to join again."""
+        if group.state is ClassicState.COMPLETING_REBALANCE:
+            self.refuse_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        self._forget_syncs(group)
+        is_first = group.is_empty
+        group.move_to(ClassicState.PREPARING_REBALANCE, self._timers.now_ms())
+        _log.info("group %s rebalances from generation %d: %s", group.group_id, group.generation_id, reason)
+        if is_first:
+            delay_ms = self._context.settings.initial_rebalance_delay_ms
+            self._wait_for_first_members(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        elif group.all_have_joined:
+            self.complete_join(group)
+        else:
+            self._wait_for_members(group)
+
+    def complete_join_if_all_are_there(self, group: ClassicGroup) -> None:
+        """The first rebalance is not cut short: more members are likely to come."""
+        is_waiting = group.state is ClassicState.PREPARING_REBALANCE and group.previous_state is not ClassicState.EMPTY
+        if is_waiting and group.all_have_joined:
+            self.complete_join(group)
+
+    def complete_join(self, group: ClassicGroup) -> None:
+        """Settle the members of the next generation: those who joined, and static ones that may come back."""
+        self._timers.cancel(("join", group.group_id))
+        for member_id in group.absent_dynamic_members:
+            self._drop(group, member_id)
+        if not group.elect_joined_leader() and group.members:
+            self._wait_for_members(group)  # only static members are left, and none of them came
+            return
+        group.begin_generation(self._timers.now_ms())
+        if group.is_empty:
+            _log.info("group %s is empty in generation %d", group.group_id, group.generation_id)
+            self._context.journal.write([group_metadata(group, {})], self._told(group), apply=False)
+        else:
+            self._announce_members(group)
+
+    def assign(self, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+        """The leader's assignment: once it is written, all who wait for it get their part and the group is stable."""
+        generation = group.generation_id
+
+        def done(error: ErrorCode) -> None:
+            if group.state is not ClassicState.COMPLETING_REBALANCE or group.generation_id != generation:
+                return
+            if error is ErrorCode.NONE:
+                group.set_assignments(assignments)
+                self._propagate_assignment(group)
+                group.move_to(ClassicState.STABLE, self._timers.now_ms())
+            else:
+                self.refuse_assignment(group, error)
+                self.rebalance_or_complete(group, f"the assignment could not be written: {error.name}")
+
+        self._context.journal.write([group_metadata(group, assignments)], done, apply=False)
+
+    def refuse_assignment(self, group: ClassicGroup, error: ErrorCode) -> None:
+        """Whoever waits for an assignment hears that there is none."""
+        group.set_assignments({})
+        for member in group.members.values():
+            if group.answer_sync(member, {"error_code": error}):
+                self.expect_heartbeat(group, member)
+
+    # --- members ---
+
+    def expect_heartbeat(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
+        """From now on its session, or for a new member its first join, lasts so long."""
+        self._expect(group, member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
+        """It was told its id, and has one session to join with it."""
+        group.pending_members.add(member_id)
+        self._expect(group, member_id, session_timeout_ms)
+
+    def remove_member(self, group: ClassicGroup, member_id: str) -> None:
+        """It leaves or is removed; if it waits for a join it hears that nobody knows it."""
+        member = group.members.get(member_id)
+        if member is not None:
+            group.answer_join(member, {"error_code": ErrorCode.UNKNOWN_MEMBER_ID, "member_id": NO_MEMBER})
+        self._drop(group, member_id)
+
+    def note_sync(self, group: ClassicGroup, member_id: str) -> None:
+        """It asked for its assignment."""
+        group.pending_syncs.discard(member_id)
+        if not group.pending_syncs:
+            self._timers.cancel(("sync", group.group_id))
+
+    # --- loading and unloading ---
+
+    def resume(self, group: ClassicGroup) -> None:
+        """The group was read from the log: its members have one session to be heard of."""
+        for member in group.members.values():
+            self.expect_heartbeat(group, member)
+        if len(group.members) > self._context.settings.max_size:
+            self.prepare(group, f"it has more than {self._context.settings.max_size} members")
+
+    def abandon(self, group: ClassicGroup) -> None:
+        """Another broker coordinates it now: whoever waits is sent there."""
+        group.move_to(ClassicState.DEAD, self._timers.now_ms())
+        for member in group.members.values():
+            group.answer_join(member, {"error_code": ErrorCode.NOT_COORDINATOR, "member_id": member.member_id})
+            group.answer_sync(member, {"error_code": ErrorCode.NOT_COORDINATOR})
+
+    # --- the timers ---
+
+    def _expect(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+        key = ("heartbeat", group.group_id, member_id)
+        self._timers.set(key, timeout_ms, lambda: self._heartbeat_is_over(group, member_id))
+
+    def _heartbeat_is_over(self, group: ClassicGroup, member_id: str) -> None:
+        member = group.members.get(member_id)
+        if not self._is_current(group) or (member is not None and member.needs_no_heartbeat):
+            return
+        if member is None and member_id not in group.pending_members:
+            return
+        _log.info("group %s: member %s was not heard of for too long", group.group_id, member_id)
+        self.remove_member(group, member_id)
+        if member is not None and group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
+            self.rebalance_or_complete(group, f"member {member_id} is gone")
+        elif group.state is ClassicState.PREPARING_REBALANCE and group.all_have_joined:
+            self.complete_join(group)
+
+    def _wait_for_first_members(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
+        def over() -> None:
+            if not group.has_new_member or remaining_ms == 0:
+                self._complete_join_of_current(group)
+                return
+            group.has_new_member = False
+            more_ms = min(self._context.settings.initial_rebalance_delay_ms, remaining_ms)
+            self._wait_for_first_members(group, more_ms, max(remaining_ms - delay_ms, 0))
+
+        self._timers.set(("join", group.group_id), delay_ms, over)
+
+    def _wait_for_members(self, group: ClassicGroup) -> None:
+        key = ("join", group.group_id)
+        self._timers.set(key, group.rebalance_timeout_ms, lambda: self._complete_join_of_current(group))
+
+    def _wait_for_syncs(self, group: ClassicGroup) -> None:
+        generation = group.generation_id
+
+        def over() -> None:
+            has_gone_on = group.generation_id != generation or group.state is ClassicState.PREPARING_REBALANCE
+            if has_gone_on or not group.pending_syncs or not self._is_current(group):
+                return
+            gone = sorted(group.pending_syncs)
+            for member_id in gone:
+                self._drop(group, member_id)
+            self.prepare(group, f"members {', '.join(gone)} did not ask for their assignment")
+
+        self._timers.set(("sync", group.group_id), group.rebalance_timeout_ms, over)
+
+    def _forget_syncs(self, group: ClassicGroup) -> None:
+        group.pending_syncs.clear()
+        self._timers.cancel(("sync", group.group_id))
+
+    def _complete_join_of_current(self, group: ClassicGroup) -> None:
+        if self._is_current(group):
+            self.complete_join(group)
+
+    def _is_current(self, group: ClassicGroup) -> bool:
+        """Not deleted, and not become a consumer group, since the timer was set."""
+        return self._context.groups.get(group.group_id) is group
+
+    # --- answers ---
+
+    def _announce_members(self, group: ClassicGroup) -> None:
+        for member in group.members.values():
+            group.answer_join(member, joined(group, member.member_id))
+            self.expect_heartbeat(group, member)
+            member.is_new = False
+            group.pending_syncs.add(member.member_id)
+        self._wait_for_syncs(group)
+
+    def _propagate_assignment(self, group: ClassicGroup) -> None:
+        for member in group.members.values():
+            if group.answer_sync(member, synced(group, member)):
+                self.expect_heartbeat(group, member)
+
+    def _drop(self, group: ClassicGroup, member_id: str) -> None:
+        group.remove(member_id)
+        self._timers.cancel(("heartbeat", group.group_id, member_id))
+
+    def _told(self, group: ClassicGroup) -> Done:
+        def done(error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE:
+                # The next coordinator finds members in the log that are gone, and removes them after a session.
+                _log.warning("group %s could not be written as empty: %s", group.group_id, error.name)
+
+        return done
+
+
+def joined(group: ClassicGroup, member_id: str, *, skip_assignment: bool = False) -> Answer:
+    """The answer to a member's join; only the leader hears who the others are."""
+    return {
+        "error_code": ErrorCode.NONE,
+        "generation_id": group.generation_id,
+        "protocol_type": group.protocol_type,
+        "protocol_name": group.protocol_name,
+        "leader": group.leader_id or NO_MEMBER,
+        "skip_assignment": skip_assignment,
+        "member_id": member_id,
+        "members": group.described_members() if group.is_leader(member_id) else [],
+    }
+
+
+def synced(group: ClassicGroup, member: ClassicMember) -> Answer:
+    """The answer to a member's sync in a stable group."""
+    return {
+        "error_code": ErrorCode.NONE,
+        "protocol_type": group.protocol_type,
+        "protocol_name": group.protocol_name,
+        "assignment": member.assignment,
+    }

@@ -1,0 +1,98 @@
+"""SyncGroup and Heartbeat of classic groups: after the members are known, and while nothing happens.
+
+====================  ============================================  ===========================
+state                 SyncGroup                                     Heartbeat
+====================  ============================================  ===========================
+Empty                 UNKNOWN_MEMBER_ID                             UNKNOWN_MEMBER_ID
+PreparingRebalance    REBALANCE_IN_PROGRESS                         REBALANCE_IN_PROGRESS
+CompletingRebalance   waits for the leader's, which is written      none
+Stable                the member's assignment                       none
+Dead                  COORDINATOR_NOT_AVAILABLE                     COORDINATOR_NOT_AVAILABLE
+====================  ============================================  ===========================
+
+Before that: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID for who is no member, ILLEGAL_GENERATION for another generation,
+INCONSISTENT_GROUP_PROTOCOL for a sync that names another protocol than the group chose. A heartbeat counts whatever
+state the group is in. Called by: the handlers. Thread rule: the loop's thread.
+Source: Kafka's ``GroupMetadataManager.classicGroupSync``, ``classicGroupHeartbeat``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidelog.protocol.errors import ErrorCode
+from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_member import Reply
+from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.server.groups.classic.rebalancing import Rebalancing, synced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberClaim:
+    """Who a request says it comes from."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None = None
+    generation_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRequest:
+    """``assignments`` by member id are the leader's; the others send none."""
+
+    claim: MemberClaim
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Syncing:
+    """SyncGroup and Heartbeat for the classic groups of one shard."""
+
+    def __init__(self, rebalancing: Rebalancing) -> None:
+        self._rebalancing = rebalancing
+
+    def sync(self, group: ClassicGroup, request: SyncRequest, reply: Reply) -> None:
+        """Answered at once, or when the leader's assignment is written."""
+        refusal = _refusal(group, request.claim) or _inconsistency(group, request)
+        if refusal is None and group.state is ClassicState.PREPARING_REBALANCE:
+            refusal = ErrorCode.REBALANCE_IN_PROGRESS
+        if refusal is not None:
+            reply({"error_code": refusal})
+            return
+        member = group.members[request.claim.member_id]
+        self._rebalancing.note_sync(group, member.member_id)
+        if group.state is ClassicState.STABLE:
+            reply(synced(group, member))
+            return
+        member.sync_reply = reply
+        if group.is_leader(member.member_id):
+            everybody = dict.fromkeys(group.members, b"") | dict(request.assignments)
+            self._rebalancing.assign(group, everybody)
+
+    def heartbeat(self, group: ClassicGroup, claim: MemberClaim) -> ErrorCode:
+        """What the member is told; it has another session to live."""
+        refusal = _refusal(group, claim)
+        if refusal is not None:
+            return refusal
+        self._rebalancing.expect_heartbeat(group, group.members[claim.member_id])
+        is_rebalancing = group.state is ClassicState.PREPARING_REBALANCE
+        return ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE
+
+
+def _refusal(group: ClassicGroup, claim: MemberClaim) -> ErrorCode | None:
+    if group.state is ClassicState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    refusal = group.refusal(claim.member_id, claim.instance_id)
+    if refusal is None and claim.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return refusal
+
+
+def _inconsistency(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
+    """What the request does not say (before v5) is not wrong."""
+    pairs = ((request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name))
+    differs = any(None not in pair and pair[0] != pair[1] for pair in pairs)
+    return ErrorCode.INCONSISTENT_GROUP_PROTOCOL if differs else None

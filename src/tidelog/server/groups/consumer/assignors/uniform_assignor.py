@@ -1,0 +1,134 @@
+"""The uniform assignor: members get as many partitions, and keep what they have as far as that allows. Pure.
+
+All members read the same topics: each may have ``p // m`` partitions, ``p % m`` of them one more; who has more gives
+the rest, who has less takes it. Two members then differ by one at most, and no partition moves that does not have to.
+
+They read different topics: everybody keeps what it still reads. What nobody has goes, topic by topic (those with the
+most partitions a subscriber first), to the subscriber with the least. Then partitions move from who has most to who
+has least, topic by topic, while that brings two subscribers closer together.
+Source: Kafka's ``UniformAssignor``; which partition goes where may differ from Kafka's, how many each has does not.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from tidelog.server.groups.consumer.assignors.assignment_input import AssignmentInput
+from tidelog.server.groups.consumer.consumer_member import Partitions
+
+_Partition = tuple[uuid.UUID, int]
+_Held = dict[str, list[_Partition]]
+
+
+def assign_uniformly(given: AssignmentInput) -> dict[str, Partitions]:
+    """Assign as the module says."""
+    held = _kept(given)
+    owned = {partition for partitions in held.values() for partition in partitions}
+    free = [partition for partition in _all_partitions(given) if partition not in owned]
+    if given.is_homogeneous:
+        _share_equally(held, free)
+    else:
+        _give_to_the_least(given, held, free)
+        _even_out(given, held)
+    return {member_id: _by_topic(partitions) for member_id, partitions in held.items()}
+
+
+def _kept(given: AssignmentInput) -> _Held:
+    """What each member has of the topics it reads, a partition with two owners being the first one's."""
+    taken: set[_Partition] = set()
+    held: _Held = {}
+    for member_id, member in given.members.items():
+        mine = [
+            (topic_id, number)
+            for topic_id, numbers in member.assigned.items()
+            if topic_id in member.topics
+            for number in sorted(numbers)
+            if number < given.partitions.get(topic_id, 0) and (topic_id, number) not in taken
+        ]
+        taken.update(mine)
+        held[member_id] = mine
+    return held
+
+
+def _all_partitions(given: AssignmentInput) -> Iterator[_Partition]:
+    for topic_id, partitions in given.partitions.items():
+        for number in range(partitions):
+            yield topic_id, number
+
+
+def _share_equally(held: _Held, free: list[_Partition]) -> None:
+    if not held:
+        return
+    total = len(free) + sum(len(partitions) for partitions in held.values())
+    quota, extra = divmod(total, len(held))
+    rest = deque(free)
+    takers = []
+    for member_id in sorted(held, key=lambda member_id: -len(held[member_id])):  # who has most keeps the extra ones
+        mine = held[member_id]
+        limit = quota + (extra > 0 and len(mine) > quota)
+        extra -= limit > quota
+        rest.extend(mine[limit:])
+        del mine[limit:]
+        takers.append(member_id)
+    for member_id in takers:
+        mine = held[member_id]
+        limit = quota
+        if len(mine) <= quota and extra > 0:
+            limit, extra = quota + 1, extra - 1
+        while len(mine) < limit:
+            mine.append(rest.popleft())
+
+
+def _give_to_the_least(given: AssignmentInput, held: _Held, free: Iterable[_Partition]) -> None:
+    subscribers = _subscribers(given)
+    ordered = sorted(
+        free, key=lambda one: (-given.partitions[one[0]] / len(subscribers[one[0]]), len(subscribers[one[0]]), one[0])
+    )
+    for topic_id, number in ordered:
+        least = min(subscribers[topic_id], key=lambda member_id: len(held[member_id]))
+        held[least].append((topic_id, number))
+
+
+def _even_out(given: AssignmentInput, held: _Held) -> None:
+    """Ends: each move makes the sum of the squares of what the members have smaller."""
+    subscribers = {topic_id: members for topic_id, members in _subscribers(given).items() if len(members) > 1}
+    has_moved = True
+    while has_moved:
+        has_moved = False
+        for topic_id, members in subscribers.items():
+            has_moved |= _even_out_topic(topic_id, members, held)
+
+
+def _even_out_topic(topic_id: uuid.UUID, members: list[str], held: _Held) -> bool:
+    has_moved = False
+    while True:
+        least = min(members, key=lambda member_id: len(held[member_id]))
+        giver = _most_with(topic_id, members, held)
+        if giver is None or len(held[giver]) - len(held[least]) <= 1:
+            return has_moved
+        partition = next(one for one in reversed(held[giver]) if one[0] == topic_id)
+        held[giver].remove(partition)
+        held[least].append(partition)
+        has_moved = True
+
+
+def _most_with(topic_id: uuid.UUID, members: list[str], held: _Held) -> str | None:
+    """Of the members with a partition of the topic the one that has the most in all."""
+    having = [member_id for member_id in members if any(one[0] == topic_id for one in held[member_id])]
+    return max(having, key=lambda member_id: len(held[member_id]), default=None)
+
+
+def _subscribers(given: AssignmentInput) -> dict[uuid.UUID, list[str]]:
+    return {
+        topic_id: [member_id for member_id, member in given.members.items() if topic_id in member.topics]
+        for topic_id in given.partitions
+    }
+
+
+def _by_topic(partitions: Iterable[_Partition]) -> Partitions:
+    numbers: dict[uuid.UUID, set[int]] = {}
+    for topic_id, number in partitions:
+        numbers.setdefault(topic_id, set()).add(number)
+    return {topic_id: frozenset(found) for topic_id, found in numbers.items()}

@@ -1,0 +1,93 @@
+"""The steps that changes of a consumer group are made of, in a draft.
+
+``subscribe`` a member, ``follow_topics``, ``reconcile``: a heartbeat is one after the other, and so is the join of a
+member that speaks the classic protocol. Each adds the records it takes. Called by: heartbeats, classic members,
+sessions. Thread rule: the loop's thread. Source: Kafka's ``GroupMetadataManager.consumerGroupHeartbeat``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.consumer.consumer_member import ConsumerMember
+from tidelog.server.groups.consumer.group_draft import GroupDraft
+from tidelog.server.groups.consumer.reconciliation import Owned, Target, reconcile
+from tidelog.server.groups.consumer.regexes import RegexChange, Regexes
+from tidelog.server.groups.consumer.targets import assignor_names, metadata_hash, update_target
+from tidelog.server.groups.journal import Done
+from tidelog.server.groups.log import consumer_records
+from tidelog.server.groups.shard_context import ShardContext
+
+_log = logging.getLogger(__name__)
+
+
+class ConsumerChange:
+    """One change of one group, until it is written."""
+
+    def __init__(self, context: ShardContext, regexes: Regexes, group: ConsumerGroup) -> None:
+        """``group`` may be a new one that is not in the shard yet."""
+        self._context = context
+        self._regexes = regexes
+        self.draft = GroupDraft(group)
+
+    @property
+    def group(self) -> ConsumerGroup:
+        """As it will be."""
+        return self.draft.group
+
+    def subscribe(self, before: ConsumerMember, after: ConsumerMember) -> bool:
+        """The member says who it is and what it reads; whether the target assignment has to be another for it."""
+        regex = self._regexes.change(self.draft, before, after)
+        if after != before or after.member_id not in self.group.members:
+            self.draft.add(consumer_records.member_metadata(self.group.group_id, after))
+        self._regexes.resolve_soon_if_due(self.group)
+        has_other_topics = after.topic_names != before.topic_names
+        return has_other_topics or regex is RegexChange.RESOLVED
+
+    def follow_topics(self, *, must_grow: bool) -> None:
+        """The group epoch grows if it has to, or if a topic the group reads has changed."""
+        group = self.group
+        if not must_grow and group.knows_topics:
+            return
+        now_hash = metadata_hash(group, self._context.topics)
+        if must_grow or now_hash != group.metadata_hash:
+            epoch = group.group_epoch + 1
+            self.draft.add(consumer_records.group_epoch(group.group_id, epoch, now_hash))
+            _log.info("group %s has epoch %d", group.group_id, epoch)
+        if group.has_partition_metadata:
+            self.draft.add(consumer_records.partition_metadata_tombstone(group.group_id))
+        self.group.knows_topics = True
+
+    def assign(self) -> None:
+        """The target assignment, if the group's epoch has grown past it."""
+        default = assignor_names(self._context.settings.consumer.assignors)[0]
+        update_target(self.draft, self._context.topics, default)
+
+    def reconcile(self, member_id: str, owned: Owned) -> ConsumerMember:
+        """One step of a member towards its target; the member after it."""
+        group, before = self.group, self.group.members[member_id]
+        target = Target(epoch=group.assignment_epoch, partitions=group.target(member_id), owner=group.owner)
+        after = reconcile(before, target, owned)
+        if after != before:
+            self.draft.add(consumer_records.current(group.group_id, after))
+        return after
+
+    def remove(self, members: Sequence[ConsumerMember]) -> None:
+        """Members go, with the regular expressions only they had; the group epoch grows."""
+        group_id = self.group.group_id
+        for member in members:
+            self.draft.add(*consumer_records.member_tombstones(group_id, member.member_id))
+        for expression in [one for one in self.group.regexes if not self.group.regex_members(one)]:
+            self.draft.add(consumer_records.regex_tombstone(group_id, expression))
+        now_hash = metadata_hash(self.group, self._context.topics)
+        self.draft.add(consumer_records.group_epoch(group_id, self.group.group_epoch + 1, now_hash))
+
+    def write(self, done: Done) -> None:
+        """Append all of it. That the group has looked at its topics is in no record, and handed on to it here."""
+        records, knows_topics = self.draft.records, self.group.knows_topics
+        self._context.journal.write(records, done)
+        group = self._context.groups.get(self.group.group_id)
+        if isinstance(group, ConsumerGroup):
+            group.knows_topics = knows_topics

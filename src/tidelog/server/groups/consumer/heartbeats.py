@@ -1,0 +1,269 @@
+"""ConsumerGroupHeartbeat (KIP-848): the one request of a consumer group's member, from joining to leaving.
+
+==================  ==================================  =========================================================
+epoch it sends      who                                 what follows
+==================  ==================================  =========================================================
+0                   anybody                             it joins; a static member takes over what the one before
+                                                        it had, if that one left (UNRELEASED_INSTANCE_ID if not)
+its own             a member                            goes on
+the one before      a member that did not get our       goes on, if all it has is its own
+                    last answer
+any other           a member                            FENCED_MEMBER_EPOCH: it has to begin anew
+-1                  a member                            it leaves
+-2                  a static member                     it is away; its partitions wait for its session to be over
+==================  ==================================  =========================================================
+
+It answers with the member's epoch, and with its partitions where they have changed, or it joins, or it told everything.
+Thread rule: the loop's thread. Source: Kafka's ``GroupMetadataManager.consumerGroupHeartbeat``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.groups.classic.classic_member import Answer, Reply
+from tidelog.server.groups.consumer.consumer_change import ConsumerChange
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.consumer.consumer_member import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    NO_PARTITIONS,
+    STATIC_LEAVING_EPOCH,
+    ConsumerMember,
+    Partitions,
+)
+from tidelog.server.groups.consumer.migration import Migration
+from tidelog.server.groups.consumer.reconciliation import NOTHING, Owned
+from tidelog.server.groups.consumer.regexes import Regexes
+from tidelog.server.groups.consumer.sessions import Sessions
+from tidelog.server.groups.log import consumer_records
+from tidelog.server.groups.log.classic_records import group_tombstone
+from tidelog.server.groups.log.consumer_records import whole_group
+from tidelog.server.groups.shard_context import ShardContext
+
+NOT_SAID = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatRequest:
+    """A ConsumerGroupHeartbeat and who sent it; None is what it does not say, because it is as before."""
+
+    group_id: str
+    member_id: str = ""
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = NOT_SAID
+    topic_names: frozenset[str] | None = None
+    topic_regex: str | None = None
+    assignor: str | None = None
+    owned: Owned = None
+    client_id: str = ""
+    client_host: str = ""
+
+    @property
+    def is_joining(self) -> bool:
+        return self.member_epoch == JOINING_EPOCH
+
+    @property
+    def is_full(self) -> bool:
+        """It says everything, as after an error: so it gets everything."""
+        has_subscription = self.topic_names is not None or self.topic_regex is not None
+        return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
+
+
+class Heartbeats:
+    """ConsumerGroupHeartbeat for one shard."""
+
+    def __init__(self, context: ShardContext, regexes: Regexes, sessions: Sessions, migration: Migration) -> None:
+        self._context = context
+        self._regexes = regexes
+        self._sessions = sessions
+        self._migration = migration
+
+    def heartbeat(self, request: HeartbeatRequest, reply: Reply) -> None:
+        """Answered when what it changes is written. ApiError for what is wrong with it."""
+        if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
+            self._leave(request, reply)
+            return
+        change = self._begun(request)
+        self._check_size(change.group, request.member_id)
+        if not request.member_id:
+            request = replace(request, member_id=str(uuid.uuid4()))
+        before = self._member(change, request)
+        has_changed = change.subscribe(before, _updated(before, request))
+        change.follow_topics(must_grow=has_changed or change.group.group_epoch == 0)
+        change.assign()
+        after = change.reconcile(request.member_id, request.owned)
+        answer = self._answer(request, before, after)
+        change.write(lambda error: reply(answer if error is ErrorCode.NONE else {"error_code": error}))
+        self._sessions.expect_heartbeat(request.group_id, after)
+        self._sessions.follow_revocation(request.group_id, before, after)
+
+    # --- group and member ---
+
+    def _begun(self, request: HeartbeatRequest) -> ConsumerChange:
+        """A change of the group, which who joins makes; a classic group becomes one where it can."""
+        group = self._context.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return ConsumerChange(self._context, self._regexes, group)
+        if not request.is_joining:
+            return ConsumerChange(self._context, self._regexes, self._context.groups.find_consumer(request.group_id))
+        if group is None or group.is_empty:
+            change = ConsumerChange(self._context, self._regexes, ConsumerGroup(group_id=request.group_id))
+            if group is not None:
+                change.draft.add_unapplied([group_tombstone(group.group_id)])
+            return change
+        made = self._migration.to_consumer(group)
+        change = ConsumerChange(self._context, self._regexes, made)
+        change.draft.add_unapplied([group_tombstone(group.group_id), *whole_group(made)])
+        for member in made.members.values():
+            self._sessions.expect_heartbeat(made.group_id, member)
+        return change
+
+    def _check_size(self, group: ConsumerGroup, member_id: str) -> None:
+        max_size = self._context.settings.consumer.max_size
+        if len(group.members) >= max_size and member_id not in group.members:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {max_size} members.",
+            )
+
+    def _member(self, change: ConsumerChange, request: HeartbeatRequest) -> ConsumerMember:
+        """The member as it is before the request; one that joins as a blank, or in the place of a static one."""
+        group = change.group
+        static = group.static_member(request.instance_id)
+        if request.instance_id is None:
+            is_known = not request.is_joining or request.member_id in group.members
+            member = group.member(request.member_id) if is_known else ConsumerMember(member_id=request.member_id)
+            _check_epoch(member, request)
+            return member
+        if request.is_joining:
+            return self._joining_static(change, request, static)
+        member = _claimed(static, request)
+        _check_epoch(member, request)
+        return member
+
+    def _joining_static(
+        self, change: ConsumerChange, request: HeartbeatRequest, static: ConsumerMember | None
+    ) -> ConsumerMember:
+        if static is None:
+            found = change.group.members.get(request.member_id)
+            return found or ConsumerMember(member_id=request.member_id)
+        if not static.is_away and static.classic is None:
+            raise ApiError(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group "
+                f"because the instance id is owned by {static.member_id} member.",
+            )
+        member = replace_member(change, static, request.member_id)
+        self._sessions.forget(request.group_id, static.member_id)
+        return member
+
+    # --- leaving ---
+
+    def _leave(self, request: HeartbeatRequest, reply: Reply) -> None:
+        group = self._context.groups.find_consumer(request.group_id)
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            member = _claimed(group.static_member(request.instance_id), request)
+        answer = {
+            "error_code": ErrorCode.NONE,
+            "member_id": member.member_id,
+            "member_epoch": request.member_epoch,
+        }
+
+        def done(error: ErrorCode) -> None:
+            reply(answer if error is ErrorCode.NONE else {"error_code": error})
+
+        if request.instance_id is not None and request.member_epoch == STATIC_LEAVING_EPOCH:
+            away = replace(member, member_epoch=STATIC_LEAVING_EPOCH, pending_revocation=NO_PARTITIONS)
+            self._context.journal.write([consumer_records.current(group.group_id, away)], done)
+        else:
+            self._sessions.remove(group, [member], done)
+
+    # --- the answer ---
+
+    def _answer(self, request: HeartbeatRequest, before: ConsumerMember, after: ConsumerMember) -> Answer:
+        answer: dict[str, Any] = {
+            "error_code": ErrorCode.NONE,
+            "member_id": after.member_id,
+            "member_epoch": after.member_epoch,
+            "heartbeat_interval": self._context.timeouts(request.group_id).heartbeat_interval_ms,
+        }
+        if request.is_joining or request.is_full or after.assigned != before.assigned:
+            answer["assignment"] = {
+                "topic_partitions": [
+                    {"topic_id": topic_id, "partitions": sorted(numbers)}
+                    for topic_id, numbers in after.assigned.items()
+                ]
+            }
+        return answer
+
+
+def replace_member(change: ConsumerChange, old: ConsumerMember, new_member_id: str) -> ConsumerMember:
+    """A static member comes back with another id: what the one before had, and was to have, is its own now."""
+    group_id, target = change.group.group_id, change.group.target(old.member_id)
+    new = replace(old, member_id=new_member_id, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH)
+    change.draft.add(
+        *consumer_records.member_tombstones(group_id, old.member_id),
+        consumer_records.member_metadata(group_id, new),
+        consumer_records.target(group_id, new_member_id, target),
+        consumer_records.current(group_id, new),
+    )
+    return new
+
+
+def check_owner(static: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
+    """The static member, if it is the one that ``member_id`` says. UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    if static is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if static.member_id != member_id:
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {static.member_id}.",
+        )
+    return static
+
+
+def _claimed(static: ConsumerMember | None, request: HeartbeatRequest) -> ConsumerMember:
+    return check_owner(static, request.member_id, request.instance_id or "")
+
+
+def _check_epoch(member: ConsumerMember, request: HeartbeatRequest) -> None:
+    epoch = request.member_epoch
+    if epoch == member.member_epoch:
+        return
+    missed_our_answer = epoch == member.previous_member_epoch and _is_part(request.owned, member.assigned)
+    if epoch < member.member_epoch and missed_our_answer:
+        return
+    size = "greater" if epoch > member.member_epoch else "smaller"
+    raise ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.member_epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _is_part(owned: Owned, assigned: Partitions) -> bool:
+    if owned is None:
+        return False
+    return all(numbers <= assigned.get(topic_id, NOTHING) for topic_id, numbers in owned.items())
+
+
+def _updated(member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
+    timeout_ms = request.rebalance_timeout_ms
+    said: dict[str, Any] = {
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "rebalance_timeout_ms": None if timeout_ms == NOT_SAID else timeout_ms,
+        "topic_names": request.topic_names,
+        "topic_regex": request.topic_regex,
+        "assignor": request.assignor,
+    }
+    changes = {name: value for name, value in said.items() if value is not None}
+    return replace(member, **changes, client_id=request.client_id, client_host=request.client_host, classic=None)

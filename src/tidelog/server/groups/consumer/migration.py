@@ -1,0 +1,197 @@
+"""Groups in use that move from the classic protocol to the consumer protocol and back, member by member (KIP-848).
+
+=====================================================  ===========================================================
+what happens                                           what follows, if ``group.consumer.migration.policy`` allows
+=====================================================  ===========================================================
+a member of the new protocol joins a classic group     it becomes a consumer group; its members go on with the
+                                                       classic protocol, and the coordinator assigns
+the last member of the new protocol goes               the group becomes a classic one, and rebalances
+a static member comes back with the classic protocol   the same, if it was the last; it rebalances if that member
+                                                       reads other topics now
+=====================================================  ===========================================================
+
+The coordinator understands the members' subscriptions and assignments; a group that assigns with data of its own cannot
+move. One batch deletes the group of one type and writes it as the other. Thread rule: the loop's thread.
+Source: Kafka's ``ConsumerGroup.fromClassicGroup``, ``ClassicGroup.fromConsumerGroup``,
+``ConsumerGroupMigrationPolicy``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+
+from tidelog.model import CorruptRecordError
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_member import ClassicMember
+from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.server.groups.classic.consumer_protocol import (
+    PROTOCOL_TYPE,
+    TopicPartitions,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from tidelog.server.groups.classic.rebalancing import Rebalancing
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.consumer.consumer_member import ClassicSide, ConsumerMember, Partitions
+from tidelog.server.groups.consumer.group_draft import GroupDraft
+from tidelog.server.groups.consumer.targets import metadata_hash
+from tidelog.server.groups.journal import Done, Topics
+from tidelog.server.groups.log.classic_records import group_metadata
+from tidelog.server.groups.log.consumer_records import group_tombstones
+from tidelog.server.groups.shard_context import ShardContext
+
+
+class Migration:
+    """The conversions of one shard's groups."""
+
+    def __init__(self, context: ShardContext, rebalancing: Rebalancing) -> None:
+        self._context = context
+        self._rebalancing = rebalancing
+
+    def to_consumer(self, group: ClassicGroup) -> ConsumerGroup:
+        """The group as a consumer group, not in the shard yet. GROUP_ID_NOT_FOUND, as Kafka has it, where it cannot."""
+        self._check_upgrade(group)
+        try:
+            made = _as_consumer_group(group, self._context.topics)
+        except CorruptRecordError:
+            raise _refused(group, "the embedded consumer protocol is malformed") from None
+        for member in group.members.values():
+            answer = {"error_code": ErrorCode.REBALANCE_IN_PROGRESS, "member_id": member.member_id}
+            group.answer_join(member, answer)
+            group.answer_sync(member, {"error_code": ErrorCode.REBALANCE_IN_PROGRESS})
+        return made
+
+    def goes_back_without(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
+        """Whether only members of the classic protocol are left when ``leaving`` have gone, and may go back to it."""
+        gone = {member.member_id for member in leaving}
+        left = [member for member in group.members.values() if member.member_id not in gone]
+        return bool(left) and self._may_go_back(left)
+
+    def goes_back_with(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+        """The same, when ``replaced``, which spoke the new protocol, comes back with the classic one."""
+        others = [member for member in group.members.values() if member is not replaced]
+        return replaced.classic is None and self._may_go_back(others) and len(others) < self._context.settings.max_size
+
+    def _may_go_back(self, left: Collection[ConsumerMember]) -> bool:
+        settings = self._context.settings
+        all_are_classic = all(member.classic is not None for member in left)
+        return all_are_classic and settings.consumer.may_downgrade and len(left) <= settings.max_size
+
+    def to_classic(
+        self, draft: GroupDraft, leaving: Sequence[ConsumerMember], done: Done, *, must_rebalance: bool = True
+    ) -> None:
+        """Write the group as a classic one, without ``leaving``; it rebalances, with members that have to join."""
+        group = draft.group
+        gone = {member.member_id for member in leaving}
+        made = _as_classic_group(group, gone, self._context.topics, self._context.timers.now_ms())
+        records = [*draft.records, *group_tombstones(group), group_metadata(made, made.assignments)]
+        self._context.journal.write(records, done)
+        if not isinstance(self._context.groups.get(group.group_id), ClassicGroup):
+            return  # it could not be written, and is what it was
+        self._context.groups[group.group_id] = made  # with all protocols of the members, not only the chosen one
+        for member in made.members.values():
+            self._rebalancing.expect_heartbeat(made, member)
+        if must_rebalance:
+            self._rebalancing.prepare(made, "it was a consumer group, and its members speak the classic protocol")
+
+    def _check_upgrade(self, group: ClassicGroup) -> None:
+        if not self._context.settings.consumer.may_upgrade:
+            raise _refused(group, "online upgrade is disabled")
+        if not group.uses_consumer_protocol:
+            raise _refused(group, "the group does not use the consumer embedded protocol")
+        if len(group.members) > self._context.settings.consumer.max_size:
+            raise _refused(group, "the group size exceeds the consumer group maximum size")
+
+
+def topic_partitions(partitions: TopicPartitions, topics: Topics) -> Partitions:
+    """By topic id; topics that do not exist any more are left out."""
+    found = ((topics.by_name(name), numbers) for name, numbers in partitions.items())
+    return {topic.id: frozenset(numbers) for topic, numbers in found if topic is not None and numbers}
+
+
+def assignment_bytes(member: ConsumerMember, partitions: Partitions, topics: Topics) -> bytes:
+    """An assignment for a member that speaks the classic protocol, in the version it speaks."""
+    assert member.classic is not None
+    version = read_subscription(member.classic.protocols[0].metadata).version
+    return write_assignment(_by_name(partitions, topics), version)
+
+
+def _as_consumer_group(group: ClassicGroup, topics: Topics) -> ConsumerGroup:
+    made = ConsumerGroup(group_id=group.group_id, group_epoch=group.generation_id, assignment_epoch=group.generation_id)
+    for member in group.members.values():
+        assignment = read_assignment(member.assignment)
+        if assignment.user_data:
+            raise _refused(
+                group,
+                "an unsupported custom assignor is in use. "
+                "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade",
+            )
+        assigned = topic_partitions(assignment.partitions, topics)
+        made.targets[member.member_id] = assigned
+        made.put_member(_as_consumer_member(member, group, assigned))
+    made.metadata_hash = metadata_hash(made, topics)
+    return made
+
+
+def _as_consumer_member(member: ClassicMember, group: ClassicGroup, assigned: Partitions) -> ConsumerMember:
+    subscription = read_subscription(member.metadata(group.protocol_name or member.protocols[0].name))
+    return ConsumerMember(
+        member_id=member.member_id,
+        member_epoch=group.generation_id,
+        previous_member_epoch=group.generation_id,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topic_names=frozenset(subscription.topics),
+        assigned=assigned,
+        classic=ClassicSide(session_timeout_ms=member.session_timeout_ms, protocols=member.protocols),
+    )
+
+
+def _as_classic_group(group: ConsumerGroup, gone: set[str], topics: Topics, now_ms: int) -> ClassicGroup:
+    made = ClassicGroup(
+        group_id=group.group_id,
+        generation_id=group.group_epoch,
+        state=ClassicState.STABLE,
+        state_changed_ms=now_ms,
+        protocol_type=PROTOCOL_TYPE,
+    )
+    for member in group.members.values():
+        if member.member_id not in gone:
+            made.add(_as_classic_member(member))
+    made.protocol_name = made.choose_protocol()
+    made.subscribed_topics = made.read_subscribed_topics()
+    for classic in made.members.values():
+        version = read_subscription(classic.metadata(made.protocol_name)).version
+        classic.assignment = write_assignment(_by_name(group.target(classic.member_id), topics), version)
+    return made
+
+
+def _as_classic_member(member: ConsumerMember) -> ClassicMember:
+    assert member.classic is not None
+    return ClassicMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=member.classic.protocols,
+    )
+
+
+def _by_name(partitions: Partitions, topics: Topics) -> dict[str, list[int]]:
+    found: list[tuple[uuid.UUID, list[int]]] = [(topic_id, sorted(numbers)) for topic_id, numbers in partitions.items()]
+    named = ((topics.by_id(topic_id), numbers) for topic_id, numbers in found)
+    return {topic.name: numbers for topic, numbers in named if topic is not None}
+
+
+def _refused(group: ClassicGroup, reason: str) -> ApiError:
+    message = f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}."
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)

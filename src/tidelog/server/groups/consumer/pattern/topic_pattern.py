@@ -1,0 +1,128 @@
+"""A regular expression that matches whole topic names, in time linear in the name whatever the expression.
+
+The expression becomes a machine whose states are positions in it; all positions a name can have reached are followed at
+once (Thompson's construction), and each set of them, once seen, is kept with where each character leads. So nobody can
+keep the broker busy with an expression that backtracks: what is bounded is the machine's size (RE2/J's bound is its
+repeat count), and the kept sets, which are forgotten when there are too many.
+
+Called by: subscriptions of consumer groups. Thread rule: one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from tidelog.server.groups.consumer.pattern.syntax import (
+    Characters,
+    Choice,
+    Condition,
+    Node,
+    PatternError,
+    Repeat,
+    Sequence,
+    parse,
+)
+
+_MOST_STATES: Final = 20_000
+_MOST_KEPT: Final = 2_000
+_WORD_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+_END: Final = ""
+"""The character after the last."""
+
+
+class _State(NamedTuple):
+    """Goes on to ``next`` on a character of ``wanted``; without a character where ``wanted`` is a condition or None."""
+
+    wanted: frozenset[str] | Condition | None
+    next: tuple[int, ...]
+
+
+class TopicPattern:
+    """``text`` as it was given."""
+
+    def __init__(self, text: str) -> None:
+        """PatternError for what is no regular expression of RE2's, or too large a one."""
+        self.text = text
+        self._states = [_State(None, ())]  # the last: the whole name was matched
+        self._start = self._compiled(parse(text), 0)
+        self._kept: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
+
+    def matches(self, name: str) -> bool:
+        """Whether the whole of ``name``, which has the characters of topic names only, matches."""
+        reached = frozenset({self._start})
+        before = _END
+        for character in (*name, _END):
+            key = (reached, before, character)
+            following = self._kept.get(key)
+            if following is None:
+                following = self._step(*key)
+                if len(self._kept) >= _MOST_KEPT:
+                    self._kept.clear()
+                self._kept[key] = following
+            reached, before = following, character
+        return bool(reached)
+
+    # --- the machine ---
+
+    def _step(self, reached: frozenset[int], before: str, character: str) -> frozenset[int]:
+        """From the states ``reached`` between two characters over the second one; at the end: whether it is matched."""
+        closed: set[int] = set()
+        waiting = list(reached)
+        following: set[int] = set()
+        while waiting:
+            number = waiting.pop()
+            if number in closed:
+                continue
+            closed.add(number)
+            wanted, targets = self._states[number]
+            if isinstance(wanted, frozenset):
+                if character in wanted:
+                    following.update(targets)
+            elif wanted is None or _holds(wanted, before, character):
+                waiting.extend(targets)
+        if character == _END:
+            return frozenset({0}) if 0 in closed else frozenset()
+        return frozenset(following)
+
+    def _add(self, wanted: frozenset[str] | Condition | None, targets: Iterable[int]) -> int:
+        if len(self._states) >= _MOST_STATES:
+            raise PatternError("expression too large")
+        self._states.append(_State(wanted, tuple(targets)))
+        return len(self._states) - 1
+
+    def _compiled(self, node: Node, after: int) -> int:
+        """The state from which ``node`` is matched, and then what begins at ``after``."""
+        if isinstance(node, Characters):
+            return self._add(node.wanted, (after,))
+        if isinstance(node, Condition):
+            return self._add(node, (after,))
+        if isinstance(node, Sequence):
+            for part in reversed(node.parts):
+                after = self._compiled(part, after)
+            return after
+        if isinstance(node, Choice):
+            return self._add(None, [self._compiled(part, after) for part in node.parts])
+        return self._repeated(node, after)
+
+    def _repeated(self, node: Repeat, after: int) -> int:
+        if node.most is None:
+            loop = self._add(None, ())
+            self._states[loop] = _State(None, (self._compiled(node.part, loop), after))
+            after = loop
+        else:
+            end = after
+            for _ in range(node.most - node.least):
+                after = self._add(None, (self._compiled(node.part, after), end))
+        for _ in range(node.least):
+            after = self._compiled(node.part, after)
+        return after
+
+
+def _holds(condition: Condition, before: str, character: str) -> bool:
+    if condition is Condition.START:
+        return before == _END
+    if condition is Condition.END:
+        return character == _END
+    is_boundary = (before in _WORD_CHARACTERS) != (character in _WORD_CHARACTERS)
+    return is_boundary == (condition is Condition.WORD_BOUNDARY)

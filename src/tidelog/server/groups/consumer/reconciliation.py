@@ -1,0 +1,95 @@
+"""One step of a member from what it has to what the target assignment gives it. A pure function.
+
+=======================  ============================================  ============================================
+state of the member      condition                                     step
+=======================  ============================================  ============================================
+STABLE                   its epoch is the target's                     none
+STABLE                   the target is another                         the next assignment, at its epoch
+UNREVOKED_PARTITIONS     it still has what it is to give up            none
+UNREVOKED_PARTITIONS     it gave it up                                 the next assignment, one epoch on
+UNRELEASED_PARTITIONS                                                  the next assignment, at its epoch
+UNKNOWN                  it says it has nothing                        the next assignment, at the target's epoch
+UNKNOWN                  it has something                              FENCED_MEMBER_EPOCH
+=======================  ============================================  ============================================
+
+The next assignment, for a target *T* and what the member has, *H*:
+
+1. If *H* has more than *T*: it keeps the common part and is to give up the rest first (UNREVOKED_PARTITIONS).
+2. Else it moves to the target's epoch with all of *T* that nobody else has (STABLE), and waits for what others have
+   (UNRELEASED_PARTITIONS).
+
+So no partition is ever in use by two members: it is in the second one's assignment only after the first one said that
+it gave it up. Source: Kafka's ``CurrentAssignmentBuilder``; KIP-848.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.groups.consumer.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Partitions
+
+Owned = Mapping[uuid.UUID, frozenset[int]] | None
+"""What a member says it has; None where a heartbeat does not say it."""
+NOTHING: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """``owner`` tells which member has a partition, be it to give it up; None if nobody has."""
+
+    epoch: int
+    partitions: Partitions
+    owner: Callable[[uuid.UUID, int], str | None]
+
+
+def reconcile(member: ConsumerMember, target: Target, owned: Owned) -> ConsumerMember:
+    """The member after the step; the same one where there is none to take."""
+    if member.state is MemberState.STABLE:
+        return member if member.member_epoch == target.epoch else _next(member, target, member.member_epoch, owned)
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        if _has_any(owned, member.pending_revocation):
+            return member
+        return _next(member, target, min(member.member_epoch + 1, target.epoch), owned)
+    if member.state is MemberState.UNRELEASED_PARTITIONS:
+        return _next(member, target, member.member_epoch, owned)
+    if owned is None or owned:
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
+        )
+    return _next(member, target, target.epoch, owned)
+
+
+def _next(member: ConsumerMember, target: Target, epoch: int, owned: Owned) -> ConsumerMember:
+    kept: dict[uuid.UUID, frozenset[int]] = {}
+    revoked: dict[uuid.UUID, frozenset[int]] = {}
+    granted: dict[uuid.UUID, frozenset[int]] = {}
+    waits = False
+    for topic_id in {**target.partitions, **member.assigned}:
+        wanted = target.partitions.get(topic_id, NOTHING)
+        had = member.assigned.get(topic_id, NOTHING)
+        new = wanted - had
+        free = frozenset(number for number in new if target.owner(topic_id, number) in (None, member.member_id))
+        waits = waits or free != new
+        _put(kept, topic_id, wanted & had)
+        _put(revoked, topic_id, had - wanted)
+        _put(granted, topic_id, (wanted & had) | free)
+    if revoked and _has_any(owned, revoked):
+        return member.at_epoch(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+    state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
+    return member.at_epoch(target.epoch, state, granted, NO_PARTITIONS)
+
+
+def _put(partitions: dict[uuid.UUID, frozenset[int]], topic_id: uuid.UUID, numbers: frozenset[int]) -> None:
+    if numbers:
+        partitions[topic_id] = numbers
+
+
+def _has_any(owned: Owned, partitions: Partitions) -> bool:
+    """Whether the member may still be using one of ``partitions``: yes where it does not say what it has."""
+    if owned is None:
+        return True
+    return any(numbers & partitions.get(topic_id, NOTHING) for topic_id, numbers in owned.items())

@@ -1,0 +1,123 @@
+"""Which topics the regular expressions of members match: looked up apart from heartbeats, and kept in the log.
+
+======================================  =======================================================================
+when                                    what
+======================================  =======================================================================
+a member comes with a new expression    it is checked; all of the group's are matched with the topics soon
+the last member with one goes           it is forgotten
+topics were made or deleted             all are matched again with the next heartbeat, not before 10 s have passed
+                                        since the last time
+``regex.refresh.interval.ms`` passed    the same
+======================================  =======================================================================
+
+If what is matched has changed the group epoch grows, and the next heartbeats bring the assignments.
+Called by: ``ConsumerChange``. Thread rule: the loop's thread. Source: Kafka's
+``GroupMetadataManager.maybeUpdateRegularExpressions``, ``handleRegularExpressionsResult``; KIP-848.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from typing import Final
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
+from tidelog.server.groups.consumer.consumer_member import ConsumerMember
+from tidelog.server.groups.consumer.group_draft import GroupDraft
+from tidelog.server.groups.consumer.pattern.syntax import PatternError
+from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
+from tidelog.server.groups.consumer.targets import metadata_hash
+from tidelog.server.groups.log import consumer_records
+from tidelog.server.groups.shard_context import ShardContext
+
+MIN_INTERVAL_MS: Final = 10_000
+
+_log = logging.getLogger(__name__)
+
+
+class RegexChange(enum.Enum):
+    """What a member's subscription did to the group's regular expressions."""
+
+    NONE = enum.auto()
+    UNRESOLVED = enum.auto()
+    """Its topics are not known yet."""
+    RESOLVED = enum.auto()
+    """It is one that other members have, so its topics are known."""
+
+
+class Regexes:
+    """The regular expressions of one shard's consumer groups."""
+
+    def __init__(self, context: ShardContext) -> None:
+        self._context = context
+
+    def change(self, draft: GroupDraft, before: ConsumerMember, after: ConsumerMember) -> RegexChange:
+        """INVALID_REGULAR_EXPRESSION for a new one that is none. Called before ``after`` is in the draft."""
+        if (before.topic_regex or "") == (after.topic_regex or ""):
+            return RegexChange.NONE
+        group = draft.group
+        if before.topic_regex and group.regex_members(before.topic_regex) == 1:
+            draft.add(consumer_records.regex_tombstone(group.group_id, before.topic_regex))
+        if after.topic_regex and not group.regex_members(after.topic_regex):
+            check_regex(after.topic_regex)
+        return RegexChange.RESOLVED if after.topic_regex in group.regexes else RegexChange.UNRESOLVED
+
+    def resolve_soon_if_due(self, group: ConsumerGroup) -> None:
+        """``group`` as it will be. Nothing happens within this call."""
+        key = ("regex", group.group_id)
+        if group.member_regexes and not self._context.timers.is_set(key) and self._is_due(group):
+            self._context.timers.set(key, 0, lambda: self._resolve(group.group_id))
+
+    def _is_due(self, group: ConsumerGroup) -> bool:
+        resolved = group.regexes.values()
+        age_ms = self._context.timers.now_ms() - max((one.resolved_ms for one in resolved), default=0)
+        if resolved and age_ms <= MIN_INTERVAL_MS:
+            return False
+        version = max((one.version for one in resolved), default=-1)
+        return (
+            group.member_regexes != group.regexes.keys()
+            or version < self._context.topics.made_version
+            or age_ms > self._context.settings.consumer.regex_refresh_interval_ms
+        )
+
+    def _resolve(self, group_id: str) -> None:
+        group = self._context.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        draft = GroupDraft(group)
+        for expression in sorted(group.member_regexes):
+            draft.add(consumer_records.regex(group_id, expression, self._resolved(expression)))
+        has_changed = any(
+            resolved.topics != group.regexes.get(expression, ResolvedRegex()).topics
+            for expression, resolved in draft.group.regexes.items()
+        )
+        now_hash = metadata_hash(draft.group, self._context.topics)
+        if has_changed or now_hash != group.metadata_hash:
+            draft.add(consumer_records.group_epoch(group_id, group.group_epoch + 1, now_hash))
+        self._context.journal.write(draft.records, lambda error: _tell(group_id, error))
+
+    def _resolved(self, expression: str) -> ResolvedRegex:
+        topics = self._context.topics
+        pattern = TopicPattern(expression)
+        return ResolvedRegex(
+            topics=frozenset(name for name in topics.names if pattern.matches(name)),
+            version=topics.version,
+            resolved_ms=self._context.timers.now_ms(),
+        )
+
+
+def check_regex(expression: str) -> None:
+    """INVALID_REGULAR_EXPRESSION for what RE2 does not take."""
+    try:
+        TopicPattern(expression)
+    except PatternError as error:
+        raise ApiError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {error}.",
+        ) from None
+
+
+def _tell(group_id: str, error: ErrorCode) -> None:
+    if error is not ErrorCode.NONE:
+        _log.warning("group %s: what its regular expressions match could not be written: %s", group_id, error.name)

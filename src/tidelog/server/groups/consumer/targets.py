@@ -1,0 +1,67 @@
+"""The target assignment of a consumer group: what each member is to have, for the group as a draft has it.
+
+Computed when the group epoch has grown. Only members whose target is another are written, and the assignment epoch
+after them: a target assignment without its epoch does not count. Called by: heartbeats.
+Source: Kafka's ``TargetAssignmentBuilder``, ``GroupMetadataManager.updateTargetAssignment``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidelog.server.groups.consumer.assignors.assignment_input import AssignedMember, AssignmentInput, Assignor
+from tidelog.server.groups.consumer.assignors.range_assignor import assign_ranges
+from tidelog.server.groups.consumer.assignors.uniform_assignor import assign_uniformly
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.consumer.group_draft import GroupDraft
+from tidelog.server.groups.consumer.topic_hash import group_hash
+from tidelog.server.groups.journal import TopicFacts, Topics
+from tidelog.server.groups.log import consumer_records
+
+ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
+
+_JAVA_NAMES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+
+
+def assignor_names(configured: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of ``group.consumer.assignors``, which may be Kafka's classes; others are left out."""
+    names = (_JAVA_NAMES.get(name, name) for name in configured)
+    return tuple(name for name in names if name in ASSIGNORS)
+
+
+def update_target(draft: GroupDraft, topics: Topics, default_assignor: str) -> None:
+    """Compute the target for the group's epoch, if there is none yet."""
+    group = draft.group
+    if group.assignment_epoch >= group.group_epoch:
+        return
+    assign = ASSIGNORS[group.preferred_assignor or default_assignor]
+    for member_id, partitions in assign(_input(group, topics)).items():
+        if partitions != group.target(member_id):
+            draft.add(consumer_records.target(group.group_id, member_id, partitions))
+    draft.add(consumer_records.target_epoch(group.group_id, group.group_epoch))
+
+
+def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
+    """Of the topics the group reads as they are now."""
+    return group_hash(_existing(group.subscribed_topics, topics).values())
+
+
+def _input(group: ConsumerGroup, topics: Topics) -> AssignmentInput:
+    known = _existing(group.subscribed_topics, topics)
+    members = {
+        member.member_id: AssignedMember(
+            instance_id=member.instance_id,
+            topics=frozenset(known[name].id for name in group.topics_of(member) if name in known),
+            assigned=group.target(member.member_id),
+        )
+        for member in group.members.values()
+    }
+    return AssignmentInput(members=members, partitions={topic.id: topic.partitions for topic in known.values()})
+
+
+def _existing(names: frozenset[str], topics: Topics) -> dict[str, TopicFacts]:
+    found = ((name, topics.by_name(name)) for name in sorted(names))
+    return {name: topic for name, topic in found if topic is not None}

@@ -1,0 +1,101 @@
+"""The one record of a classic group, ``GroupMetadata`` (type 2): its generation, members and assignment. Pure.
+
+Written when the leader has assigned, when a static member is replaced, when the group is new or empty; a rebalance
+under way is in no record, so a coordinator that takes over finds the generation before it, as stable.
+Source: Kafka's ``GroupCoordinatorRecordHelpers.newGroupMetadataRecord``, ``GroupMetadataManager.replay``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_member import ClassicMember, Protocol
+from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.server.groups.log.group_record import GroupRecord
+
+GROUP_METADATA = 2
+_VERSION = 3
+_NO_TIME = -1
+
+
+def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRecord:
+    """The group as it is, with these assignments by member id."""
+    members = [
+        {
+            "memberId": member.member_id,
+            "groupInstanceId": member.instance_id,
+            "clientId": member.client_id,
+            "clientHost": member.client_host,
+            "rebalanceTimeout": member.rebalance_timeout_ms,
+            "sessionTimeout": member.session_timeout_ms,
+            "subscription": member.metadata(group.protocol_name),
+            "assignment": assignments[member.member_id],
+        }
+        for member in group.members.values()
+    ]
+    value = {
+        "protocolType": group.protocol_type or "",
+        "generation": group.generation_id,
+        "protocol": group.protocol_name,
+        "leader": group.leader_id,
+        "currentStateTimestamp": _changed_ms(group),
+        "members": members,
+    }
+    return GroupRecord(GROUP_METADATA, {"group": group.group_id}, value, _VERSION)
+
+
+def new_group(group: ClassicGroup) -> GroupRecord:
+    """A group that has not had a generation yet."""
+    value = {
+        "protocolType": "",
+        "generation": 0,
+        "protocol": None,
+        "leader": None,
+        "currentStateTimestamp": _changed_ms(group),
+        "members": [],
+    }
+    return GroupRecord(GROUP_METADATA, {"group": group.group_id}, value, _VERSION)
+
+
+def group_tombstone(group_id: str) -> GroupRecord:
+    return GroupRecord(GROUP_METADATA, {"group": group_id}, None)
+
+
+def read_group(group_id: str, value: Mapping[str, Any]) -> ClassicGroup:
+    """The group that a record tells of: stable, or empty where it has no members."""
+    changed_ms = value.get("currentStateTimestamp", _NO_TIME)
+    group = ClassicGroup(
+        group_id=group_id,
+        generation_id=value["generation"],
+        state=ClassicState.STABLE if value["members"] else ClassicState.EMPTY,
+        state_changed_ms=None if changed_ms == _NO_TIME else changed_ms,
+        protocol_type=value["protocolType"] or None,
+        protocol_name=value["protocol"],
+        leader_id=value["leader"],
+    )
+    for fields in value["members"]:
+        group.add(_read_member(value, fields))
+    group.subscribed_topics = group.read_subscribed_topics()
+    return group
+
+
+def _changed_ms(group: ClassicGroup) -> int:
+    return _NO_TIME if group.state_changed_ms is None else group.state_changed_ms
+
+
+def _read_member(value: Mapping[str, Any], fields: Mapping[str, Any]) -> ClassicMember:
+    """Of the protocols a member knew the chosen one was kept; so only it counts until the member joins again."""
+    rebalance_timeout_ms = fields.get("rebalanceTimeout", -1)
+    return ClassicMember(
+        member_id=fields["memberId"],
+        instance_id=fields.get("groupInstanceId"),
+        client_id=fields["clientId"],
+        client_host=fields["clientHost"],
+        rebalance_timeout_ms=fields["sessionTimeout"] if rebalance_timeout_ms == -1 else rebalance_timeout_ms,
+        session_timeout_ms=fields["sessionTimeout"],
+        protocol_type=value["protocolType"],
+        protocols=(Protocol(value["protocol"], fields["subscription"]),),
+        assignment=fields["assignment"],
+    )

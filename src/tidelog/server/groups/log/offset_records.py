@@ -1,0 +1,67 @@
+"""The record of a committed offset, ``OffsetCommit`` (type 1), and how it is read, in every version. Pure.
+
+===========  ==================================================================================================
+version      has
+===========  ==================================================================================================
+0 (type 0)   offset, metadata, commit time: brokers before 0.9
+1            also the time it expires: written for commits that say one
+2, 3         no expiry; from 3 the leader epoch
+4            also the topic id: written for all others
+===========  ==================================================================================================
+
+Source: Kafka's ``GroupCoordinatorRecordHelpers.newOffsetCommitRecord``, ``OffsetAndMetadata.fromRecord``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidelog.model import TopicPartition
+from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.server.groups.offsets.offset_store import CommittedOffset
+from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text, uuid_to_text
+
+LEGACY_OFFSET = 0
+OFFSET = 1
+_WITH_EXPIRY = 1
+_VERSION = 4
+_NO_TIME = -1
+
+
+def offset_commit(group_id: str, partition: TopicPartition, committed: CommittedOffset) -> GroupRecord:
+    value: dict[str, Any] = {
+        "offset": committed.offset,
+        "metadata": committed.metadata,
+        "commitTimestamp": committed.commit_ms,
+    }
+    if committed.expire_ms is not None:
+        value["expireTimestamp"] = committed.expire_ms
+        return GroupRecord(OFFSET, _key(group_id, partition), value, _WITH_EXPIRY)
+    value["leaderEpoch"] = committed.leader_epoch
+    if committed.topic_id is not None:
+        value["topicId"] = uuid_to_text(committed.topic_id)
+    return GroupRecord(OFFSET, _key(group_id, partition), value, _VERSION)
+
+
+def offset_tombstone(group_id: str, partition: TopicPartition) -> GroupRecord:
+    return GroupRecord(OFFSET, _key(group_id, partition), None)
+
+
+def read_offset(value: Mapping[str, Any], record_offset: int) -> CommittedOffset:
+    expire_ms = value.get("expireTimestamp", _NO_TIME)
+    topic_id = value.get("topicId", ZERO_UUID)
+    return CommittedOffset(
+        offset=value["offset"],
+        leader_epoch=value.get("leaderEpoch", -1),
+        metadata=value["metadata"],
+        commit_ms=value["commitTimestamp"],
+        expire_ms=None if expire_ms == _NO_TIME else expire_ms,
+        topic_id=None if topic_id == ZERO_UUID else uuid_from_text(topic_id),
+        record_offset=record_offset,
+    )
+
+
+def _key(group_id: str, partition: TopicPartition) -> dict[str, Any]:
+    return {"group": group_id, "topic": partition.topic, "partition": partition.partition}

@@ -1,0 +1,187 @@
+"""What each record of ``__consumer_offsets`` does to the state of its shard. The same for records just written.
+
+Tombstones of what is not there do nothing: compaction may have left one without what it deleted. Records of share and
+streams groups are passed over: this coordinator has none, and leaves them in the log for one that does.
+Thread rule: the loop's thread. Source: the ``replay`` methods of Kafka's ``GroupMetadataManager`` and
+``OffsetMetadataManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tidelog.model import TopicPartition
+from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_member import Protocol
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
+from tidelog.server.groups.consumer.consumer_member import ClassicSide, ConsumerMember, MemberState, Partitions
+from tidelog.server.groups.group_map import GroupMap
+from tidelog.server.groups.log import classic_records, consumer_records, offset_records
+from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text
+
+Fields = Mapping[str, Any]
+
+_NO_PRODUCER = -1
+_NO_ASSIGNMENT_EPOCH = -1
+
+
+class Replay:
+    """Applies records to groups and offsets."""
+
+    def __init__(self, groups: GroupMap, offsets: OffsetStore) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._appliers: dict[int, Callable[[Fields, Fields | None], None]] = {
+            classic_records.GROUP_METADATA: self._classic_group,
+            consumer_records.GROUP_EPOCH: self._group_epoch,
+            consumer_records.PARTITION_METADATA: self._partition_metadata,
+            consumer_records.MEMBER: self._member,
+            consumer_records.TARGET_EPOCH: self._target_epoch,
+            consumer_records.TARGET: self._target,
+            consumer_records.CURRENT: self._current,
+            consumer_records.REGEX: self._regex,
+        }
+
+    def apply(self, record: GroupRecord, offset: int, producer_id: int = _NO_PRODUCER) -> None:
+        """``offset`` of the record in the log; ``producer_id`` of the transaction it is part of."""
+        if record.number in (offset_records.LEGACY_OFFSET, offset_records.OFFSET):
+            self._offset(record, offset, producer_id)
+        elif record.number in self._appliers:
+            self._appliers[record.number](record.key, record.value)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """A marker is in the log."""
+        self._offsets.end_transaction(producer_id, is_commit=is_commit)
+
+    def _offset(self, record: GroupRecord, offset: int, producer_id: int) -> None:
+        group_id = record.key["group"]
+        partition = TopicPartition(record.key["topic"], record.key["partition"])
+        if record.value is None:
+            self._offsets.remove(group_id, partition)
+            return
+        if group_id not in self._groups:
+            self._groups[group_id] = ClassicGroup(group_id=group_id)
+        committed = offset_records.read_offset(record.value, offset)
+        if producer_id == _NO_PRODUCER:
+            self._offsets.put(group_id, partition, committed)
+        else:
+            self._offsets.put_pending(producer_id, group_id, partition, committed)
+
+    def _classic_group(self, key: Fields, value: Fields | None) -> None:
+        group_id = key["group"]
+        if value is not None:
+            self._groups[group_id] = classic_records.read_group(group_id, value)
+        elif isinstance(self._groups.get(group_id), ClassicGroup):
+            del self._groups[group_id]
+
+    def _group_epoch(self, key: Fields, value: Fields | None) -> None:
+        group_id = key["groupId"]
+        if value is not None:
+            group = self._made(group_id)
+            group.group_epoch = value["epoch"]
+            group.metadata_hash = value.get("metadataHash", 0)
+        elif isinstance(self._groups.get(group_id), ConsumerGroup):
+            del self._groups[group_id]
+
+    def _partition_metadata(self, key: Fields, value: Fields | None) -> None:
+        group = self._found(key)
+        if group is None and value is not None:
+            group = self._made(key["groupId"])
+        if group is not None:
+            group.has_partition_metadata = value is not None
+
+    def _member(self, key: Fields, value: Fields | None) -> None:
+        member_id = key["memberId"]
+        if value is None:
+            group = self._found(key)
+            if group is not None:
+                group.remove_member(member_id)
+            return
+        group = self._made(key["groupId"])
+        before = group.members.get(member_id) or ConsumerMember(member_id=member_id)
+        group.put_member(_with_metadata(before, value))
+
+    def _target_epoch(self, key: Fields, value: Fields | None) -> None:
+        group = self._found(key) if value is None else self._made(key["groupId"])
+        if group is not None:
+            group.assignment_epoch = _NO_ASSIGNMENT_EPOCH if value is None else value["assignmentEpoch"]
+
+    def _target(self, key: Fields, value: Fields | None) -> None:
+        if value is not None:
+            self._made(key["groupId"]).targets[key["memberId"]] = _partitions(value["topicPartitions"])
+            return
+        group = self._found(key)
+        if group is not None:
+            group.targets.pop(key["memberId"], None)
+
+    def _current(self, key: Fields, value: Fields | None) -> None:
+        group, member_id = self._found(key), key["memberId"]
+        if value is not None:
+            group = self._made(key["groupId"])
+            before = group.members.get(member_id) or ConsumerMember(member_id=member_id)
+            group.put_member(_with_assignment(before, value))
+        elif group is not None and member_id in group.members:
+            group.put_member(group.members[member_id].without_assignment())
+
+    def _regex(self, key: Fields, value: Fields | None) -> None:
+        expression = key["regularExpression"]
+        if value is not None:
+            self._made(key["groupId"]).regexes[expression] = ResolvedRegex(
+                topics=frozenset(value["topics"]), version=value["version"], resolved_ms=value["timestamp"]
+            )
+            return
+        group = self._found(key)
+        if group is not None:
+            group.regexes.pop(expression, None)
+
+    def _found(self, key: Fields) -> ConsumerGroup | None:
+        group = self._groups.get(key["groupId"])
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def _made(self, group_id: str) -> ConsumerGroup:
+        """The consumer group; in the place of a classic one, whose tombstone went before or that has only offsets."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            group = self._groups[group_id] = ConsumerGroup(group_id=group_id)
+        return group
+
+
+def _with_metadata(member: ConsumerMember, value: Fields) -> ConsumerMember:
+    classic = value.get("classicMemberMetadata")
+    return replace(
+        member,
+        instance_id=value["instanceId"],
+        rack_id=value["rackId"],
+        client_id=value["clientId"],
+        client_host=value["clientHost"],
+        topic_names=frozenset(value["subscribedTopicNames"]),
+        topic_regex=value["subscribedTopicRegex"],
+        rebalance_timeout_ms=value["rebalanceTimeoutMs"],
+        assignor=value["serverAssignor"],
+        classic=None if classic is None else _classic_side(classic),
+    )
+
+
+def _classic_side(fields: Fields) -> ClassicSide:
+    protocols = tuple(Protocol(part["name"], part["metadata"]) for part in fields["supportedProtocols"])
+    return ClassicSide(session_timeout_ms=fields["sessionTimeoutMs"], protocols=protocols)
+
+
+def _with_assignment(member: ConsumerMember, value: Fields) -> ConsumerMember:
+    numbers = {int(state) for state in MemberState}
+    return replace(
+        member,
+        member_epoch=value["memberEpoch"],
+        previous_member_epoch=value["previousMemberEpoch"],
+        state=MemberState(value["state"]) if value["state"] in numbers else MemberState.UNKNOWN,
+        assigned=_partitions(value["assignedPartitions"]),
+        pending_revocation=_partitions(value["partitionsPendingRevocation"]),
+    )
+
+
+def _partitions(parts: Sequence[Fields]) -> Partitions:
+    return {uuid_from_text(part["topicId"]): frozenset(part["partitions"]) for part in parts}

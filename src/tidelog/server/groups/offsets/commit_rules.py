@@ -1,0 +1,117 @@
+"""Who may commit, fetch and delete offsets of a group. Pure: each function says why not, or nothing.
+
+Commits, in a classic group:
+
+==================================  ========================================================================
+condition                           answer
+==================================  ========================================================================
+no generation, the group is empty   may: it assigns partitions itself, or is an administrator
+no generation, members              UNKNOWN_MEMBER_ID (a transaction's may: its producer does not know the group)
+no member                           UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID
+another generation                  ILLEGAL_GENERATION
+the leader has not assigned yet     REBALANCE_IN_PROGRESS (not for a transaction's)
+==================================  ========================================================================
+
+In a consumer group: the same without generation; else UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION before v9, and for another
+epoch STALE_MEMBER_EPOCH (ILLEGAL_GENERATION to members of the classic protocol and in transactions).
+Source: ``validateOffsetCommit``, ``validateOffsetFetch``, ``validateOffsetDelete`` of Kafka's ``ClassicGroup`` and
+``ConsumerGroup``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.groups.classic.classic_group import NO_MEMBER, ClassicGroup
+from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.server.groups.classic.syncing import MemberClaim
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+
+_FIRST_VERSION_WITH_EPOCHS = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitClaim:
+    """Who commits; ``version`` of the request."""
+
+    member: MemberClaim
+    version: int
+    is_transactional: bool = False
+
+
+def check_commit(group: ClassicGroup | ConsumerGroup, claim: CommitClaim) -> None:
+    """ApiError as the table says."""
+    if isinstance(group, ConsumerGroup):
+        _check_consumer(group, claim)
+        return
+    error = _classic_refusal(group, claim)
+    if error is not None:
+        raise ApiError(error)
+
+
+def check_fetch(group: ClassicGroup | ConsumerGroup, member_id: str | None, member_epoch: int) -> None:
+    """ApiError for who says that it is a member of a consumer group, and is not."""
+    if isinstance(group, ClassicGroup):
+        if group.state is ClassicState.DEAD:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is in dead state.")
+    elif member_id is not None or member_epoch >= 0:
+        member = group.member(member_id or NO_MEMBER)
+        _check_epoch(member_epoch, member.member_epoch, is_classic=member.classic is not None)
+
+
+def check_delete(group: ClassicGroup | ConsumerGroup) -> None:
+    """ApiError for a group with members that are no consumers: what they read is not known."""
+    if isinstance(group, ConsumerGroup):
+        return
+    if group.state is ClassicState.DEAD:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is in dead state.")
+    if not group.is_empty and not group.uses_consumer_protocol:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+
+
+def _classic_refusal(group: ClassicGroup, claim: CommitClaim) -> ErrorCode | None:
+    member = claim.member
+    if group.state is ClassicState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if member.generation_id < 0 and group.is_empty:
+        return None
+    if member.generation_id >= 0 or member.member_id != NO_MEMBER or member.instance_id is not None:
+        refusal = group.refusal(member.member_id, member.instance_id)
+        if refusal is None and member.generation_id != group.generation_id:
+            refusal = ErrorCode.ILLEGAL_GENERATION
+    else:
+        refusal = None if claim.is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
+    is_assigning = group.state is ClassicState.COMPLETING_REBALANCE and not claim.is_transactional
+    return ErrorCode.REBALANCE_IN_PROGRESS if refusal is None and is_assigning else refusal
+
+
+def _check_consumer(group: ConsumerGroup, claim: CommitClaim) -> None:
+    member_id, epoch = claim.member.member_id, claim.member.generation_id
+    if epoch < 0 and group.is_empty:
+        return
+    is_anonymous = member_id == NO_MEMBER and claim.member.instance_id is None and epoch == -1
+    if claim.is_transactional and is_anonymous:
+        return
+    member = group.member(member_id)
+    is_classic = member.classic is not None
+    if not claim.is_transactional and not is_classic and claim.version < _FIRST_VERSION_WITH_EPOCHS:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "OffsetCommit version 9 or above must be used by members using the modern group protocol",
+        )
+    _check_epoch(epoch, member.member_epoch, is_classic=is_classic or claim.is_transactional)
+
+
+def _check_epoch(received: int, expected: int, *, is_classic: bool) -> None:
+    if received == expected:
+        return
+    if is_classic:
+        raise ApiError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"The received generation id {received} does not match the expected member epoch {expected}.",
+        )
+    raise ApiError(
+        ErrorCode.STALE_MEMBER_EPOCH,
+        f"The received member epoch {received} does not match the expected member epoch {expected}.",
+    )

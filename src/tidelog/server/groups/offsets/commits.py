@@ -1,0 +1,130 @@
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete: checked, written, answered when they are replicated.
+
+A commit for a group that does not exist makes one, without members, if it names no generation. Each partition is
+answered by itself (OFFSET_METADATA_TOO_LARGE, GROUP_SUBSCRIBED_TO_TOPIC); what is wrong with the whole request is an
+ApiError. A commit is also a heartbeat of its member. Called by: the handlers, which know topics and versions.
+Thread rule: the loop's thread. Source: Kafka's ``OffsetMetadataManager``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tidelog.model import TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.server.groups.classic.rebalancing import Rebalancing
+from tidelog.server.groups.group_map import Group
+from tidelog.server.groups.journal import Done, TransactionalProducer
+from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.server.groups.log.offset_records import offset_commit, offset_tombstone
+from tidelog.server.groups.offsets.commit_rules import CommitClaim, check_commit, check_delete
+from tidelog.server.groups.offsets.offset_store import CommittedOffset
+from tidelog.server.groups.shard_context import ShardContext
+
+Results = Mapping[TopicPartition, ErrorCode]
+ResultsReply = Callable[[Results], None]
+
+_FIRST_VERSION_THAT_TELLS = 9
+"""Before it, a client that is told that there is no group does not know what to do."""
+
+
+class OffsetToCommit(NamedTuple):
+    """``metadata`` is the client's, null as it likes."""
+
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = ""
+    topic_id: uuid.UUID | None = None
+
+
+class Commits:
+    """The changes of committed offsets of one shard."""
+
+    def __init__(self, context: ShardContext, rebalancing: Rebalancing) -> None:
+        self._context = context
+        self._rebalancing = rebalancing
+
+    def commit(
+        self,
+        claim: CommitClaim,
+        offsets: Sequence[OffsetToCommit],
+        reply: ResultsReply,
+        *,
+        retention_ms: int | None = None,
+    ) -> None:
+        """``retention_ms``: clients before v5 of the API could say how long the offsets are kept."""
+        group = self._group(claim)
+        check_commit(group, claim)
+        if isinstance(group, ClassicGroup) and group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
+            self._rebalancing.expect_heartbeat(group, group.members[claim.member.member_id])
+        expire_ms = None if retention_ms is None else self._context.timers.now_ms() + retention_ms
+        records, results = self._records(claim.member.group_id, offsets, expire_ms)
+        self._context.journal.write(records, _replied(reply, results))
+
+    def commit_transactional(
+        self,
+        claim: CommitClaim,
+        producer: TransactionalProducer,
+        offsets: Sequence[OffsetToCommit],
+        reply: ResultsReply,
+    ) -> None:
+        """The offsets are pending until the marker of the producer's transaction."""
+        check_commit(self._group(claim), claim)
+        records, results = self._records(claim.member.group_id, offsets, None)
+        self._context.journal.write_transactional(records, producer, _replied(reply, results))
+
+    def delete(self, group_id: str, partitions: Sequence[TopicPartition], reply: ResultsReply) -> None:
+        """Offsets of topics that the group may be reading stay."""
+        group = self._context.groups.find(group_id)
+        check_delete(group)
+        results = {
+            partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(partition.topic) else ErrorCode.NONE
+            for partition in partitions
+        }
+        known = set(self._context.offsets.known_partitions(group_id))
+        gone = [partition for partition, error in results.items() if error is ErrorCode.NONE and partition in known]
+        self._context.journal.write([offset_tombstone(group_id, one) for one in gone], _replied(reply, results))
+
+    def _group(self, claim: CommitClaim) -> Group:
+        group_id = claim.member.group_id
+        if group_id in self._context.groups:
+            return self._context.groups.find(group_id)
+        if claim.member.generation_id < 0:
+            return self._context.groups.find_or_make_classic(group_id, self._context.timers.now_ms())
+        if claim.version >= _FIRST_VERSION_THAT_TELLS and not claim.is_transactional:
+            return self._context.groups.find(group_id)
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+
+    def _records(
+        self, group_id: str, offsets: Sequence[OffsetToCommit], expire_ms: int | None
+    ) -> tuple[list[GroupRecord], Results]:
+        records, results = [], {}
+        now_ms, limit = self._context.timers.now_ms(), self._context.settings.offset_metadata_max_bytes
+        for one in offsets:
+            metadata = one.metadata or ""
+            is_too_large = len(metadata) > limit
+            results[one.partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
+            if is_too_large:
+                continue
+            committed = CommittedOffset(
+                offset=one.offset,
+                leader_epoch=one.leader_epoch,
+                metadata=metadata,
+                commit_ms=now_ms,
+                expire_ms=expire_ms,
+                topic_id=one.topic_id,
+            )
+            records.append(offset_commit(group_id, one.partition, committed))
+        return records, results
+
+
+def _replied(reply: ResultsReply, results: Results) -> Done:
+    def done(error: ErrorCode) -> None:
+        reply(results if error is ErrorCode.NONE else dict.fromkeys(results, error))
+
+    return done

@@ -1,0 +1,73 @@
+"""Which committed offsets have been kept long enough, and which groups nobody needs any more.
+
+========================================  ==============================================================
+group                                     the retention of an offset counts from
+========================================  ==============================================================
+only offsets, nobody ever joined          its commit
+classic, empty                            the moment the group became empty
+classic, stable, of consumers             its commit, for topics no member reads
+classic, anything else                    nothing expires
+consumer group                            its commit, for topics no member reads
+========================================  ==============================================================
+
+An offset that says when it expires goes then. Those with one pending in an open transaction stay. A group without
+members of which no offset is left goes too. Looked through every ``offsets.retention.check.interval.ms``.
+Source: Kafka's ``OffsetMetadataManager.cleanupExpiredOffsets``, ``Group.offsetExpirationCondition``; KIP-211.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.server.groups.group_map import Group
+from tidelog.server.groups.log.classic_records import group_tombstone
+from tidelog.server.groups.log.consumer_records import group_tombstones
+from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.server.groups.log.offset_records import offset_tombstone
+from tidelog.server.groups.offsets.offset_store import CommittedOffset, OffsetStore
+
+CountsFrom = Callable[[CommittedOffset], int]
+
+
+def expired_records(group: Group, offsets: OffsetStore, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
+    """The tombstones of what goes from one group now, and of the group if it goes with it."""
+    counts_from = _counts_from(group)
+    committed = offsets.of_group(group.group_id)
+    if committed and counts_from is None:
+        return []
+    gone = [
+        partition
+        for partition, one in committed.items()
+        if counts_from is not None
+        and not group.is_subscribed(partition.topic)
+        and not offsets.has_pending(group.group_id, partition)
+        and _is_over(one, counts_from, now_ms, retention_ms)
+    ]
+    records = [offset_tombstone(group.group_id, partition) for partition in gone]
+    if group.is_empty and len(gone) == len(committed) and not offsets.has_pending(group.group_id):
+        records += removal_records(group)
+    return records
+
+
+def removal_records(group: Group) -> list[GroupRecord]:
+    """The tombstones of a group itself."""
+    return [group_tombstone(group.group_id)] if isinstance(group, ClassicGroup) else group_tombstones(group)
+
+
+def _counts_from(group: Group) -> CountsFrom | None:
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
+        if group.is_empty:
+            emptied_ms = group.state_changed_ms
+            return lambda committed: committed.commit_ms if emptied_ms is None else emptied_ms
+        knows_topics = group.uses_consumer_protocol and group.subscribed_topics is not None
+        if not knows_topics or group.state is not ClassicState.STABLE:
+            return None
+    return lambda committed: committed.commit_ms
+
+
+def _is_over(committed: CommittedOffset, counts_from: CountsFrom, now_ms: int, retention_ms: int) -> bool:
+    if committed.expire_ms is not None:
+        return now_ms >= committed.expire_ms
+    return now_ms - counts_from(committed) >= retention_ms

@@ -1,0 +1,115 @@
+"""The committed offsets of one shard, and those of open transactions, as the log has them. Pure.
+
+======================  ==============================================================================================
+record                  what it does
+======================  ==============================================================================================
+offset, no producer     counts at once
+offset, of a producer   pending until the producer's transaction ends
+tombstone               the offset goes, and so do pending ones for the same partition
+marker: commit          each pending offset of the producer counts, unless one further on in the log does already
+marker: abort           the pending offsets of the producer go
+======================  ==============================================================================================
+
+Changed only by ``replay``. Source: Kafka's ``OffsetMetadataManager``; KIP-98, KIP-447 (offsets that are stable).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tidelog.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """``leader_epoch`` -1 and ``topic_id`` None where the commit did not say them; ``record_offset`` in the log."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_ms: int = -1
+    expire_ms: int | None = None
+    """Commits before v5 of the API could say when they expire."""
+    topic_id: uuid.UUID | None = None
+    record_offset: int = -1
+
+
+Offsets = dict[TopicPartition, CommittedOffset]
+
+
+class OffsetStore:
+    """By group and partition."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, Offsets] = {}
+        self._pending: dict[int, dict[str, Offsets]] = {}
+        """Producer id -> group -> offsets."""
+
+    def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+        return self._offsets.get(group_id, {})
+
+    @property
+    def group_ids(self) -> list[str]:
+        return list(self._offsets)
+
+    def has_pending(self, group_id: str, partition: TopicPartition | None = None) -> bool:
+        """Whether an open transaction has an offset of the group, or of one partition of it."""
+        found = (groups[group_id] for groups in self._pending.values() if group_id in groups)
+        return any(offsets if partition is None else partition in offsets for offsets in found)
+
+    def known_partitions(self, group_id: str) -> list[TopicPartition]:
+        """Those with an offset, be it a pending one."""
+        partitions = dict.fromkeys(self.of_group(group_id))
+        for groups in self._pending.values():
+            partitions |= dict.fromkeys(groups.get(group_id, ()))
+        return list(partitions)
+
+    def of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, TopicPartition]]:
+        """Group and partition of every offset, also pending, in these topics; each once."""
+        groups = dict.fromkeys(self._offsets)
+        for pending in self._pending.values():
+            groups |= dict.fromkeys(pending)
+        for group_id in groups:
+            for partition in self.known_partitions(group_id):
+                if partition.topic in topics:
+                    yield group_id, partition
+
+    # --- what records change ---
+
+    def put(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
+        self._offsets.setdefault(group_id, {})[partition] = committed
+
+    def put_pending(
+        self, producer_id: int, group_id: str, partition: TopicPartition, committed: CommittedOffset
+    ) -> None:
+        self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = committed
+
+    def remove(self, group_id: str, partition: TopicPartition) -> None:
+        """Idempotent."""
+        _remove(self._offsets, group_id, partition)
+        for producer_id in list(self._pending):
+            groups = self._pending[producer_id]
+            _remove(groups, group_id, partition)
+            if not groups:
+                del self._pending[producer_id]
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """The producer's marker is in the log. Nothing to do where it has no offsets here."""
+        groups = self._pending.pop(producer_id, {})
+        if not is_commit:
+            return
+        for group_id, offsets in groups.items():
+            for partition, committed in offsets.items():
+                current = self.of_group(group_id).get(partition)
+                if current is None or current.record_offset < committed.record_offset:
+                    self.put(group_id, partition, committed)
+
+
+def _remove(groups: dict[str, Offsets], group_id: str, partition: TopicPartition) -> None:
+    offsets = groups.get(group_id)
+    if offsets is not None:
+        offsets.pop(partition, None)
+        if not offsets:
+            del groups[group_id]

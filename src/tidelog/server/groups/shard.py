@@ -1,0 +1,174 @@
+"""One partition of ``__consumer_offsets`` as its coordinator has it: its groups and offsets, and what may be asked.
+
+Groups of both types are asked with the classic protocol's requests: a consumer group may have members that speak it
+still, and an empty one becomes a classic group with the first that joins. What clients are told waits for the journal.
+
+A shard is filled by ``replay`` (``loading``), then resumed: only then do its timers run. When another broker takes it
+over it is abandoned: whoever waits is told NOT_COORDINATOR. Thread rule: the loop's thread, but for loading.
+Called by: the group coordinator. Source: Kafka's ``GroupCoordinatorShard``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from tidelog.model import TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_member import Reply
+from tidelog.server.groups.classic.joining import Joining, JoinRequest
+from tidelog.server.groups.classic.leaving import Leaver, leave
+from tidelog.server.groups.classic.rebalancing import Rebalancing
+from tidelog.server.groups.classic.syncing import MemberClaim, Syncing, SyncRequest
+from tidelog.server.groups.consumer.classic_members import ClassicMembers
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.consumer.heartbeats import Heartbeats
+from tidelog.server.groups.consumer.migration import Migration
+from tidelog.server.groups.consumer.regexes import Regexes
+from tidelog.server.groups.consumer.sessions import Sessions
+from tidelog.server.groups.log.consumer_records import group_tombstones
+from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.server.groups.log.offset_records import offset_tombstone
+from tidelog.server.groups.log.replay import Replay
+from tidelog.server.groups.offsets.commits import Commits
+from tidelog.server.groups.offsets.expiry import expired_records, removal_records
+from tidelog.server.groups.shard_context import ShardContext
+
+_log = logging.getLogger(__name__)
+
+_UNKNOWN_GROUP = "Group {} not found."
+
+
+class Shard:
+    """``groups`` and ``offsets`` are what the log says; ``commits`` and ``consumer`` are asked directly."""
+
+    def __init__(self, context: ShardContext) -> None:
+        self.context = context
+        self.groups = context.groups
+        self.offsets = context.offsets
+        self.replay = Replay(context.groups, context.offsets)
+        self._rebalancing = Rebalancing(context)
+        self._joining = Joining(context, self._rebalancing)
+        self._syncing = Syncing(self._rebalancing)
+        regexes, migration = Regexes(context), Migration(context, self._rebalancing)
+        self._sessions = Sessions(context, regexes, migration)
+        self._classic_members = ClassicMembers(context, regexes, self._sessions, migration)
+        self.consumer = Heartbeats(context, regexes, self._sessions, migration)
+        self.commits = Commits(context, self._rebalancing)
+
+    # --- the classic protocol ---
+
+    def join(self, request: JoinRequest, reply: Reply) -> None:
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            self._classic_members.join(group, request, reply)
+            return
+        if isinstance(group, ConsumerGroup):
+            self.context.journal.write(group_tombstones(group), lambda _error: None)
+        self._joining.join(request, reply)
+
+    def sync(self, request: SyncRequest, reply: Reply) -> None:
+        group = self._group_of(request.claim)
+        if isinstance(group, ConsumerGroup):
+            self._classic_members.sync(group, request, reply)
+        else:
+            self._syncing.sync(group, request, reply)
+
+    def heartbeat(self, claim: MemberClaim) -> ErrorCode:
+        """What the member is told."""
+        group = self._group_of(claim)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.heartbeat(group, claim)
+        return self._syncing.heartbeat(group, claim)
+
+    def leave(self, group_id: str, leavers: Sequence[Leaver], reply: Callable[[list[ErrorCode]], None]) -> None:
+        """What each is told."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            self._classic_members.leave(group, leavers, reply)
+        elif group is None:
+            reply([ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers))
+        else:
+            reply(leave(group, leavers, self._rebalancing))
+
+    def _group_of(self, claim: MemberClaim) -> ClassicGroup | ConsumerGroup:
+        group = self.groups.get(claim.group_id)
+        if group is None or group.is_empty:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, _UNKNOWN_GROUP.format(claim.group_id))
+        return group
+
+    # --- groups and offsets that go ---
+
+    def delete_groups(self, group_ids: Sequence[str], reply: Callable[[Mapping[str, ErrorCode]], None]) -> None:
+        """Groups without members, with their offsets; each is answered by itself."""
+        results: dict[str, ErrorCode] = {}
+        records: list[GroupRecord] = []
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            if group is None:
+                results[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
+            elif not group.is_empty:
+                results[group_id] = ErrorCode.NON_EMPTY_GROUP
+            else:
+                results[group_id] = ErrorCode.NONE
+                gone = self.offsets.known_partitions(group_id)
+                records += [offset_tombstone(group_id, partition) for partition in gone]
+                records += removal_records(group)
+        deleted = [group_id for group_id, error in results.items() if error is ErrorCode.NONE]
+
+        def done(error: ErrorCode) -> None:
+            reply(results if error is ErrorCode.NONE else {**results, **dict.fromkeys(deleted, error)})
+
+        self.context.journal.write(records, done)
+
+    def expire(self) -> None:
+        """Write the tombstones of what nobody needs any more."""
+        now_ms, retention_ms = self.context.timers.now_ms(), self.context.settings.offsets_retention_ms
+        records = [
+            record
+            for group in self.groups.values()
+            for record in expired_records(group, self.offsets, now_ms=now_ms, retention_ms=retention_ms)
+        ]
+        if records:
+            _log.info("%d records delete what has expired", len(records))
+            self.context.journal.write(records, lambda _error: None)
+
+    def forget_topics(self, names: frozenset[str]) -> None:
+        """Topics were deleted: so are the offsets committed for them."""
+        gone: list[tuple[str, TopicPartition]] = list(self.offsets.of_topics(names))
+        if gone:
+            records = [offset_tombstone(group_id, partition) for group_id, partition in gone]
+            self.context.journal.write(records, lambda _error: None)
+
+    def look_at_topics(self, names: frozenset[str]) -> None:
+        """Topics changed: the groups that read them look at them with their next heartbeat."""
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup) and group.knows_topics and names & group.subscribed_topics:
+                group.knows_topics = False
+
+    # --- its life ---
+
+    def resume(self) -> None:
+        """All of the log is in: members have to be heard of from now on."""
+        for group in list(self.groups.values()):
+            if isinstance(group, ConsumerGroup):
+                self._sessions.resume(group)
+            else:
+                self._rebalancing.resume(group)
+        self._expire_later()
+
+    def abandon(self) -> None:
+        """Another broker has it from now on. Idempotent."""
+        for group in self.groups.values():
+            if isinstance(group, ClassicGroup):
+                self._rebalancing.abandon(group)
+        self.groups.clear()
+        self.context.timers.cancel_all()
+
+    def _expire_later(self) -> None:
+        def run() -> None:
+            self._expire_later()
+            self.expire()
+
+        self.context.timers.set(("expiry",), self.context.settings.retention_check_interval_ms, run)

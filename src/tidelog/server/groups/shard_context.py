@@ -1,0 +1,29 @@
+"""What the state machines of one shard share: its groups, its committed offsets, and the world they act upon.
+
+A shard is one partition of ``__consumer_offsets``: the groups whose ids hash to it. Called by: ``Shard``, which makes
+it, and every state machine. Thread rule: the loop's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidelog.server.groups.group_map import GroupMap
+from tidelog.server.groups.journal import Journal, Topics
+from tidelog.server.groups.keyed_timers import KeyedTimers
+from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardContext:
+    """``timeouts`` of a consumer group, by its id."""
+
+    groups: GroupMap
+    offsets: OffsetStore
+    journal: Journal
+    timers: KeyedTimers
+    topics: Topics
+    settings: CoordinatorSettings
+    timeouts: Callable[[str], GroupTimeouts]

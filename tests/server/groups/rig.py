@@ -1,0 +1,319 @@
+"""One shard of the group coordinator without a broker: a journal in memory, topics made up, time moved by hand.
+
+What is written goes through the bytes of the log: records are applied as they are read back, so that every test is also
+one of the records. ``reloaded`` makes the shard that the next coordinator would find.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_member import Protocol
+from tidelog.server.groups.classic.joining import JoinRequest
+from tidelog.server.groups.classic.leaving import Leaver
+from tidelog.server.groups.classic.syncing import MemberClaim, SyncRequest
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.consumer.heartbeats import HeartbeatRequest
+from tidelog.server.groups.group_map import GroupMap
+from tidelog.server.groups.journal import Done, TopicFacts, TransactionalProducer
+from tidelog.server.groups.keyed_timers import KeyedTimers
+from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
+from tidelog.server.groups.shard import Shard
+from tidelog.server.groups.shard_context import ShardContext
+from tidelog.testing.held_clock import HeldClock
+from tidelog.testing.held_timers import HeldTimers
+
+START_MS = 1_700_000_000_000
+GROUP = "g"
+
+Line = tuple[bytes, bytes | None, int]
+"""Key, value, and the producer id of the transaction it is part of."""
+
+
+class MemoryTopics:
+    """Topics by name with their partitions; ``make`` and ``delete`` are changes of the metadata."""
+
+    def __init__(self, **partitions: int) -> None:
+        self.version = self.made_version = 0
+        self._topics: dict[str, TopicFacts] = {}
+        for name, count in partitions.items():
+            self.make(name, count)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._topics)
+
+    def by_name(self, name: str) -> TopicFacts | None:
+        return self._topics.get(name)
+
+    def by_id(self, topic_id: uuid.UUID) -> TopicFacts | None:
+        return next((topic for topic in self._topics.values() if topic.id == topic_id), None)
+
+    def make(self, name: str, partitions: int) -> uuid.UUID:
+        """A new topic, or more partitions."""
+        before = self._topics.get(name)
+        topic_id = uuid.uuid5(uuid.NAMESPACE_URL, name) if before is None else before.id
+        self._topics[name] = TopicFacts(topic_id, name, partitions)
+        self.version += 1
+        self.made_version = self.version if before is None else self.made_version
+        return topic_id
+
+    def delete(self, name: str) -> None:
+        del self._topics[name]
+        self.version += 1
+
+
+class MemoryJournal:
+    """``error``: appends fail with it. ``holds``: ``done`` is kept until ``release``, as if replicas were slow."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line | tuple[int, bool]] = []
+        """Records, and the markers of transactions."""
+        self.error = ErrorCode.NONE
+        self.holds = False
+        self.apply: Callable[[GroupRecord, int, int], None] = lambda *_: None
+        self._held: list[Done] = []
+
+    def write(self, records: Sequence[GroupRecord], done: Done, *, apply: bool = True) -> None:
+        self._write(records, done, -1, apply=apply)
+
+    def write_transactional(self, records: Sequence[GroupRecord], producer: TransactionalProducer, done: Done) -> None:
+        self._write(records, done, producer.producer_id, apply=True)
+
+    def release(self) -> None:
+        held, self._held = self._held, []
+        for done in held:
+            done(ErrorCode.NONE)
+
+    @property
+    def records(self) -> list[GroupRecord]:
+        """All that was written, but for markers."""
+        return [record for line in self.lines if len(line) == 3 and (record := GroupRecord.read(*line[:2])) is not None]
+
+    def _write(self, records: Sequence[GroupRecord], done: Done, producer_id: int, *, apply: bool) -> None:
+        if self.error is not ErrorCode.NONE:
+            done(self.error)
+            return
+        for record in records:
+            key, value = record.key_bytes(), record.value_bytes()
+            self.lines.append((key, value, producer_id))
+            read = GroupRecord.read(key, value)
+            if apply and read is not None:
+                self.apply(read, len(self.lines) - 1, producer_id)
+        if self.holds:
+            self._held.append(done)
+        else:
+            done(ErrorCode.NONE)
+
+
+class Answers(list[Any]):
+    """A reply that keeps what it is called with; at most one answer is right."""
+
+    def __call__(self, answer: Any) -> None:
+        self.append(answer)
+
+    @property
+    def one(self) -> Any:
+        assert len(self) == 1, self
+        return self[0]
+
+    @property
+    def error(self) -> ErrorCode:
+        return ErrorCode(self.one["error_code"])
+
+
+class Rig:
+    """A shard and its world; the methods send requests of group ``g`` and hand out where the answers come."""
+
+    def __init__(
+        self,
+        topics: MemoryTopics | None = None,
+        *,
+        timeouts: GroupTimeouts | None = None,
+        clock: HeldClock | None = None,
+        **settings: Any,
+    ) -> None:
+        self.clock = clock or HeldClock(START_MS)
+        self.topics = topics or MemoryTopics()
+        self.journal = MemoryJournal()
+        self.settings = CoordinatorSettings(**{"initial_rebalance_delay_ms": 3000, **settings})
+        self.timers = KeyedTimers(HeldTimers(self.clock))
+        self.shard = Shard(
+            ShardContext(
+                groups=GroupMap(),
+                offsets=OffsetStore(),
+                journal=self.journal,
+                timers=self.timers,
+                topics=self.topics,
+                settings=self.settings,
+                timeouts=lambda _group_id: timeouts or GroupTimeouts(),
+            )
+        )
+        self.journal.apply = self.shard.replay.apply
+
+    def reloaded(self, **settings: Any) -> Rig:
+        """What another coordinator makes of the log."""
+        rig = Rig(self.topics, clock=HeldClock(self.clock.now_ms()), **settings)
+        rig.journal.lines = list(self.journal.lines)
+        for offset, line in enumerate(rig.journal.lines):
+            if len(line) == 2:
+                rig.shard.replay.end_transaction(line[0], is_commit=line[1])
+            elif (record := GroupRecord.read(*line[:2])) is not None:
+                rig.shard.replay.apply(record, offset, line[2])
+        rig.shard.resume()
+        return rig
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        self.journal.lines.append((producer_id, is_commit))
+        self.shard.replay.end_transaction(producer_id, is_commit=is_commit)
+
+    def wait(self, ms: int) -> None:
+        self.clock.sleep_ms(ms)
+
+    # --- the classic protocol ---
+
+    @property
+    def classic(self) -> ClassicGroup:
+        return self.shard.groups.find_classic(GROUP)
+
+    def join(self, member_id: str = "", **fields: Any) -> Answers:
+        given: dict[str, Any] = {
+            "group_id": GROUP,
+            "member_id": member_id,
+            "client_id": "client",
+            "client_host": "/127.0.0.1",
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 30_000,
+            "protocol_type": "consumer",
+            "protocols": (Protocol("range", b"what it says"),),
+            "requires_member_id": False,
+        }
+        answers = Answers()
+        tell(answers, lambda: self.shard.join(JoinRequest(**{**given, **fields}), answers))
+        return answers
+
+    def sync(self, member_id: str, generation_id: int, instance_id: str | None = None, **fields: Any) -> Answers:
+        claim = MemberClaim(group_id=GROUP, member_id=member_id, instance_id=instance_id, generation_id=generation_id)
+        answers = Answers()
+        tell(answers, lambda: self.shard.sync(SyncRequest(claim=claim, **fields), answers))
+        return answers
+
+    def heartbeat(self, member_id: str, generation_id: int, instance_id: str | None = None) -> ErrorCode:
+        claim = MemberClaim(group_id=GROUP, member_id=member_id, instance_id=instance_id, generation_id=generation_id)
+        try:
+            return self.shard.heartbeat(claim)
+        except ApiError as error:
+            return error.code
+
+    def leave(self, *leavers: Leaver) -> list[ErrorCode]:
+        answers = Answers()
+        self.shard.leave(GROUP, leavers, answers)
+        return list(answers.one)
+
+    def leave_quietly(self, joining: Answers) -> None:
+        """Whoever waits for a join leaves, with another connection."""
+        waiting = [member for member in self.classic.members.values() if member.join_reply is joining]
+        self.leave(*(Leaver(member.member_id) for member in waiting))
+
+    def stable(self, members: int = 1, **fields: Any) -> list[str]:
+        """A group with so many members that all have synced; their ids, the leader's first."""
+        joins = [self.join(**fields) for _ in range(members)]
+        self.wait(self.settings.initial_rebalance_delay_ms * (members + 1))
+        ids = [str(answers.one["member_id"]) for answers in joins]
+        leader = joins[0].one["leader"]
+        generation = joins[0].one["generation_id"]
+        assignments = {member_id: f"for {member_id}".encode() for member_id in ids}
+        for member_id in ids:
+            self.sync(member_id, generation, assignments=assignments if member_id == leader else {})
+        for member_id in ids:
+            assert self.heartbeat(member_id, generation) is ErrorCode.NONE
+        return sorted(ids, key=lambda member_id: member_id != leader)
+
+    # --- the consumer protocol ---
+
+    @property
+    def consumer(self) -> ConsumerGroup:
+        return self.shard.groups.find_consumer(GROUP)
+
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> Answers:
+        """A heartbeat; one that joins (epoch 0) says what it reads."""
+        given: dict[str, Any] = {
+            "group_id": GROUP,
+            "member_id": member_id,
+            "member_epoch": epoch,
+            "client_id": "client",
+            "client_host": "/127.0.0.1",
+        }
+        if epoch == 0:
+            given |= {"rebalance_timeout_ms": 30_000, "owned": {}}
+            if "topic_regex" not in fields:
+                given |= {"topic_names": frozenset(self.topics.names)}
+        answers = Answers()
+        tell(answers, lambda: self.shard.consumer.heartbeat(HeartbeatRequest(**{**given, **fields}), answers))
+        return answers
+
+
+class Consumer:
+    """A client of the consumer protocol: it does what it is told, one heartbeat after the other."""
+
+    def __init__(self, rig: Rig, member_id: str, **subscription: Any) -> None:
+        self.rig = rig
+        self.member_id = member_id
+        self.subscription = subscription
+        self.epoch = 0
+        self.owned: dict[uuid.UUID, frozenset[int]] = {}
+        self.says_all = False
+        """With its next heartbeat, as after an answer that did not come."""
+
+    def beat(self) -> ErrorCode:
+        """One heartbeat; fenced, it begins anew with the next one."""
+        fields: dict[str, Any] = {"owned": self.owned}
+        if self.epoch == 0 or self.says_all:
+            fields |= {"rebalance_timeout_ms": 30_000, **self.subscription}
+            self.says_all = False
+        answers = self.rig.beat(self.member_id, self.epoch, **fields)
+        if answers.error is ErrorCode.NONE:
+            self.epoch = answers.one["member_epoch"]
+            self.owned = assigned(answers.one, self.owned)
+        else:
+            self.epoch, self.owned = 0, {}
+        return answers.error
+
+    def leave(self) -> ErrorCode:
+        error = self.rig.beat(self.member_id, -1).error
+        self.epoch, self.owned = 0, {}
+        return error
+
+    @property
+    def partitions(self) -> set[tuple[str, int]]:
+        """By topic name."""
+        names = {topic_id: topic.name for topic_id in self.owned if (topic := self.rig.topics.by_id(topic_id))}
+        return {(names[topic_id], number) for topic_id, numbers in self.owned.items() for number in numbers}
+
+
+def assigned(answer: Any, before: dict[uuid.UUID, frozenset[int]]) -> dict[uuid.UUID, frozenset[int]]:
+    """What a heartbeat's answer assigns; as before where it does not say it."""
+    if "assignment" not in answer:
+        return before
+    return {part["topic_id"]: frozenset(part["partitions"]) for part in answer["assignment"]["topic_partitions"]}
+
+
+def settle(*consumers: Consumer, rounds: int = 6) -> None:
+    """Heartbeats of all until nothing changes any more."""
+    for _ in range(rounds):
+        for consumer in consumers:
+            assert consumer.beat() is ErrorCode.NONE
+
+
+def tell(answers: Answers, ask: Callable[[], None]) -> None:
+    """As a handler does it: an ApiError is an answer too."""
+    try:
+        ask()
+    except ApiError as error:
+        answers({"error_code": error.code, "error_message": error.message})

@@ -1,0 +1,315 @@
+"""ConsumerGroupHeartbeat: joining, epochs, revocation before assignment, leaving, time-outs, static members."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.groups.rig import Consumer, MemoryTopics, Rig, settle
+from tidelog.protocol.errors import ErrorCode
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroupState
+from tidelog.server.groups.consumer.consumer_member import MemberState
+from tidelog.server.groups.log import consumer_records
+from tidelog.server.groups.settings import ConsumerGroupSettings, GroupTimeouts
+
+
+def rig(**settings: object) -> Rig:
+    return Rig(MemoryTopics(a=6), consumer=ConsumerGroupSettings(**settings))  # type: ignore[arg-type]
+
+
+def of_a(*numbers: int) -> set[tuple[str, int]]:
+    return {("a", number) for number in numbers}
+
+
+def test_the_first_member_gets_everything_at_once() -> None:
+    group = rig()
+    answer = group.beat("m1", 0).one
+    assert (answer["member_epoch"], answer["heartbeat_interval"]) == (1, 5000)
+    assert answer["assignment"]["topic_partitions"] == [
+        {"topic_id": group.topics.make("a", 6), "partitions": [0, 1, 2, 3, 4, 5]}
+    ]
+    assert group.consumer.state is ConsumerGroupState.STABLE
+
+
+def test_a_member_without_an_id_is_given_one() -> None:
+    assert len(rig().beat("", 0).one["member_id"]) == 36
+
+
+def test_records_of_a_join_are_written_in_kafkas_order() -> None:
+    group = rig()
+    group.beat("m1", 0)
+    assert [record.number for record in group.journal.records] == [
+        consumer_records.MEMBER,
+        consumer_records.GROUP_EPOCH,
+        consumer_records.TARGET,
+        consumer_records.TARGET_EPOCH,
+        consumer_records.CURRENT,
+    ]
+
+
+def test_a_heartbeat_that_changes_nothing_writes_nothing_and_says_little() -> None:
+    group = rig()
+    one = Consumer(group, "m1")
+    settle(one)
+    written = len(group.journal.lines)
+    answer = group.beat("m1", 1).one
+    assert "assignment" not in answer
+    assert len(group.journal.lines) == written
+
+
+def test_a_partition_is_given_to_another_member_only_after_the_first_one_gave_it_up() -> None:
+    group = rig()
+    one, two = Consumer(group, "m1"), Consumer(group, "m2")
+    one.beat()
+    two.beat()
+    assert (two.epoch, two.partitions) == (2, set())
+    assert group.consumer.members["m2"].state is MemberState.UNRELEASED_PARTITIONS
+    kept = dict(one.owned)
+    one.beat()
+    assert (one.epoch, len(one.partitions)) == (1, 3), "told to give up three, and not at the next epoch yet"
+    two.beat()
+    assert two.partitions == set()
+    revoked_too_late = group.beat("m1", 1, owned=kept)
+    assert revoked_too_late.one["member_epoch"] == 1, "it still has them"
+    two.beat()
+    assert two.partitions == set()
+    one.beat()
+    two.beat()
+    assert (one.epoch, two.epoch) == (2, 2)
+    assert one.partitions | two.partitions == of_a(*range(6))
+    assert group.consumer.state is ConsumerGroupState.STABLE
+
+
+def test_who_does_not_give_up_partitions_in_time_is_removed() -> None:
+    group = rig()
+    one, two = Consumer(group, "m1"), Consumer(group, "m2")
+    one.beat(), two.beat(), one.beat()
+    for _ in range(6):
+        group.wait(5_000)
+        group.beat("m1", 1)
+        two.beat()
+    assert group.beat("m1", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    two.beat()
+    assert two.partitions == of_a(*range(6))
+
+
+def test_a_member_that_is_silent_for_a_session_is_removed() -> None:
+    group = Rig(MemoryTopics(a=6), timeouts=GroupTimeouts(session_timeout_ms=50_000))
+    one, two = Consumer(group, "m1"), Consumer(group, "m2")
+    settle(one, two)
+    for _ in range(10):
+        group.wait(5_000)
+        two.beat()
+    assert one.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    settle(two)
+    assert two.partitions == of_a(*range(6))
+
+
+def test_a_removal_that_cannot_be_written_is_tried_again() -> None:
+    group = rig()
+    Consumer(group, "m1").beat()
+    group.journal.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    group.wait(45_000)
+    assert "m1" in group.consumer.members
+    group.journal.error = ErrorCode.NONE
+    group.wait(500)
+    assert group.consumer.is_empty
+
+
+def test_a_member_that_leaves_is_gone_at_once() -> None:
+    group = rig()
+    one, two = Consumer(group, "m1"), Consumer(group, "m2")
+    settle(one, two)
+    assert one.leave() is ErrorCode.NONE
+    settle(two, rounds=1)
+    assert two.partitions == of_a(*range(6))
+    assert two.leave() is ErrorCode.NONE
+    assert group.consumer.state is ConsumerGroupState.EMPTY
+
+
+@pytest.mark.parametrize(("epoch", "owned", "error"), [
+    (3, None, ErrorCode.FENCED_MEMBER_EPOCH),
+    (2, None, ErrorCode.NONE),
+    (1, {}, ErrorCode.NONE),
+    (1, None, ErrorCode.FENCED_MEMBER_EPOCH),
+    (0, {}, ErrorCode.FENCED_MEMBER_EPOCH),
+])  # fmt: skip
+def test_epochs(epoch: int, owned: object, error: ErrorCode) -> None:
+    """The epoch before is right for a member that missed our answer, if all it has is its own."""
+    group = rig()
+    one, two = Consumer(group, "m1"), Consumer(group, "m2")
+    settle(one, two)
+    assert (one.epoch, group.consumer.members["m1"].previous_member_epoch) == (2, 1)
+    assert group.beat("m1", epoch, owned=owned).error is error
+
+
+def test_requests_to_groups_and_members_that_are_not_there() -> None:
+    group = rig()
+    assert group.beat("m1", 1).error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.beat("m1", -1).error is ErrorCode.GROUP_ID_NOT_FOUND
+    group.beat("m1", 0)
+    assert group.beat("who", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.beat("who", -1).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_that_is_full_takes_nobody_else() -> None:
+    group = rig(max_size=1)
+    group.beat("m1", 0)
+    assert group.beat("m2", 0).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert group.beat("m1", 1).error is ErrorCode.NONE
+
+
+def test_a_change_that_cannot_be_written_did_not_happen() -> None:
+    group = rig()
+    group.journal.error = ErrorCode.NOT_COORDINATOR
+    assert group.beat("m1", 0).error is ErrorCode.NOT_COORDINATOR
+    assert not group.shard.groups
+    group.journal.error = ErrorCode.NONE
+    assert group.beat("m1", 0).one["member_epoch"] == 1
+
+
+def test_a_member_that_reads_other_topics_gets_another_assignment() -> None:
+    group = Rig(MemoryTopics(a=2, b=2))
+    one = Consumer(group, "m1", topic_names=frozenset({"a"}))
+    settle(one)
+    assert one.partitions == of_a(0, 1)
+    answers = group.beat("m1", one.epoch, topic_names=frozenset({"b"}), owned=one.owned)
+    assert answers.one["assignment"]["topic_partitions"] == []
+    one.owned = {}
+    settle(one)
+    assert one.partitions == {("b", 0), ("b", 1)}
+    assert group.consumer.group_epoch == 2
+
+
+def test_new_partitions_and_deleted_topics_are_noticed_with_the_next_heartbeat() -> None:
+    group = rig()
+    one = Consumer(group, "m1", topic_names=frozenset({"a", "later"}))
+    settle(one)
+    group.topics.make("a", 8)
+    group.shard.look_at_topics(frozenset({"a"}))
+    settle(one)
+    assert one.partitions == of_a(*range(8))
+    group.topics.make("later", 1)
+    group.shard.look_at_topics(frozenset({"later"}))
+    settle(one)
+    assert ("later", 0) in one.partitions
+    group.topics.delete("a")
+    group.shard.look_at_topics(frozenset({"a"}))
+    settle(one)
+    assert one.partitions == {("later", 0)}
+    assert group.consumer.group_epoch == 4
+
+
+def test_a_change_of_a_topic_nobody_reads_changes_nothing() -> None:
+    group = rig()
+    one = Consumer(group, "m1", topic_names=frozenset({"a"}))
+    settle(one)
+    group.topics.make("b", 3)
+    group.shard.look_at_topics(frozenset({"b"}))
+    settle(one)
+    assert group.consumer.group_epoch == 1
+
+
+def test_a_new_coordinator_rebalances_nothing_that_is_as_it_was() -> None:
+    group = rig()
+    one, two = Consumer(group, "m1"), Consumer(group, "m2")
+    settle(one, two)
+    again = group.reloaded()
+    one.rig = two.rig = again
+    written = len(again.journal.lines)
+    settle(one, two)
+    assert len(again.journal.lines) == written
+    assert again.consumer.state is ConsumerGroupState.STABLE
+
+
+def test_a_new_coordinator_waits_one_session_for_the_members_and_for_what_they_are_to_give_up() -> None:
+    group = rig()
+    one, two = Consumer(group, "m1"), Consumer(group, "m2")
+    one.beat(), two.beat(), one.beat()
+    again = group.reloaded()
+    two.rig = again
+    for _ in range(6):
+        again.wait(5_000)
+        again.beat("m1", 1)
+        two.beat()
+    assert list(again.consumer.members) == ["m2"]
+
+
+def test_the_assignor_that_most_members_name_is_taken() -> None:
+    group = Rig(MemoryTopics(a=3, b=3))
+    members = [
+        Consumer(group, f"m{number}", assignor=name) for number, name in enumerate(("range", "range", "uniform"))
+    ]
+    settle(*members)
+    assert sorted(len(member.partitions) for member in members) == [2, 2, 2]
+    assert {number for member in members[:1] for _, number in member.partitions} == {0}
+
+
+# --- static members ---
+
+
+def test_a_static_member_that_is_away_keeps_its_partitions_for_who_comes_back() -> None:
+    group = rig()
+    one = Consumer(group, "m1", instance_id="i1")
+    two = Consumer(group, "m2", instance_id="i2")
+    settle(one, two)
+    before = two.partitions
+    assert group.beat("m2", -2, instance_id="i2").one["member_epoch"] == -2
+    settle(one)
+    assert len(one.partitions) == 3, "nobody else gets them"
+    back = Consumer(group, "m3", instance_id="i2")
+    settle(back)
+    assert back.partitions == before
+    assert group.consumer.group_epoch == 2, "nobody had to rebalance"
+    assert group.beat("m2", 2, instance_id="i2").error is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_static_member_that_stays_away_loses_its_partitions() -> None:
+    group = rig()
+    one = Consumer(group, "m1", instance_id="i1")
+    two = Consumer(group, "m2", instance_id="i2")
+    settle(one, two)
+    group.beat("m2", -2, instance_id="i2")
+    for _ in range(9):
+        group.wait(5_000)
+        one.beat()
+    settle(one)
+    assert one.partitions == of_a(*range(6))
+
+
+@pytest.mark.parametrize(("member_id", "epoch", "instance_id", "error"), [
+    ("m2", 0, "i1", ErrorCode.UNRELEASED_INSTANCE_ID),
+    ("m2", 1, "i1", ErrorCode.FENCED_INSTANCE_ID),
+    ("m2", -1, "i1", ErrorCode.FENCED_INSTANCE_ID),
+    ("m1", 1, "i9", ErrorCode.UNKNOWN_MEMBER_ID),
+    ("m1", -2, "i9", ErrorCode.UNKNOWN_MEMBER_ID),
+    ("m1", 1, "i1", ErrorCode.NONE),
+])  # fmt: skip
+def test_an_instance_id_belongs_to_its_member(member_id: str, epoch: int, instance_id: str, error: ErrorCode) -> None:
+    group = rig()
+    group.beat("m1", 0, instance_id="i1")
+    assert group.beat(member_id, epoch, instance_id=instance_id).error is error
+
+
+def test_a_static_member_that_leaves_for_good_is_removed() -> None:
+    group = rig()
+    group.beat("m1", 0, instance_id="i1")
+    assert group.beat("m1", -1, instance_id="i1").one["member_epoch"] == -1
+    assert group.consumer.is_empty
+    assert not group.consumer.static_members
+
+
+# --- groups of the other type ---
+
+
+def test_an_empty_classic_group_becomes_a_consumer_group_and_back() -> None:
+    group = rig()
+    group.stable()
+    group.wait(10_000)
+    assert group.classic.is_empty
+    one = Consumer(group, "m1")
+    settle(one)
+    assert group.consumer.group_epoch == 1
+    one.leave()
+    group.stable()
+    assert group.classic.generation_id == 1
+    assert group.reloaded().classic.generation_id == 1

@@ -1,0 +1,143 @@
+"""Subscriptions by regular expression: RE2's syntax, matched with topics apart from heartbeats."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.groups.rig import Consumer, MemoryTopics, Rig, settle
+from tidelog.protocol.errors import ErrorCode
+from tidelog.server.groups.consumer.pattern.syntax import PatternError
+from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
+
+# Expression, a name that matches, one that does not.
+MATCHES = [
+    (r"foo.*", "foo-bar", "a-foo"),
+    (r"foo", "foo", "foo1"),
+    (r"^a|b$", "b", "ab"),
+    (r"(a|b)+c?", "abbac", "abcc"),
+    (r"(?i)FOO", "fOo", "fo"),
+    (r"(?i:f)oo", "Foo", "FOO"),
+    (r"\w+", "a_1", "a-1"),
+    (r"\D+", "a-b", "a1"),
+    (r"[[:alpha:]_]+", "a_b", "a.b"),
+    (r"[^-.]+", "a_b", "a.b"),
+    (r"\pL+", "abc", "ab1"),
+    (r"\P{Lu}+", "a.1", "A"),
+    (r"a{2,3}b?", "aaab", "a"),
+    (r"a{2,}", "aaaa", "a"),
+    (r"\Qa.b\E.", "a.bc", "axbc"),
+    (r"\x61\142", "ab", "ba"),
+    (r"a\b-\bb", "a-b", "a_b"),
+    (r"a\Bb", "ab", "a-b"),
+    (r"[]a]+", "aa", "b"),
+    (r"[a-c\-]+", "a-c", "d"),
+    (r"(?P<name>x)y", "xy", "x"),
+    (r"(a*)*b", "aaaab", "aaaa"),
+    (r"", "", "a"),
+]
+
+# Expression, RE2/J's words.
+MISTAKES = [
+    (r"(", "missing closing )"),
+    (r"[a", "missing closing ]"),
+    (r"*a", "missing argument to repetition operator"),
+    (r"a**", "invalid nested repetition operator"),
+    (r"a{3,2}", "invalid repeat count"),
+    (r"a{1001}", "invalid repeat count"),
+    (r"[b-a]", "invalid character class range"),
+    (r"\p{Foo}", "invalid character class range"),
+    (r"(?=a)", "invalid or unsupported Perl syntax"),
+    (r"(a)\1", "invalid escape sequence"),
+    (r"(?P<>a)", "invalid named capture"),
+    ("a\\", "trailing backslash at end of expression"),
+    (r"((((a{100}){100}){100}){100})", "expression too large"),
+]
+
+
+@pytest.mark.parametrize(("expression", "matching", "other"), MATCHES)
+def test_whole_names_match_as_with_re2(expression: str, matching: str, other: str) -> None:
+    pattern = TopicPattern(expression)
+    assert pattern.matches(matching)
+    assert not pattern.matches(other)
+
+
+@pytest.mark.parametrize(("expression", "message"), MISTAKES)
+def test_what_re2_does_not_take_is_refused_in_its_words(expression: str, message: str) -> None:
+    with pytest.raises(PatternError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        TopicPattern(expression)
+
+
+def test_an_expression_that_backtracks_elsewhere_takes_no_longer_than_others() -> None:
+    pattern = TopicPattern("((a+)+)+b")
+    assert not pattern.matches("a" * 249)
+
+
+def test_the_assignment_follows_when_the_expression_is_resolved() -> None:
+    rig = Rig(MemoryTopics(logs_a=2, logs_b=1, other=4))
+    one = Consumer(rig, "m1", topic_regex="logs_.*")
+    one.beat()
+    assert one.partitions == set()
+    rig.wait(0)
+    assert rig.consumer.regexes["logs_.*"].topics == {"logs_a", "logs_b"}
+    settle(one)
+    assert one.partitions == {("logs_a", 0), ("logs_a", 1), ("logs_b", 0)}
+    assert rig.reloaded().consumer.regexes == rig.consumer.regexes
+
+
+def test_an_expression_that_others_have_is_resolved_already() -> None:
+    rig = Rig(MemoryTopics(a=2))
+    one, two = Consumer(rig, "m1", topic_regex="a"), Consumer(rig, "m2", topic_regex="a")
+    one.beat()
+    rig.wait(0)
+    settle(one)
+    two.beat()
+    assert rig.consumer.group_epoch == 3
+    settle(one, two)
+    assert len(two.partitions) == 1
+
+
+def test_new_topics_are_matched_not_sooner_than_ten_seconds_after_the_last_time() -> None:
+    rig = Rig(MemoryTopics(a1=1))
+    one = Consumer(rig, "m1", topic_regex="a.*")
+    one.beat()
+    rig.wait(0)
+    settle(one)
+    rig.topics.make("a2", 1)
+    rig.wait(5_000)
+    settle(one)
+    assert one.partitions == {("a1", 0)}
+    rig.wait(5_001)
+    one.beat()
+    rig.wait(0)
+    settle(one)
+    assert one.partitions == {("a1", 0), ("a2", 0)}
+
+
+def test_names_and_an_expression_add_up() -> None:
+    rig = Rig(MemoryTopics(a=1, b=1, c=1))
+    one = Consumer(rig, "m1", topic_names=frozenset({"c"}), topic_regex="a|b")
+    one.beat()
+    assert one.partitions == {("c", 0)}
+    rig.wait(0)
+    settle(one)
+    assert one.partitions == {("a", 0), ("b", 0), ("c", 0)}
+
+
+def test_an_expression_goes_with_its_last_member() -> None:
+    rig = Rig(MemoryTopics(a=1))
+    one, two = Consumer(rig, "m1", topic_regex="a"), Consumer(rig, "m2", topic_names=frozenset({"a"}))
+    one.beat()
+    rig.wait(0)
+    settle(one, two)
+    rig.beat("m1", one.epoch, topic_regex="", topic_names=frozenset({"a"}))
+    assert rig.consumer.regexes == {}
+    assert rig.consumer.member_regexes == frozenset()
+    assert rig.reloaded().consumer.regexes == {}
+
+
+def test_a_mistake_is_told_and_changes_nothing() -> None:
+    rig = Rig(MemoryTopics(a=1))
+    answer = rig.beat("m1", 0, topic_regex="[").one
+    assert answer["error_code"] is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert answer["error_message"] == "SubscribedTopicRegex `[` is not a valid regular expression: missing closing ]."
+    assert not rig.shard.groups
