@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import chain, pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tidelog
+from conftest import GoldenFactory
+from golden_sets import KRAFT_SETS
 from server.transactions.transaction_cases import PARTITIONS, PRODUCER_ID, record
 from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
 from tidelog.record.internal.transaction_state import STATES_BY_LABEL
 from tidelog.record.internal.transaction_state import TransactionState as State
 from tidelog.server.transactions.rules.state_records import key_of, record_of, transactional_id_of, value_of
-from tidelog.server.transactions.rules.transaction import TransactionRecord
+from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES, TransactionRecord
 
 WRITTEN = tuple(state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE))
 INT64 = st.integers(0, 2**63 - 1)
@@ -72,6 +77,25 @@ def test_partitions_come_in_order() -> None:
     assert record_of(value_of(record(State.ONGOING), 2)).partitions == PARTITIONS
     value = value_of(record(State.ONGOING), 2)
     assert value.index(b"audit") < value.index(b"events")
+
+
+@pytest.mark.parametrize("golden_set", KRAFT_SETS)
+def test_records_of_real_brokers(golden: GoldenFactory, golden_set: str) -> None:
+    """Each is read, written as it was, and follows the one before as the table of states has it."""
+    histories: dict[str, list[TransactionRecord]] = {}
+    for path in sorted(golden(golden_set, "unclean").glob("__transaction_state-*")):
+        with tidelog.open_log(path, read_only=True) as log:
+            for written in log.records(until="log_end"):
+                assert written.key is not None
+                assert written.value is not None
+                name = transactional_id_of(written.key)
+                assert name is not None
+                read = record_of(written.value)
+                assert (key_of(name), value_of(read, 2)) == (written.key, written.value)
+                histories.setdefault(name, []).append(read)
+    assert histories
+    for before, after in chain.from_iterable(map(pairwise, histories.values())):
+        assert before.state in PREVIOUS_STATES[after.state]
 
 
 @given(

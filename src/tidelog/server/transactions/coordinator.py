@@ -1,0 +1,246 @@
+"""The transaction coordinator: what handlers, Produce and the group coordinator ask, and what goes on by itself.
+
+A transactional id belongs to a partition of ``__transaction_state``, and so to the broker that leads it. Every
+operation goes the same way: the rules decide by what is in memory (``rules/``), the decision is written to the log and
+replicated, memory follows, the client is answered. After the end of a transaction its markers go out
+(``completions``). While one transition of an id is under way the next one is refused, so nothing is decided twice;
+different ids do not wait for each other.
+
+A crash at any point changes no decision: what is in the log stands and is gone on with, what is not was answered to
+nobody. Made and started by the broker after replicas and metadata, stopped before them.
+Called by: handlers/transactions, Produce and TxnOffsetCommit (``verification``), FindCoordinator (``partition_of``).
+Thread rule: the loop's. Source: Kafka's ``TransactionCoordinator`` (4.1; KIP-98, KIP-360, KIP-664, KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from tidelog.model import TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.server.replicas.replica_manager import ReplicaManager
+from tidelog.server.timers import Timers
+from tidelog.server.transactions.completions import Completions
+from tidelog.server.transactions.expiry import Expiry
+from tidelog.server.transactions.listing import ListedTransaction, TransactionFilter, is_being_forgotten, select
+from tidelog.server.transactions.markers import Marker, MarkerWriter
+from tidelog.server.transactions.operations import Operations
+from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
+from tidelog.server.transactions.producer_ids import ProducerIds, Spawn
+from tidelog.server.transactions.rules.ending import Ending, end, fence
+from tidelog.server.transactions.rules.initialization import Initialization, initialize
+from tidelog.server.transactions.rules.membership import add, missing
+from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, Transaction
+from tidelog.server.transactions.rules.transitions import first_record
+from tidelog.server.transactions.settings import TransactionSettings
+from tidelog.server.transactions.verification import Membership, Operation, Verification
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorParts:
+    """What a coordinator is made of."""
+
+    partitions: OwnedPartitions
+    completions: Completions
+    markers: MarkerWriter
+    producer_ids: ProducerIds
+    replicas: ReplicaManager
+    is_verification_enabled: Callable[[], bool]
+    settings: TransactionSettings
+    timers: Timers
+    spawn: Spawn
+
+
+class TransactionCoordinator:
+    def __init__(self, parts: CoordinatorParts) -> None:
+        self._partitions = parts.partitions
+        self._completions = parts.completions
+        self._producer_ids = parts.producer_ids
+        self._settings = parts.settings
+        self._timers = parts.timers
+        self._expiry = Expiry(
+            parts.partitions, self._abort, timers=parts.timers, spawn=parts.spawn, settings=parts.settings
+        )
+        self._operations = Operations()
+        self._markers = parts.markers
+        self._is_active = False
+        self.verification = Verification(
+            self,
+            parts.replicas,
+            timers=parts.timers,
+            settings=parts.settings,
+            is_enabled=parts.is_verification_enabled,
+        )
+        """Whether records may be appended as part of a transaction; see ``verification``."""
+        self.elected = parts.partitions.elected
+        """Called with number and leader epoch of a partition that this broker leads from now on."""
+        self.resigned = parts.partitions.resigned
+        """Called with the number of a partition that it leads no more."""
+        self.partition_of = parts.partitions.partition_of
+        """The partition of ``__transaction_state`` that a transactional id belongs to."""
+        parts.partitions.on_loaded = parts.completions.go_on
+
+    def start(self) -> None:
+        self._expiry.start()
+        self._is_active = True
+
+    def stop(self) -> None:
+        self._is_active = False
+        self._expiry.stop()
+        self._operations.cancel()
+        self._partitions.close()
+
+    # --- producers ---
+
+    async def new_producer_id(self) -> int:
+        """For an idempotent producer without transactions."""
+        await self._producer_ids.ready()
+        return self._producer_ids.take()
+
+    async def initialize(self, transactional_id: str, wish: Initialization) -> ProducerIdAndEpoch:
+        """InitProducerId: the producer and the epoch that fences its predecessors off. ApiError."""
+        _require_name(transactional_id)
+        if not 0 < wish.timeout_ms <= self._settings.max_timeout_ms:
+            raise ApiError(
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                f"the time-out is {wish.timeout_ms} ms, allowed are 1 to {self._settings.max_timeout_ms}",
+            )
+        return await self._operations.carry_through(self._initialize(transactional_id, wish))
+
+    async def _initialize(self, transactional_id: str, wish: Initialization) -> ProducerIdAndEpoch:
+        await self._producer_ids.ready()
+        partition = self._partitions.owner_of(transactional_id)
+        transaction = partition.transactions.get(transactional_id) or self._new(partition, transactional_id, wish)
+        following = initialize(transaction, wish, now_ms=self._timers.now_ms(), new_producer_id=self._producer_ids.take)
+        if following is None:
+            await self._abort(partition, transaction)
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction under way is being aborted")
+        await self._partitions.write(partition, transaction, following)
+        return transaction.record.producer
+
+    def _new(self, partition: OwnedPartition, transactional_id: str, wish: Initialization) -> Transaction:
+        record = first_record(self._producer_ids.take(), timeout_ms=wish.timeout_ms, now_ms=self._timers.now_ms())
+        transaction = Transaction(transactional_id=transactional_id, record=record)
+        partition.transactions[transactional_id] = transaction
+        return transaction
+
+    # --- partitions ---
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        *,
+        client_version: int,
+    ) -> None:
+        """AddPartitionsToTxn, AddOffsetsToTxn. ApiError."""
+        partition, transaction = self._require(transactional_id)
+        following = add(transaction, producer, partitions, client_version=client_version, now_ms=self._timers.now_ms())
+        if following is not None:
+            await self._operations.carry_through(self._partitions.write(partition, transaction, following))
+
+    def verify_partitions(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """NONE for each that is in the transaction, else TRANSACTION_ABORTABLE. ApiError."""
+        _, transaction = self._require(transactional_id)
+        absent = missing(transaction, producer, partitions)
+        return {name: ErrorCode.TRANSACTION_ABORTABLE if name in absent else ErrorCode.NONE for name in partitions}
+
+    async def partition_errors(
+        self, membership: Membership, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """As ``verification.Coordinator``."""
+        name, producer = membership.transactional_id, membership.producer
+        try:
+            if membership.operation is not Operation.ADD:
+                return self.verify_partitions(name, producer, partitions)
+            await self.add_partitions(name, producer, partitions, client_version=EPOCH_BUMP_VERSION)
+        except ApiError as error:
+            return dict.fromkeys(partitions, error_code_of(error))
+        return dict.fromkeys(partitions, ErrorCode.NONE)
+
+    # --- ends ---
+
+    async def end(self, transactional_id: str, wish: Ending) -> ProducerIdAndEpoch:
+        """EndTxn: who the producer is from now on. ApiError."""
+        return await self._operations.carry_through(self._end(transactional_id, wish))
+
+    async def _end(self, transactional_id: str, wish: Ending) -> ProducerIdAndEpoch:
+        await self._producer_ids.ready()
+        partition, transaction = self._require(transactional_id)
+        following = end(transaction, wish, now_ms=self._timers.now_ms(), new_producer_id=self._producer_ids.take)
+        if following is None:
+            return transaction.record.producer
+        await self._partitions.write(partition, transaction, following)
+        return self._complete(partition, transaction)
+
+    async def _abort(self, partition: OwnedPartition, transaction: Transaction) -> None:
+        """Abort an ongoing transaction and fence its producer off. ApiError."""
+        await self._producer_ids.ready()
+        if transaction.pending is not None or transaction.record.state is not TransactionState.ONGOING:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "another transition came before")
+        following = fence(
+            transaction,
+            server_version=self._partitions.server_version(),
+            now_ms=self._timers.now_ms(),
+            new_producer_id=self._producer_ids.take,
+        )
+        try:
+            await self._partitions.write(partition, transaction, following)
+        except ApiError:
+            transaction.has_failed_fence = True
+            raise
+        self._complete(partition, transaction)
+
+    def _complete(self, partition: OwnedPartition, transaction: Transaction) -> ProducerIdAndEpoch:
+        """Send the markers; who the producer will be when they are written."""
+        self._completions.start(partition, transaction)
+        assert transaction.pending is not None
+        return transaction.pending.producer
+
+    async def write_markers(
+        self, marker: Marker, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """WriteTxnMarkers: end a transaction of whichever coordinator in partitions of this broker."""
+        return await self._operations.carry_through(self._markers.write(marker, partitions))
+
+    # --- telling ---
+
+    def describe(self, transactional_id: str) -> ListedTransaction:
+        """ApiError, TRANSACTIONAL_ID_NOT_FOUND among them."""
+        self._require_active()
+        _require_name(transactional_id)
+        _, transaction = self._partitions.find(transactional_id)
+        if transaction is None or is_being_forgotten(transaction):
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"nothing is known of {transactional_id!r}")
+        return ListedTransaction(transactional_id, transaction.record)
+
+    def select(self, wanted: TransactionFilter) -> Iterator[ListedTransaction]:
+        """Of the partitions of this broker. ApiError while one of them is being loaded."""
+        self._require_active()
+        if self._partitions.is_loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a partition is being loaded")
+        known = (transaction for partition in self._partitions for transaction in partition.transactions.values())
+        return select(known, wanted, now_ms=self._timers.now_ms())
+
+    # --- inside ---
+
+    def _require(self, transactional_id: str) -> tuple[OwnedPartition, Transaction]:
+        _require_name(transactional_id)
+        partition, transaction = self._partitions.find(transactional_id)
+        if transaction is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"nothing is known of {transactional_id!r}")
+        return partition, transaction
+
+    def _require_active(self) -> None:
+        if not self._is_active:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is not running")
+
+
+def _require_name(transactional_id: str) -> None:
+    if not transactional_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")

@@ -1,0 +1,164 @@
+"""Before records of a transaction are appended: is the partition part of the transaction, or made part of it (KIP-890)?
+
+What the client can do, by the version of its request, decides what is done:
+
+===================  ===========================  ==============================  =====================================
+operation            Produce, TxnOffsetCommit     a partition without data of     an error that aborting helps is told
+                                                  the transaction                 as
+===================  ===========================  ==============================  =====================================
+CHECK                up to v10, up to v3          has to be in it already         INVALID_TXN_STATE
+CHECK_ABORTABLE      v11, v4                      has to be in it already         TRANSACTION_ABORTABLE
+ADD                  from v12, from v5            is added to it                  TRANSACTION_ABORTABLE
+===================  ===========================  ==============================  =====================================
+
+A partition that has data of the transaction is asked no more. For the others the log gives a guard first, then the
+coordinator is asked, then the records are appended with the guard: a marker that comes in between takes the guard away.
+While a transaction is being ended a partition cannot be added; ADD waits a little for that to be over, which is
+cheaper than to let the producer send everything again. CHECK may be switched off
+(``transaction.partition.verification.enable``), ADD may not.
+Called by: Produce, TxnOffsetCommit. Thread rule: the loop's.
+Source: Kafka's ``AddPartitionsToTxnManager``, ``ReplicaManager.handleProduceAppend`` (4.1).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.server.replicas.replica_manager import ReplicaManager
+from tidelog.server.timers import Timers
+from tidelog.server.transactions.pause import pause
+from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
+from tidelog.server.transactions.settings import TransactionSettings
+from tidelog.storage.producer import NO_GUARD, VerificationGuard
+
+
+class Operation(enum.Enum):
+    """See the module's table."""
+
+    CHECK = enum.auto()
+    CHECK_ABORTABLE = enum.auto()
+    ADD = enum.auto()
+
+    @classmethod
+    def of_produce(cls, version: int) -> Operation:
+        return cls.ADD if version >= 12 else cls.CHECK_ABORTABLE if version == 11 else cls.CHECK
+
+    @classmethod
+    def of_offset_commit(cls, version: int) -> Operation:
+        return cls.ADD if version >= 5 else cls.CHECK_ABORTABLE if version == 4 else cls.CHECK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Whose records go into which partitions; ``sequences``: of the first record for each."""
+
+    transactional_id: str
+    producer: ProducerIdAndEpoch
+    sequences: Mapping[TopicPartition, int]
+    operation: Operation
+
+
+class Verified(NamedTuple):
+    """For one partition: the guard to append with, or why nothing may be appended."""
+
+    guard: VerificationGuard = NO_GUARD
+    error: ErrorCode = ErrorCode.NONE
+
+
+class Coordinator(Protocol):
+    """The coordinator of the transactional id; it may be another broker's."""
+
+    async def partition_errors(
+        self, membership: Membership, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """NONE for those that are in the transaction, once they are added where that is asked for."""
+        ...
+
+
+_NOT_VERIFIED: Final = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class Verification:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        replicas: ReplicaManager,
+        *,
+        timers: Timers,
+        settings: TransactionSettings,
+        is_enabled: Callable[[], bool],
+    ) -> None:
+        self._coordinator = coordinator
+        self._replicas = replicas
+        self._timers = timers
+        self._settings = settings
+        self._is_enabled = is_enabled
+
+    async def verify(self, membership: Membership) -> dict[TopicPartition, Verified]:
+        """For each of the partitions; only those without an error may be appended to."""
+        verified = dict.fromkeys(membership.sequences, Verified())
+        adds = membership.operation is Operation.ADD
+        if not adds and not self._is_enabled():
+            return verified
+        guards: dict[TopicPartition, VerificationGuard] = {}
+        for partition, sequence in membership.sequences.items():
+            try:
+                log = self._replicas.partition(partition).leading_log()
+                guard = log.start_verification(*_place(membership.producer, sequence), supports_epoch_bump=adds)
+            except TidelogError as error:
+                verified[partition] = Verified(error=error_code_of(error))
+            else:
+                if guard != NO_GUARD:
+                    guards[partition] = guard
+        if guards:
+            for partition, answer in (await self._ask(membership, guards)).items():
+                verified[partition] = Verified(guards[partition], _told(answer, membership.operation))
+        return verified
+
+    async def _ask(
+        self, membership: Membership, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        give_up_ms = self._timers.monotonic_ms() + self._settings.add_retry_max_ms
+        while True:
+            errors = await self._coordinator.partition_errors(membership, partitions)
+            is_busy = membership.operation is Operation.ADD and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
+            if not is_busy or self._timers.monotonic_ms() >= give_up_ms:
+                return errors
+            await pause(self._timers, self._settings.add_retry_ms)
+
+
+def produce_error(error: ErrorCode, operation: Operation) -> ApiError:
+    """What a producer is told: older ones would take an error of the coordinator for the end."""
+    waits = error in _NOT_VERIFIED or (error is ErrorCode.CONCURRENT_TRANSACTIONS and operation is not Operation.ADD)
+    if waits:
+        return ApiError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}",
+        )
+    if error is ErrorCode.INVALID_TXN_STATE:
+        return ApiError(error, "Partition was not added to the transaction")
+    return ApiError(error)
+
+
+def _told(error: ErrorCode, operation: Operation) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and operation is Operation.CHECK:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
+
+
+def _place(producer: ProducerIdAndEpoch, sequence: int) -> tuple[int, int, int]:
+    return producer.producer_id, sequence, producer.producer_epoch

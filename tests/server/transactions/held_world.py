@@ -1,0 +1,235 @@
+"""A transaction coordinator over real logs, with time and event loop in the test's hands.
+
+``run`` lets the loop go on until nothing is left to do but wait; ``begin`` does so with a request that may have to
+wait. ``crash`` throws the coordinator away and elects a new one over the same logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from server.transactions.local_replicas import LocalPartition, LocalReplicas
+from tidelog.model import Record, TimestampType, TopicPartition
+from tidelog.record.build import build_batch
+from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.server.groups.routing import partition_of
+from tidelog.server.replicas.replica_manager import ReplicaManager
+from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
+from tidelog.server.transactions.completions import Completions
+from tidelog.server.transactions.coordinator import CoordinatorParts, TransactionCoordinator
+from tidelog.server.transactions.markers import LocalMarkers
+from tidelog.server.transactions.owned_partitions import OwnedPartitions
+from tidelog.server.transactions.producer_ids import ProducerIds
+from tidelog.server.transactions.rules.ending import Ending
+from tidelog.server.transactions.rules.initialization import Initialization
+from tidelog.server.transactions.rules.state_records import key_of, value_of
+from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch, TransactionRecord
+from tidelog.server.transactions.settings import TransactionSettings
+from tidelog.server.transactions.state_log import ReplicatedStateLog, load_records
+from tidelog.server.transactions.verification import Membership, Operation, Verified
+from tidelog.storage.producer import AppendOrigin, VerificationGuard
+from tidelog.testing.held_clock import HeldClock
+from tidelog.testing.held_timers import HeldTimers
+
+T = TypeVar("T")
+START = 1_700_000_000_000
+TIMEOUT_MS = 60_000
+STATE_PARTITIONS = 2
+
+
+class HeldWorld:
+    def __init__(self, directory: Path, *, server_version: int = 2, block_size: int = 1000) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.clock = HeldClock(START)
+        self.timers = HeldTimers(self.clock)
+        self.settings = TransactionSettings(partitions=STATE_PARTITIONS, add_retry_max_ms=100)
+        self.replicas = LocalReplicas(directory, self.clock)
+        self.server_version = server_version
+        self.verifies = True
+        self.block_size = block_size
+        self.next_block = 1000
+        self.blocks_held: asyncio.Event | None = None
+        self.completed_offsets: list[tuple[int, int, bool]] = []
+        """What the group coordinator was told."""
+        self.epoch = 0
+        for number in range(STATE_PARTITIONS):
+            self.replicas.make(TopicPartition(TRANSACTION_STATE_TOPIC, number))
+        self.crash()
+
+    # --- the loop ---
+
+    def run(self, request: Coroutine[Any, Any, T]) -> T:
+        """The answer, once everything that follows has happened too."""
+        task = self.begin(request)
+        assert task.done(), "the request has to wait"
+        return task.result()
+
+    def begin(self, request: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = self.loop.create_task(request)
+        self.settle()
+        return task
+
+    def settle(self) -> None:
+        async def turns() -> None:
+            for _ in range(40):
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(turns())
+
+    def pass_time(self, duration_ms: int) -> None:
+        """Step by step, so that what waits in turns gets all of them."""
+        step = max(1, duration_ms // 10)
+        for _ in range(0, duration_ms, step):
+            self.clock.sleep_ms(step)
+            self.settle()
+
+    def close(self) -> None:
+        self.coordinator.stop()
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        self.settle()
+        self.loop.close()
+        self.replicas.close()
+
+    # --- the coordinator ---
+
+    def crash(self) -> None:
+        """Whoever waited waits for ever; what is in the logs stays."""
+        if self.epoch:
+            self.coordinator.stop()
+            for task in asyncio.all_tasks(self.loop):
+                task.cancel()
+            self.settle()
+        self.epoch += 1
+        self.coordinator = self._new_coordinator()
+        self.coordinator.start()
+        for number in range(STATE_PARTITIONS):
+            self.coordinator.elected(number, self.epoch)
+        self.settle()
+
+    def _new_coordinator(self) -> TransactionCoordinator:
+        replicas = cast(ReplicaManager, self.replicas)
+        partitions = OwnedPartitions(
+            ReplicatedStateLog(replicas, timers=self.timers, in_thread=_at_once, settings=self.settings),
+            partition_of=lambda name: partition_of(name, STATE_PARTITIONS),
+            server_version=lambda: self.server_version,
+            spawn=self.loop.create_task,
+        )
+        markers = LocalMarkers(
+            replicas, timers=self.timers, timeout_ms=1000, transaction_completed=self._transaction_completed
+        )
+        completions = Completions(
+            partitions,
+            markers,
+            exists=self.replicas.exists,
+            timers=self.timers,
+            spawn=self.loop.create_task,
+        )
+        return TransactionCoordinator(
+            CoordinatorParts(
+                partitions=partitions,
+                completions=completions,
+                markers=markers,
+                producer_ids=ProducerIds(self._allocate, self.loop.create_task),
+                replicas=replicas,
+                is_verification_enabled=lambda: self.verifies,
+                settings=self.settings,
+                timers=self.timers,
+                spawn=self.loop.create_task,
+            )
+        )
+
+    async def _allocate(self) -> range:
+        if self.blocks_held is not None:
+            await self.blocks_held.wait()
+        first = self.next_block
+        self.next_block += self.block_size
+        return range(first, self.next_block)
+
+    def _transaction_completed(self, partition: int, producer_id: int, committed: bool) -> None:
+        self.completed_offsets.append((partition, producer_id, committed))
+
+    # --- requests ---
+
+    def initialize(self, name: str = "orders", named: ProducerIdAndEpoch | None = None) -> ProducerIdAndEpoch:
+        return self.run(self.coordinator.initialize(name, Initialization(timeout_ms=TIMEOUT_MS, named=named)))
+
+    def add(self, producer: ProducerIdAndEpoch, *partitions: TopicPartition, name: str = "orders") -> None:
+        self.run(self.coordinator.add_partitions(name, producer, partitions, client_version=self.server_version))
+
+    def end(self, producer: ProducerIdAndEpoch, committed: bool, *, name: str = "orders") -> ProducerIdAndEpoch:
+        return self.run(self.ending(producer, committed, name=name))
+
+    def ending(
+        self, producer: ProducerIdAndEpoch, committed: bool, *, name: str = "orders"
+    ) -> Coroutine[Any, Any, ProducerIdAndEpoch]:
+        wish = Ending(producer=producer, committed=committed, client_version=self.server_version)
+        return self.coordinator.end(name, wish)
+
+    def verify(
+        self,
+        producer: ProducerIdAndEpoch,
+        *partitions: TopicPartition,
+        operation: Operation = Operation.ADD,
+        name: str = "orders",
+    ) -> dict[TopicPartition, Verified]:
+        return self.run(self.verifying(producer, *partitions, operation=operation, name=name))
+
+    def verifying(
+        self, producer: ProducerIdAndEpoch, *partitions: TopicPartition, operation: Operation, name: str = "orders"
+    ) -> Coroutine[Any, Any, dict[TopicPartition, Verified]]:
+        sequences = dict.fromkeys(partitions, 0)
+        membership = Membership(transactional_id=name, producer=producer, sequences=sequences, operation=operation)
+        return self.coordinator.verification.verify(membership)
+
+    # --- what is in the logs ---
+
+    def newest(self, name: str = "orders") -> TransactionRecord | None:
+        """The last word of the state log."""
+        return load_records(self.state_partition(name).log, 1 << 20).get(name)
+
+    def leave(self, name: str = "orders", **changes: Any) -> None:
+        """Another coordinator has changed the last word, and gone."""
+        record = self.newest(name)
+        assert record is not None
+        value = value_of(replace(record, **changes), self.server_version)
+        written = build_batch([Record(0, self.clock.now_ms(), TimestampType.CREATE, key_of(name), value)])
+        self.state_partition(name).append(written, origin=AppendOrigin.COORDINATOR)
+        self.crash()
+
+    def state(self, name: str = "orders") -> TransactionState | None:
+        record = self.newest(name)
+        return None if record is None else record.state
+
+    def state_partition(self, name: str = "orders") -> LocalPartition:
+        return self.replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, partition_of(name, STATE_PARTITIONS)))
+
+    def append(
+        self,
+        partition: LocalPartition,
+        producer: ProducerIdAndEpoch,
+        value: bytes,
+        *,
+        sequence: int,
+        guard: VerificationGuard,
+    ) -> int:
+        """One record of a transaction; its offset."""
+        batch = build_batch(
+            [Record(0, self.clock.now_ms(), TimestampType.CREATE, None, value)],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        return partition.append(batch, guard=guard).last_offset
+
+
+def _at_once(function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+    async def call() -> Any:
+        return function(*arguments)
+
+    return call()
