@@ -12,6 +12,7 @@ settings   what the metadata says of this broker's settings is   the same
            told to the logs
 metadata   a new epoch, led by this process                          the same
 replicas   what the metadata has here can be served                  the same
+coord.     coordinators learn which of their partitions are here     the same
 joining    the broker is registered; partitions have leaders         the same
 accepting  the state is RUNNING, connections are accepted
 =========  ========================================================  ==================================================
@@ -50,7 +51,10 @@ from tidelog.server.requests import Requests
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
+from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.automatic_topics import AutomaticTopics
+from tidelog.server.transactions.assembly import assemble_coordinator
+from tidelog.server.transactions.coordinator import TransactionCoordinator
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
@@ -72,6 +76,7 @@ class Broker:
     logs: LogManager
     metadata: EmbeddedMetadata
     replicas: ReplicaManager
+    transactions: TransactionCoordinator
     fetch_sessions: SessionCache
 
     def __init__(
@@ -128,6 +133,7 @@ class Broker:
             await self._follow_settings()
             await self.metadata.start()
             await self._start_replicas()
+            self._start_transactions()
             await self._join()
         except BaseException:
             await self.stop()
@@ -257,6 +263,13 @@ class Broker:
         self._started.callback(self.metadata.subscribe(replicas.follow))
         await replicas.start()
         self.replicas = replicas
+
+    def _start_transactions(self) -> None:
+        coordinator = assemble_coordinator(self, lambda _partition, _producer_id, _committed: None)
+        coordinator.start()
+        self._started.callback(coordinator.stop)
+        self.replicas.add_leader_listener(TRANSACTION_STATE_TOPIC, coordinator.elected, coordinator.resigned)
+        self.transactions = coordinator
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         """From any thread. One that fails earlier than the broker runs is not registered with it."""

@@ -36,6 +36,12 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.DESCRIBE_QUORUM: "cluster.describe_quorum",
     ApiKey.UPDATE_FEATURES: "cluster.update_features",
     ApiKey.DESCRIBE_CLUSTER: "cluster.describe_cluster",
+    ApiKey.INIT_PRODUCER_ID: "transactions.init_producer_id",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "transactions.add_partitions_to_txn",
+    ApiKey.END_TXN: "transactions.end_txn",
+    ApiKey.WRITE_TXN_MARKERS: "transactions.write_txn_markers",
+    ApiKey.DESCRIBE_TRANSACTIONS: "transactions.describe_transactions",
+    ApiKey.LIST_TRANSACTIONS: "transactions.list_transactions",
 }
 """Modules below this package."""
 

@@ -1,0 +1,112 @@
+"""AddPartitionsToTxn: partitions become part of a transaction, or are asked for.
+
+Up to version 3 a producer sends it, about one transaction; from version 4 on a broker does, about many, each to be
+added to or, with ``verify_only``, only looked at (KIP-890). A partition that does not exist fails its transaction as a
+whole: the others of it get OPERATION_NOT_ATTEMPTED.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.broker import Broker
+from tidelog.server.handlers.transactions.client_errors import code_for
+from tidelog.server.request_context import RequestContext
+from tidelog.server.transactions.rules.topics import partitions_by_topic
+from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, ProducerIdAndEpoch
+
+_FROM_BROKERS_SINCE = 4
+_FENCED_SINCE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """For one transaction."""
+
+    transactional_id: str
+    producer: ProducerIdAndEpoch
+    partitions: tuple[TopicPartition, ...]
+    verify_only: bool
+    client_version: int
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    if context.version < _FROM_BROKERS_SINCE:
+        return {"results_by_topic_v3_and_below": _by_topic(await _results(broker, context, _own_wish(request)))}
+    wishes = [_wish(transaction) for transaction in request.transactions]
+    results = await asyncio.gather(*(_results(broker, context, wish) for wish in wishes))
+    return {
+        "results_by_transaction": [
+            {"transactional_id": wish.transactional_id, "topic_results": _by_topic(errors)}
+            for wish, errors in zip(wishes, results, strict=True)
+        ]
+    }
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    code = code_for(error, context.version, fenced_since=_FENCED_SINCE)
+    if context.version >= _FROM_BROKERS_SINCE:
+        return {"error_code": code}
+    return {"results_by_topic_v3_and_below": _by_topic(dict.fromkeys(_own_wish(request).partitions, code))}
+
+
+async def _results(broker: Broker, context: RequestContext, wish: _Wish) -> Mapping[TopicPartition, ErrorCode]:
+    """NONE for what was done."""
+    image = broker.metadata.image
+    unknown = {name for name in wish.partitions if image.partition(name) is None}
+    if unknown:
+        return {
+            name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
+            for name in wish.partitions
+        }
+    transactions, name, producer = broker.transactions, wish.transactional_id, wish.producer
+    try:
+        if wish.verify_only:
+            return transactions.verify_partitions(name, producer, wish.partitions)
+        await transactions.add_partitions(name, producer, wish.partitions, client_version=wish.client_version)
+    except ApiError as error:
+        return dict.fromkeys(wish.partitions, code_for(error, context.version, fenced_since=_FENCED_SINCE))
+    return dict.fromkeys(wish.partitions, ErrorCode.NONE)
+
+
+def _own_wish(request: Struct) -> _Wish:
+    return _Wish(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer=ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
+        partitions=_partitions(request.v3_and_below_topics),
+        verify_only=False,
+        client_version=0,
+    )
+
+
+def _wish(transaction: Struct) -> _Wish:
+    return _Wish(
+        transactional_id=transaction.transactional_id,
+        producer=ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
+        partitions=_partitions(transaction.topics),
+        verify_only=transaction.verify_only,
+        client_version=EPOCH_BUMP_VERSION,
+    )
+
+
+def _partitions(topics: Iterable[Struct]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic.name, number) for topic in topics for number in topic.partitions)
+
+
+def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": topic,
+            "results_by_partition": [
+                {"partition_index": number, "partition_error_code": errors[TopicPartition(topic, number)]}
+                for number in numbers
+            ],
+        }
+        for topic, numbers in partitions_by_topic(errors).items()
+    ]
