@@ -1,0 +1,1 @@
+"""APIs about the records of partitions, and where they lie."""
