@@ -13,7 +13,7 @@ from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.metadata.requests import NewTopic
-from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
+from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
 
 ONE = {"partitions": 1, "replication_factor": 1}
@@ -191,6 +191,28 @@ def test_a_broker_adds_and_asks_for_many_transactions_at_once(client: WireClient
         "batch-c": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert described(client, "batch-a").transaction_state == "Ongoing"
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_offsets_of_a_group_join_a_transaction(client: WireClient, version: int) -> None:
+    name = f"offsets-{version}"
+    producer = initialized(client, name)
+
+    def ask(epoch: int) -> int:
+        answer = client.call(
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            version,
+            transactional_id=name,
+            producer_id=producer.producer_id,
+            producer_epoch=epoch,
+            group_id="readers",
+        )
+        return int(answer.error_code)
+
+    assert ask(producer.producer_epoch) == ErrorCode.NONE
+    assert [topic.topic for topic in described(client, name).topics] == [GROUP_METADATA_TOPIC]
+    fenced = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
+    assert ask(producer.producer_epoch + 1) == fenced
 
 
 # --- markers of others ---

@@ -38,6 +38,7 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.DESCRIBE_CLUSTER: "cluster.describe_cluster",
     ApiKey.INIT_PRODUCER_ID: "transactions.init_producer_id",
     ApiKey.ADD_PARTITIONS_TO_TXN: "transactions.add_partitions_to_txn",
+    ApiKey.ADD_OFFSETS_TO_TXN: "transactions.add_offsets_to_txn",
     ApiKey.END_TXN: "transactions.end_txn",
     ApiKey.WRITE_TXN_MARKERS: "transactions.write_txn_markers",
     ApiKey.DESCRIBE_TRANSACTIONS: "transactions.describe_transactions",
