@@ -35,6 +35,7 @@ from tidelog.protocol.produce import (
 from tidelog.server.answer import EncodedAnswer
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
 from tidelog.server.handlers.data.produced_part import ProducedPart
+from tidelog.server.handlers.data.produced_transaction import verify_parts
 from tidelog.server.replicas.partition import ACKS_ALL
 from tidelog.server.replicas.waiters import wait_until
 from tidelog.server.request_context import RequestContext
@@ -76,7 +77,7 @@ def handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> 
     produce = _Produce(broker, context, request)
     produce.look()
     pending = produce.pending
-    if any(part.is_slow for part in pending):
+    if any(part.is_slow or part.batch.is_transactional for part in pending):
         return produce.run_slowly()
     for part in pending:
         part.append(request.acks)
@@ -115,7 +116,10 @@ class _Produce:
                 part.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
 
     async def run_slowly(self) -> Answer:
-        """With appends in a thread."""
+        """With appends in a thread, and questions to the transaction's coordinator."""
+        if self._request.transactional_id is not None:
+            verification = self._broker.transactions.verification
+            await verify_parts(verification, self._request.transactional_id, self._context.version, self.pending)
         for part in self.pending:
             if part.is_slow:
                 await part.append_in_thread(self._broker.in_thread, self._request.acks)

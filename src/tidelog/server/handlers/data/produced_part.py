@@ -19,7 +19,7 @@ from tidelog.server.replicas.replica_manager import InThread, ReplicaManager
 from tidelog.server.topic_name import is_internal
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
+from tidelog.storage.producer import NO_GUARD, AppendOrigin
 
 _log = logging.getLogger(__name__)
 
@@ -41,15 +41,16 @@ _KNOWN_ERRORS: Final = frozenset(
 
 
 class ProducedPart:
-    """``end``: of its records in the log, 0 before they are there."""
+    """``end``: of its records in the log, 0 before they are there; ``guard``: of a transaction's."""
 
-    __slots__ = ("_records", "answer", "batch", "end", "index", "is_slow", "partition")
+    __slots__ = ("_records", "answer", "batch", "end", "guard", "index", "is_slow", "partition")
 
     def __init__(self, data: PartitionProduceData) -> None:
         self.index = data.index
         self._records = data.records
         self.batch = NO_BATCH
         self.partition: Partition | None = None
+        self.guard = NO_GUARD
         self.is_slow = False
         """Whether the append may take long."""
         self.end = 0
@@ -72,20 +73,26 @@ class ProducedPart:
         if self.partition is not None and is_internal(self.partition.topic_partition.topic):
             self.refuse(ErrorCode.INVALID_TOPIC_EXCEPTION)
 
-    def append(self, acks: int, guard: VerificationGuard = NO_GUARD) -> None:
+    @property
+    def name(self) -> TopicPartition:
+        """Of a part that has passed ``look``."""
+        assert self.partition is not None
+        return self.partition.topic_partition
+
+    def append(self, acks: int) -> None:
         assert self.partition is not None
         assert self._records is not None
         try:
-            self._appended(self.partition.append(self._records, required_acks=acks, guard=guard))
+            self._appended(self.partition.append(self._records, required_acks=acks, guard=self.guard))
         except TidelogError as error:
             self._append_failed(error)
 
-    async def append_in_thread(self, in_thread: InThread, acks: int, guard: VerificationGuard = NO_GUARD) -> None:
+    async def append_in_thread(self, in_thread: InThread, acks: int) -> None:
         partition = self.partition
         assert partition is not None
         try:
             partition.require_appendable(acks)
-            result = await in_thread(partition.write, self._records, AppendOrigin.CLIENT, guard)
+            result = await in_thread(partition.write, self._records, AppendOrigin.CLIENT, self.guard)
             partition.appended()
             self._appended(result)
         except TidelogError as error:
