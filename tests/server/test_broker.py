@@ -42,6 +42,25 @@ def test_it_starts_again_on_its_directory(tmp_path: Path) -> None:
             assert all(directory.was_clean for directory in home.broker.logs.online)
 
 
+def test_each_listener_has_a_port_and_all_serve(tmp_path: Path) -> None:
+    with running_broker(
+        tmp_path,
+        listeners="INTERNAL://127.0.0.1:0,EXTERNAL://127.0.0.1:0",
+        advertised_listeners="INTERNAL://127.0.0.1:0,EXTERNAL://broker.example:0",
+        listener_security_protocol_map="INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
+        inter_broker_listener_name="INTERNAL",
+    ) as home:
+        ports = [listener.port for listener in home.broker.listeners]
+        assert len(set(ports)) == 2
+        for port in ports:
+            with WireClient(port) as client:
+                assert client.call(ApiKey.API_VERSIONS, 0).error_code == 0
+        assert [str(one) for one in home.broker.advertised] == [
+            f"INTERNAL://127.0.0.1:{ports[0]}",
+            f"EXTERNAL://broker.example:{ports[1]}",
+        ]
+
+
 def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     with running_broker(tmp_path / "a") as home:
         other = BrokerHome(tmp_path / "a", listeners="PLAINTEXT://127.0.0.1:0")

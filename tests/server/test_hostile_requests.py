@@ -37,7 +37,7 @@ class Watched:
         self.home = home
         self._good = home.client()
         self._bugs = _BugHandler()
-        logging.getLogger("tidelog").addHandler(self._bugs)
+        logging.getLogger().addHandler(self._bugs)
 
     def survives(self, *sent: bytes) -> None:
         """Send pieces on a connection that is closed then; whatever comes back, the client that behaves is served."""
@@ -54,7 +54,7 @@ class Watched:
         assert not self._bugs.lines, "\n".join(self._bugs.lines)
 
     def close(self) -> None:
-        logging.getLogger("tidelog").removeHandler(self._bugs)
+        logging.getLogger().removeHandler(self._bugs)
         self._good.close()
 
 

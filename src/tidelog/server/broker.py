@@ -130,6 +130,7 @@ class Broker:
             self.scheduler.startup()
             self._started.callback(self.scheduler.shutdown)
             await self._start_logs()
+            self.state = BrokerState.RECOVERY
             await self._follow_settings()
             await self.metadata.start()
             await self._start_replicas()

@@ -9,7 +9,7 @@ class BrokerState(IntEnum):
     NOT_RUNNING = 0
     STARTING = 1
     RECOVERY = 2
-    """Logs are loaded after a stop that was not orderly."""
+    """The logs are loaded, the broker is becoming part of the cluster."""
     RUNNING = 3
     PENDING_CONTROLLED_SHUTDOWN = 6
     SHUTTING_DOWN = 7

@@ -38,7 +38,7 @@ BROKER_STATE = MetricDescription(
     name="BrokerState",
     kind=MetricKind.GAUGE,
     unit="state",
-    meaning="1 starting, 2 recovering, 3 running, 6 and 7 shutting down.",
+    meaning="1 starting, 2 joining the cluster, 3 running, 7 shutting down.",
 )
 REQUESTS = MetricDescription(
     group="kafka.network",

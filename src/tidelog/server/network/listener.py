@@ -44,6 +44,8 @@ class Listener:
     ) -> None:
         """``counts``: of all listeners together."""
         self.endpoint = endpoint
+        self.port = endpoint.port
+        """Once it is open: the one it is bound to."""
         self.loop = loop
         self.timers = timers
         self.service = service
@@ -64,19 +66,13 @@ class Listener:
         self._sweep: TimerHandle | None = None
         self._without_room: list[Connection] = []
 
-    @property
-    def port(self) -> int:
-        """The one it is bound to."""
-        port: int = self._sockets[0].getsockname()[1]
-        return port
-
     def open(self) -> None:
         """ConfigError where the host or the port cannot be had; nothing is bound then."""
-        host, port = self.endpoint.host, self.endpoint.port
         try:
-            for family, address in _addresses(host):
-                self._sockets.append(self._bound(family, address, port))
-                port = self.port
+            for family, address in _addresses(self.endpoint.host):
+                sock = self._bound(family, address)
+                self._sockets.append(sock)
+                self.port = sock.getsockname()[1]
         except OSError as error:
             self.close()
             raise ConfigError(f"cannot listen at {self.endpoint}: {error.strerror or error}") from error
@@ -117,10 +113,10 @@ class Listener:
 
     # --- accepting ---
 
-    def _bound(self, family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    def _bound(self, family: socket.AddressFamily, address: str) -> socket.socket:
         is_any = address == "::"
         sock = socket.create_server(
-            (address, port),
+            (address, self.port),
             family=family,
             backlog=self._limits.socket_listen_backlog_size,
             dualstack_ipv6=is_any and socket.has_dualstack_ipv6(),
@@ -176,12 +172,8 @@ class Listener:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         _set_buffer(sock, socket.SO_SNDBUF, self._limits.socket_send_buffer_bytes)
-        peer = Peer(
-            host=host,
-            port=port,
-            listener=self.endpoint.name,
-            connection_id=f"{self.endpoint.host}:{self.port}-{host}:{port}-0-{self.accepted}",
-        )
+        connection_id = f"{self.endpoint.host}:{self.port}-{host}:{port}-0-{self.accepted}"
+        peer = Peer(host=host, port=port, listener=self.endpoint.name, connection_id=connection_id)
         self.connections.add(Connection(sock, peer, self))
         if self._sweep is None and self._limits.connections_max_idle_ms > 0:
             self._sweep = self.timers.call_later(self._limits.connections_max_idle_ms, self._close_idle)

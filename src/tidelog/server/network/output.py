@@ -11,13 +11,15 @@ import errno
 import os
 import socket
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import islice
 
 from tidelog.server.network.file_slice import FileSlice, Part
 
 _AT_ONCE_BYTES = 1024 * 1024
 """The most of one call of ``send``, about."""
+_JOINED_BYTES = 32 * 1024
+"""An answer of bytes up to this size is copied into one piece: that takes less than to hand on several."""
 _MOST_BUFFERS = 64
 """Of one system call; the least that POSIX allows is 16, Linux takes 1024."""
 _BUFFER_BYTES = 64 * 1024
@@ -35,8 +37,12 @@ class Output:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
-    def add(self, parts: Iterable[Part]) -> None:
-        self._parts.extend(part for part in parts if len(part))
+    def add(self, parts: Sequence[Part]) -> None:
+        """Small answers, which most are, become one part."""
+        if not any(isinstance(part, FileSlice) for part in parts) and sum(map(len, parts)) <= _JOINED_BYTES:
+            self._parts.append(b"".join(parts))  # type: ignore[arg-type] # no part of a file is among them
+        else:
+            self._parts.extend(part for part in parts if len(part))
 
     def send(self, sock: socket.socket) -> bool:
         """As much as the socket takes now, within bounds; whether all is sent. OSError where the peer is gone, or a
@@ -57,6 +63,8 @@ class Output:
         self._sent = 0
 
     def _send_bytes(self, sock: socket.socket) -> int:
+        if len(self._parts) == 1 and not self._sent:
+            return sock.send(self._parts[0])  # type: ignore[arg-type] # not a file's
         buffers: list[memoryview] = []
         for part in islice(self._parts, _MOST_BUFFERS):
             if isinstance(part, FileSlice):
