@@ -81,10 +81,13 @@ class Broker:
         now_ms: int | None = None,
         heap_mib: int = 384,
         quick: bool = True,
+        ports: tuple[int, int] | None = None,
+        voters_in_log: bool = False,
     ) -> None:
         """``now_ms``: the wall clock the broker shall see at its start (None: the real one).
 
-        ``quick``: a JVM that starts quickly, rather than one that runs long and fast.
+        ``quick``: a JVM that starts quickly, rather than one that runs long and fast. ``ports``: of broker and
+        controller (None: free ones, others at each start). ``voters_in_log``: the quorum is a dynamic one (KIP-853).
         """
         self.directory = directory
         self.work = work
@@ -92,6 +95,8 @@ class Broker:
         self.now_ms = now_ms
         self.heap_mib = heap_mib
         self.quick = quick
+        self.ports = ports
+        self.voters_in_log = voters_in_log
         self.bootstrap = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._admin: AdminClient | None = None
@@ -124,7 +129,8 @@ class Broker:
     def format(self) -> None:
         """Make ``directory`` a new, empty log directory (`kafka-storage format`)."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        run_java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._write_properties())
+        standalone = ["--standalone"] if self.voters_in_log else []
+        run_java("kafka.tools.StorageTool", "format", *standalone, "-t", CLUSTER_ID, "-c", self._write_properties())
 
     def start(self, timeout: float = 90) -> None:
         """Start and return when every partition has a leader. Raises BrokerError."""
@@ -224,27 +230,30 @@ class Broker:
         return "\n".join(self.log_text.splitlines()[-30:])
 
     def _write_properties(self) -> Path:
-        broker_port, controller_port = _free_ports(2)
+        broker_port, controller_port = self.ports or free_ports(2)
         self.bootstrap = f"127.0.0.1:{broker_port}"
         lines = {
             **self.properties,
             "log.dirs": str(self.directory),
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
         }
+        if self.voters_in_log:
+            lines["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{controller_port}"
+        else:
+            lines["controller.quorum.voters"] = f"1@127.0.0.1:{controller_port}"
         path = self.work / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         return path
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> tuple[int, ...]:
     """Ports of 127.0.0.1 that nothing listens on; all held at once, so they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        return tuple(one.getsockname()[1] for one in sockets)
     finally:
         for one in sockets:
             one.close()

@@ -34,7 +34,8 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_DIRECTORY = "__cluster_metadata-0"
 
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
-_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+"""Offset of the first record that is not in it, epoch of the last one that is."""
 
 
 @dataclass(slots=True)
@@ -115,7 +116,7 @@ def read_cluster_metadata(fs: FileSystem, log_directory: Path) -> ClusterMetadat
     if not fs.exists(directory):
         return metadata
     next_offset = 0
-    snapshots = sorted(name for name in fs.list_names(directory) if _SNAPSHOT.fullmatch(name))
+    snapshots = sorted(name for name in fs.list_names(directory) if SNAPSHOT_NAME.fullmatch(name))
     if snapshots:
         next_offset = int(snapshots[-1].split("-")[0])
         data = memoryview(read_whole(fs, directory / snapshots[-1]))

@@ -120,9 +120,9 @@ def take_directories_offline(
     image: MetadataImage, settings: ControllerSettings, broker_id: int, offline: Sequence[uuid.UUID]
 ) -> Decision[None]:
     """Directories of a broker failed: as if it had left, for the partitions in them."""
-    broker = image.brokers[broker_id]
-    lost = broker.log_dirs & set(offline)
-    if not lost:
+    broker = image.brokers.get(broker_id)
+    lost = frozenset() if broker is None else broker.log_dirs & set(offline)
+    if broker is None or not lost:
         return Decision((), None)
     places = [
         place

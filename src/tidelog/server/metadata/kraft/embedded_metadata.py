@@ -55,7 +55,8 @@ from tidelog.server.metadata.requests import (
     Reassignment,
     TopicResult,
 )
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import FileSystem, Lock
+from tidelog.storage.log.view.directory_state import LOCK_FILE
 
 T = TypeVar("T")
 
@@ -88,6 +89,7 @@ class EmbeddedMetadata:
         self._controller = controller_endpoint(setup.config)
         self._incarnation_id = uuid.uuid4()
         self._broker_epoch = -1
+        self._lock: Lock | None = None
         self._store = MetadataStore(
             StoreSetup(
                 fs=setup.fs,
@@ -117,7 +119,13 @@ class EmbeddedMetadata:
         self.image.cluster_id = properties[metadata_directory].cluster_id or ""
 
     def load(self) -> None:
-        """From the disk into the image. ConfigError, StorageError, CorruptRecordError."""
+        """From the disk into the image. ConfigError, StorageError, CorruptRecordError.
+
+        LockedError where another process has a metadata directory that is none of the log directories.
+        """
+        directory = self._setup.metadata_directory
+        if directory not in self._setup.directories:
+            self._lock = self._setup.fs.lock(directory / LOCK_FILE)
         self._store.load()
 
     async def start(self) -> None:
@@ -134,6 +142,8 @@ class EmbeddedMetadata:
     async def close(self) -> None:
         """Idempotent."""
         await self._store.close()
+        if self._lock is not None:
+            self._lock.release()
 
     # --- what is asked ---
 

@@ -38,7 +38,6 @@ from tidelog.server.metadata.kraft.batches import (
 )
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.snapshot import (
-    BOOTSTRAP_ID,
     DELETED_SUFFIX,
     SnapshotId,
     build_snapshot,
@@ -236,7 +235,7 @@ class MetadataLog:
         if 0 <= self._settings.retention_bytes < total:
             return True
         age_ms = self._clock.now_ms() - self._taken_at_ms(known[0])
-        return 0 <= self._settings.retention_ms < age_ms and known[0] != BOOTSTRAP_ID
+        return 0 <= self._settings.retention_ms < age_ms
 
     def _taken_at_ms(self, id_: SnapshotId) -> int:
         header = read_snapshot(self._fs, self.directory / id_.file_name)[0].control_records[0]

@@ -30,11 +30,11 @@ from tidelog.server.metadata.kraft.batches import (
 )
 from tidelog.server.metadata.kraft.voters import ControlRecord
 from tidelog.storage.fs import FileSystem, read_whole
+from tidelog.storage.manager.cluster_metadata import SNAPSHOT_NAME
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 DELETED_SUFFIX: Final = ".deleted"
 _PART_SUFFIX: Final = ".part"
-_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _LEFT_OVER: Final = re.compile(r"[0-9]{20}-[0-9]{10}.*\.checkpoint\.(part|deleted)")
 _RECORD_OVERHEAD: Final = 32
 """Of a record in a batch, at most."""
@@ -51,7 +51,7 @@ class SnapshotId(NamedTuple):
     @classmethod
     def parse(cls, name: str) -> Self | None:
         """None for a name that is no snapshot's."""
-        match = _NAME.fullmatch(name)
+        match = SNAPSHOT_NAME.fullmatch(name)
         return None if match is None else cls(int(match[1]), int(match[2]))
 
 

@@ -1,0 +1,180 @@
+"""Settings, quotas and features changed by the controller, and producer ids: what is refused, what is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from server.metadata.images import image_of, partition_of, settings, with_topic
+from server.metadata.metadata_home import setting, topic_resource
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.controller.configs import alter_configs, replace_configs
+from tidelog.server.metadata.controller.effective_config import allows_unclean_election, min_isr
+from tidelog.server.metadata.controller.feature_updates import update_features
+from tidelog.server.metadata.controller.producer_ids import allocate_producer_ids
+from tidelog.server.metadata.controller.quotas import alter_client_quotas
+from tidelog.server.metadata.features import release_name
+from tidelog.server.metadata.image import ConfigResource, MetadataImage
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.requests import FeatureUpdate, QuotaChange, UpgradeType
+
+BROKER, BROKERS = ConfigResource(ResourceType.BROKER, "1"), ConfigResource(ResourceType.BROKER, "")
+TOPIC = topic_resource("t")
+
+
+def new_image() -> MetadataImage:
+    return with_topic(image_of((1, 2)), partition_of((1, 2)))
+
+
+def applied(image: MetadataImage, records: Any) -> MetadataImage:
+    for record in records:
+        image.apply(record)
+    return image
+
+
+class TestConfigs:
+    def test_one_refused_change_refuses_its_resource_alone(self) -> None:
+        changes = {
+            TOPIC: [setting("retention.ms", "1"), setting("segment.ms", "x")],
+            BROKERS: [setting("log.retention.ms", "2")],
+            topic_resource("u"): [setting("retention.ms", "1")],
+            ConfigResource(ResourceType.BROKER, "9"): [setting("log.retention.ms", "2")],
+            ConfigResource(ResourceType.BROKER, "x"): [],
+        }
+        decision = alter_configs(new_image(), settings(), changes)
+        assert [(outcome.error, outcome.message) for outcome in decision.answer.values()] == [
+            (ErrorCode.INVALID_CONFIG, "Invalid value x for configuration segment.ms: Not a number of type LONG"),
+            (ErrorCode.NONE, None),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'u' does not exist."),
+            (ErrorCode.BROKER_ID_NOT_REGISTERED, "No node with id 9 found."),
+            (ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number."),
+        ]
+        assert [record.fields["name"] for record in decision.records] == ["log.retention.ms"]
+
+    def test_what_is_replaced_takes_the_rest_back(self) -> None:
+        image = new_image()
+        applied(image, alter_configs(image, settings(), {TOPIC: [setting("retention.ms", "1")]}).records)
+        decision = replace_configs(image, settings(), {TOPIC: {"segment.ms": "5"}})
+        assert applied(image, decision.records).configs[TOPIC] == {"segment.ms": "5"}
+        assert TOPIC not in applied(image, replace_configs(image, settings(), {TOPIC: {}}).records).configs
+
+    def test_the_least_isr_is_one_of_the_cluster(self) -> None:
+        for resource, value in ((BROKER, "1"), (BROKERS, None)):
+            change = {resource: [setting("min.insync.replicas", value)]}
+            (outcome,) = alter_configs(new_image(), settings(), change).answer.values()
+            assert outcome.error is ErrorCode.INVALID_CONFIG
+
+    def test_a_topics_go_before_the_brokers_before_those_of_all_before_the_file(self) -> None:
+        image, file = new_image(), settings(min_insync_replicas="2", unclean_leader_election_enable="true")
+        assert (min_isr(image, file, "t"), allows_unclean_election(image, file, "t")) == (2, True)
+        for resource, value in ((BROKERS, "false"), (BROKER, "true"), (TOPIC, "false")):
+            fields = {"resourceType": resource.type, "resourceName": resource.name}
+            record = MetadataRecord(
+                "ConfigRecord", {**fields, "name": "unclean.leader.election.enable", "value": value}
+            )
+            image.apply(record)
+            assert allows_unclean_election(image, file, "t") is (value == "true")
+
+    def test_no_more_replicas_have_to_be_in_sync_than_there_are(self) -> None:
+        assert min_isr(new_image(), settings(min_insync_replicas="5"), "t") == 2
+
+
+class TestQuotas:
+    def outcome(self, *parts: tuple[str, str | None], **operations: float | None) -> tuple[ErrorCode, str | None]:
+        (outcome,) = alter_client_quotas(image_of(), [QuotaChange(parts, list(operations.items()))]).answer
+        return outcome
+
+    @pytest.mark.parametrize(
+        ("parts", "operations", "reason"),
+        [
+            ((), {}, "Invalid empty client quota entity"),
+            ((("group", "g"),), {}, "Unhandled client quota entity type: group"),
+            ((("user", "u"), ("user", "v")), {}, "Invalid client quota entity, duplicate entity entry user"),
+            ((("user", "u"),), {"no_quota": 1.0}, "Invalid configuration key no_quota"),
+            ((("user", "u"),), {"producer_byte_rate": 0.0}, "Quota producer_byte_rate must be greater than 0"),
+            ((("user", "u"),), {"producer_byte_rate": 1.5}, "producer_byte_rate cannot be a fractional value."),
+            (
+                (("ip", "1.2.3.4"),),
+                {"connection_creation_rate": 3e9},
+                "Proposed value for connection_creation_rate is too large for an INT.",
+            ),
+            ((("ip", "nowhere"),), {}, "nowhere is not a valid IP or resolvable host."),
+            ((("ip", "1.2.3.4"), ("user", "u")), {}, "Invalid quota entity combination"),
+            ((("ip", "1.2.3.4"),), {"producer_byte_rate": 1.0}, "Invalid configuration key producer_byte_rate"),
+        ],
+    )
+    def test_that_cannot_be(self, parts: Any, operations: Any, reason: str) -> None:
+        code, message = self.outcome(*parts, **operations)
+        assert code is ErrorCode.INVALID_REQUEST
+        assert message is not None
+        assert message.startswith(reason)
+
+    def test_are_set_and_taken_back(self) -> None:
+        image = image_of()
+        entity = (("user", None), ("client-id", "c"))
+        keys = [("producer_byte_rate", 1024.0), ("request_percentage", 12.5)]
+        applied(image, alter_client_quotas(image, [QuotaChange(entity, keys)]).records)
+        known = (("client-id", "c"), ("user", None))
+        assert image.client_quotas == {known: dict(keys)}
+        assert not alter_client_quotas(image, [QuotaChange(entity, keys)]).records
+        gone = [("producer_byte_rate", None), ("consumer_byte_rate", None)]
+        decision = alter_client_quotas(image, [QuotaChange(entity, gone)])
+        assert len(decision.records) == 1
+        assert applied(image, decision.records).client_quotas == {known: {"request_percentage": 12.5}}
+
+    def test_of_an_entity_that_is_named_twice(self) -> None:
+        changes = [QuotaChange((("user", "u"),), [("producer_byte_rate", 1.0)])] * 2
+        first, second = alter_client_quotas(image_of(), changes).answer
+        assert first.error is ErrorCode.NONE
+        assert second.message == "Ignoring duplicate entity {'user': 'u'}"
+
+
+class TestFeatures:
+    def test_all_or_none(self) -> None:
+        updates = [FeatureUpdate("group.version", 0, UpgradeType.SAFE_DOWNGRADE), FeatureUpdate("nothing", 1)]
+        decision = update_features(image_of(), settings(), updates)
+        assert decision.answer.error is ErrorCode.INVALID_UPDATE_VERSION
+        assert not decision.records
+
+    def test_metadata_version_goes_down_as_far_as_no_record_changed(self) -> None:
+        image = image_of()
+        for level, is_allowed in ((23, True), (22, False)):
+            update = FeatureUpdate("metadata.version", level, UpgradeType.SAFE_DOWNGRADE)
+            drop = [FeatureUpdate("eligible.leader.replicas.version", 0, UpgradeType.SAFE_DOWNGRADE), update]
+            assert update_features(image, settings(), drop).answer.is_failure is not is_allowed
+
+    def test_eligible_leaders_need_their_release_and_bring_a_setting(self) -> None:
+        image = image_of()
+        off = [FeatureUpdate("eligible.leader.replicas.version", 0, UpgradeType.SAFE_DOWNGRADE)]
+        applied(image, update_features(image, settings(), off).records)
+        on = [FeatureUpdate("eligible.leader.replicas.version", 1)]
+        applied(image, update_features(image, settings(min_insync_replicas="3"), on).records)
+        assert image.configs[BROKERS] == {"min.insync.replicas": "3"}
+        old = applied(image_of(), update_features(image_of(), settings(), off).records)
+        old.features["metadata.version"] = 22
+        assert "depends on metadata.version" in str(update_features(old, settings(), on).answer.message)
+
+    def test_a_broker_that_does_not_support_a_level_is_named(self) -> None:
+        image = image_of((1, 2))
+        fields = {**image.brokers[2].fields(), "features": []}
+        image.apply(MetadataRecord("RegisterBrokerRecord", fields))
+        answer = update_features(image, settings(), [FeatureUpdate("share.version", 1)]).answer
+        assert str(answer.message).endswith("Broker 2 does not support this feature.")
+
+    def test_releases_have_names(self) -> None:
+        assert [release_name(level) for level in (7, 8, 17, 27)] == ["3.3-IV3", "3.4-IV0", "3.7-IV2", "4.1-IV1"]
+        with pytest.raises(ValueError, match="28"):
+            release_name(28)
+
+
+class TestProducerIds:
+    def test_are_given_in_blocks_until_there_are_none(self) -> None:
+        image = image_of()
+        decision = allocate_producer_ids(image, 1, 10)
+        assert decision.answer == range(1000)
+        assert allocate_producer_ids(applied(image, decision.records), 1, 10).answer == range(1000, 2000)
+        image.next_producer_id = 2**63 - 1000
+        with pytest.raises(ApiError, match="Exhausted all producerIds"):
+            allocate_producer_ids(image, 1, 10)
