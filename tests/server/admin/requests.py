@@ -366,6 +366,10 @@ def settings_described() -> Iterator[Asked]:
     nothing = asked("describe nothing", api, resources=[resource(0, "x"), resource(TOPIC, "plain")])
     something = asked("describe something", api, resources=[resource(3, "x")])
     yield from (one._replace(has_kafkas_words=False) for one in (nothing, something))
+    api = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+    for users in (None, [], ["ann"], ["ann", "ann", "bob"]):
+        wanted = None if users is None else [{"name": user} for user in users]
+        yield asked(f"passwords of {users}", api, users=wanted)
     api = ApiKey.LIST_CONFIG_RESOURCES
     yield asked("list metrics", api, 0)
     yield asked("list all", api, resource_types=[])

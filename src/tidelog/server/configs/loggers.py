@@ -57,10 +57,8 @@ def alter_loggers(changes: Iterable[SettingChange], *, validate_only: bool) -> N
 
 
 def _loggers() -> dict[str, logging.Logger]:
-    known = logging.root.manager.loggerDict
-    return {ROOT: logging.root} | {
-        name: logger for name, logger in list(known.items()) if isinstance(logger, logging.Logger)
-    }
+    """Every name that one was asked for by, and those above it."""
+    return {ROOT: logging.root} | {name: logging.getLogger(name) for name in list(logging.root.manager.loggerDict)}
 
 
 def _level_name(level: int) -> str:

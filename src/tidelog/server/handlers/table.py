@@ -33,6 +33,7 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.LIST_CONFIG_RESOURCES: "configs.list_config_resources",
     ApiKey.DESCRIBE_CLIENT_QUOTAS: "configs.describe_client_quotas",
     ApiKey.ALTER_CLIENT_QUOTAS: "configs.alter_client_quotas",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "configs.describe_user_scram_credentials",
     ApiKey.DESCRIBE_QUORUM: "cluster.describe_quorum",
     ApiKey.UPDATE_FEATURES: "cluster.update_features",
     ApiKey.DESCRIBE_CLUSTER: "cluster.describe_cluster",

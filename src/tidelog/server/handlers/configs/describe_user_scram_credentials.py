@@ -1,0 +1,47 @@
+"""DescribeUserScramCredentials: for which mechanisms users have passwords (KIP-554), as the metadata keep them.
+
+Nobody is asked for a password yet; tools ask for this where they describe users. Source: Kafka's ``ScramImage``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+Credentials = Sequence[Mapping[str, Any]]
+
+
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    known = _known(broker.metadata.image)
+    times = Counter(user.name for user in request.users or ()) or Counter(known)
+    return {"results": [_result(user, count, known.get(user, ())) for user, count in times.items()]}
+
+
+def _known(image: MetadataImage) -> Mapping[str, list[Mapping[str, Any]]]:
+    """By user."""
+    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in image.others.values():
+        if record.name == "UserScramCredentialRecord":
+            credential = {"mechanism": record.fields["mechanism"], "iterations": record.fields["iterations"]}
+            found[record.fields["name"]].append(credential)
+    return found
+
+
+def _result(user: str, count: int, credentials: Credentials) -> Mapping[str, Any]:
+    if count > 1:
+        reason = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+        return {"user": user, "error_code": ErrorCode.DUPLICATE_RESOURCE, "error_message": reason + user}
+    if not credentials:
+        reason = "Attempt to describe a user credential that does not exist: "
+        return {"user": user, "error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": reason + user}
+    return {"user": user, "error_message": None, "credential_infos": credentials}

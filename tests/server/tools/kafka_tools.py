@@ -1,0 +1,70 @@
+"""One JVM in which Kafka's command line tools run, one after the other (``Tools.java``)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import NamedTuple
+
+from real_kafka.java import java_command
+
+CLASSES = {
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+}
+
+
+class Run(NamedTuple):
+    """What a tool did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What it wrote, without empty lines."""
+        return [line.strip() for line in self.out.splitlines() if line.strip()]
+
+
+class KafkaTools:
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def __enter__(self) -> KafkaTools:
+        command = java_command("Tools", heap_mib=256)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", stderr=subprocess.DEVNULL
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def run(self, tool: str, *arguments: str) -> Run:
+        """As the shell would, with the broker's address added."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        given = ["--bootstrap-server", self.bootstrap]
+        whole = [*arguments, *given] if tool == "kafka-cluster" else [*given, *arguments]
+        self._process.stdin.write(json.dumps({"tool": CLASSES[tool], "arguments": whole}) + "\n")
+        self._process.stdin.flush()
+        return Run(**json.loads(self._process.stdout.readline()))
+
+    def told(self, tool: str, *arguments: str) -> list[str]:
+        """The lines it wrote; it has to have succeeded."""
+        done = self.run(tool, *arguments)
+        assert done.code == 0, done
+        return done.lines

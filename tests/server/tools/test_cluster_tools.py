@@ -1,0 +1,48 @@
+"""kafka-cluster, kafka-features, kafka-metadata-quorum, kafka-broker-api-versions, kafka-transactions."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.harness import BrokerHome
+from server.tools.kafka_tools import KafkaTools
+from tidelog.server.handlers.table import advertised_versions
+
+pytestmark = pytest.mark.kafka
+
+
+def test_the_cluster(tools: KafkaTools, broker: BrokerHome) -> None:
+    cluster_id = broker.call(lambda: broker.broker.metadata.image.cluster_id)
+    assert tools.told("kafka-cluster", "cluster-id") == [f"Cluster ID: {cluster_id}"]
+    *_, node = tools.told("kafka-cluster", "list-endpoints")
+    assert node.split() == ["1", "127.0.0.1", str(broker.port), "null", "unfenced", "broker"]
+
+
+def test_features(tools: KafkaTools) -> None:
+    told = [line.split("\t") for line in tools.told("kafka-features", "describe")]
+    levels = {feature.removeprefix("Feature: "): level for feature, _, _, level, _ in told}
+    assert levels["metadata.version"] == "FinalizedVersionLevel: 4.1-IV1"
+    assert levels["group.version"] == "FinalizedVersionLevel: 1"
+    assert levels["transaction.version"] == "FinalizedVersionLevel: 2"
+
+
+def test_the_quorum(tools: KafkaTools) -> None:
+    status = dict(line.split(":", 1) for line in tools.told("kafka-metadata-quorum", "describe", "--status"))
+    assert (status["LeaderId"].strip(), status["MaxFollowerLag"].strip()) == ("1", "0")
+    assert '"id": 1' in status["CurrentVoters"]
+    *_, leader = tools.told("kafka-metadata-quorum", "describe", "--replication")
+    assert leader.split()[0] == "1"
+    assert leader.split()[-1] == "Leader"
+
+
+def test_versions(tools: KafkaTools) -> None:
+    told = tools.told("kafka-broker-api-versions")
+    usable = [line for line in told if "usable:" in line]
+    assert len(usable) == len(advertised_versions())
+
+
+def test_transactions(tools: KafkaTools) -> None:
+    head, *rows = tools.told("kafka-transactions", "list")
+    assert head.split() == ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
+    assert rows == []
+    assert len(tools.told("kafka-transactions", "find-hanging", "--broker-id", "1")) == 1

@@ -1,0 +1,82 @@
+"""kafka-configs: topics, brokers, groups, client metrics, loggers and quotas."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.tools.kafka_tools import KafkaTools
+
+pytestmark = pytest.mark.kafka
+
+CONFIGS = "kafka-configs"
+
+
+def described(tools: KafkaTools, *arguments: str) -> list[str]:
+    """What is set, without the line above it."""
+    return tools.told(CONFIGS, "--describe", *arguments)[1:]
+
+
+def test_of_a_topic(tools: KafkaTools) -> None:
+    tools.told("kafka-topics", "--create", "--topic", "t", "--config", "segment.ms=77777")
+    added = "retention.ms=7000,cleanup.policy=[compact,delete]"
+    where = ("--topic", "t")
+    tools.told(CONFIGS, "--alter", *where, "--add-config", added, "--delete-config", "segment.ms")
+    policy, retention = described(tools, *where)
+    assert policy.startswith("cleanup.policy=compact,delete sensitive=false")
+    assert policy.endswith(
+        "{DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}"
+    )
+    assert retention == "retention.ms=7000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=7000}"
+    assert len(described(tools, *where, "--all")) == 33
+    refused = tools.run(CONFIGS, "--alter", *where, "--add-config", "retention.ms=x")
+    assert refused.code == 1
+    assert "Invalid value x for configuration retention.ms: Not a number of type LONG" in refused.err
+
+
+def test_of_a_broker_and_of_all(tools: KafkaTools) -> None:
+    tools.told(CONFIGS, "--alter", "--broker", "1", "--add-config", "log.retention.bytes=1000")
+    tools.told(CONFIGS, "--alter", "--broker-defaults", "--add-config", "log.retention.bytes=9,log.roll.ms=100000")
+    of_this = described(tools, "--broker", "1")
+    assert (
+        "log.retention.bytes=1000 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.retention.bytes=1000, "
+        "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.bytes=9, DEFAULT_CONFIG:log.retention.bytes=-1}"
+    ) in of_this
+    of_all = [line.split(" ")[0] for line in described(tools, "--broker-defaults")]
+    assert of_all == ["log.retention.bytes=9", "log.roll.ms=100000", "min.insync.replicas=1"]
+    tools.told(CONFIGS, "--alter", "--broker", "1", "--delete-config", "log.retention.bytes")
+    tools.told(CONFIGS, "--alter", "--broker-defaults", "--delete-config", "log.retention.bytes,log.roll.ms")
+    assert not any("log.retention.bytes" in line for line in described(tools, "--broker", "1"))
+
+
+def test_of_client_metrics(tools: KafkaTools) -> None:
+    where = ("--entity-type", "client-metrics")
+    tools.told(CONFIGS, "--alter", *where, "--entity-name", "m", "--add-config", "interval.ms=1000")
+    assert described(tools, *where) == [
+        "interval.ms=1000 sensitive=false synonyms={DYNAMIC_CLIENT_METRICS_CONFIG:interval.ms=1000}"
+    ]
+
+
+def test_of_quotas(tools: KafkaTools) -> None:
+    users, clients = ("--entity-type", "users"), ("--entity-type", "clients")
+    tools.told(CONFIGS, "--alter", *users, "--entity-name", "ann", "--add-config", "producer_byte_rate=1024000000")
+    tools.told(CONFIGS, "--alter", *clients, "--entity-default", "--add-config", "request_percentage=5000")
+    of_both = (*users, "--entity-name", "ann", *clients, "--entity-name", "c")
+    tools.told(CONFIGS, "--alter", *of_both, "--add-config", "consumer_byte_rate=2048000000")
+    assert tools.told(CONFIGS, "--describe", *users, "--entity-name", "ann") == [
+        "Quota configs for user-principal 'ann' are producer_byte_rate=1.024E9"
+    ]
+    assert tools.told(CONFIGS, "--describe", *clients) == [
+        "Quota configs for the default client-id are request_percentage=5000.0"
+    ]
+    assert tools.told(CONFIGS, "--describe", *of_both) == [
+        "Quota configs for user-principal 'ann', client-id 'c' are consumer_byte_rate=2.048E9"
+    ]
+
+
+def test_of_loggers(tools: KafkaTools) -> None:
+    where = ("--entity-type", "broker-loggers", "--entity-name", "1")
+    tools.told(CONFIGS, "--alter", *where, "--add-config", "tidelog.server=FATAL")
+    below = "tidelog.server.requests=FATAL sensitive=false synonyms={}"
+    assert below in described(tools, *where)
+    tools.told(CONFIGS, "--alter", *where, "--delete-config", "tidelog.server")
+    assert below not in described(tools, *where)
