@@ -175,13 +175,13 @@ class Partition:
 
         ApiError as ``leading_log``, NOT_ENOUGH_REPLICAS for acks=all; errors of ``PartitionLog.append_as_leader``.
         """
-        self.require_appendable(required_acks)
-        result = self.write(records, origin, guard)
+        log = self.require_appendable(required_acks)
+        result = self.write(log, records, origin, guard)
         self.appended()
         return result
 
-    def require_appendable(self, required_acks: int) -> None:
-        """The first of the three steps of ``append``."""
+    def require_appendable(self, required_acks: int) -> PartitionLog:
+        """The first of the three steps of ``append``: the log, if it may be appended to."""
         log = self.leading_log()
         if required_acks == ACKS_ALL and len(self.isr) < self._min_in_sync(log):
             raise ApiError(
@@ -189,16 +189,19 @@ class Partition:
                 f"The size of the current ISR : {len(self.isr)} is insufficient to satisfy the min.isr requirement of"
                 f" {self._min_in_sync(log)} for partition {self.topic_partition}",
             )
+        return log
 
-    def write(self, records: bytearray, origin: AppendOrigin, guard: VerificationGuard = NO_GUARD) -> AppendResult:
+    def write(
+        self, log: PartitionLog, records: bytearray, origin: AppendOrigin, guard: VerificationGuard = NO_GUARD
+    ) -> AppendResult:
         """The second step, in any thread."""
         while True:
-            log = self.log
             try:
                 return log.append_as_leader(records, leader_epoch=self.leader_epoch, origin=origin, guard=guard)
             except ClosedError:  # moved to another directory, or its own has failed; the records are as they were
                 self._logs.handle_failures()  # returns when a move or failure under way is over
-                if self.log is log:
+                before, log = log, self.log
+                if before is log:
                     raise
 
     def appended(self) -> None:

@@ -91,8 +91,8 @@ class ProducedPart:
         partition = self.partition
         assert partition is not None
         try:
-            partition.require_appendable(acks)
-            result = await in_thread(partition.write, self._records, AppendOrigin.CLIENT, self.guard)
+            log = partition.require_appendable(acks)
+            result = await in_thread(partition.write, log, self._records, AppendOrigin.CLIENT, self.guard)
             partition.appended()
             self._appended(result)
         except TidelogError as error:
