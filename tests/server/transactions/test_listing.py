@@ -54,6 +54,31 @@ def test_names_of_no_state_are_told_back() -> None:
     assert TransactionFilter.of(states=["Ongoing", "ongoing", "x"]).unknown_states == ("ongoing", "x")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "matching"),
+    [
+        (".*", ["app:1 -> ü", "app_1"]),
+        ("app:.*", ["app:1 -> ü"]),
+        (r"app[[:punct:]]\d.*", ["app:1 -> ü", "app_1"]),
+        (r"\w*", ["app_1"]),
+        (r".*[^\x00-\x7f]", ["app:1 -> ü"]),
+        (r"[^:]*", ["app_1"]),
+        (r"app:1\s->\s.", ["app:1 -> ü"]),
+        (r"\p{L}+\p{P}.*", ["app:1 -> ü", "app_1"]),
+    ],
+)
+def test_names_have_any_characters(pattern: str, matching: list[str]) -> None:
+    transactions = [Transaction(transactional_id=name, record=record(State.EMPTY)) for name in ("app:1 -> ü", "app_1")]
+    listed = select(transactions, TransactionFilter.of(pattern=pattern), now_ms=NOW)
+    assert [one.transactional_id for one in listed] == matching
+
+
+def test_no_pattern_keeps_the_broker_busy() -> None:
+    """It would, by backtracking, for longer than there is time."""
+    transactions = [Transaction(transactional_id="a" * 3000 + "!", record=record(State.EMPTY))]
+    assert not list(select(transactions, TransactionFilter.of(pattern="(a+)+(a*)*b"), now_ms=NOW))
+
+
 def test_a_bad_pattern() -> None:
     assert refusal(lambda: TransactionFilter.of(pattern="orders-(")) is ErrorCode.INVALID_REGULAR_EXPRESSION
 

@@ -15,13 +15,14 @@ Source: Kafka's ``TransactionStateManager.listTransactionStates``, ``Transaction
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal.transaction_state import STATES_BY_LABEL, TransactionState
+from tidelog.server.groups.consumer.pattern.syntax import PatternError
+from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
 from tidelog.server.transactions.rules.transaction import Transaction, TransactionRecord
 
 
@@ -36,7 +37,7 @@ class TransactionFilter:
     unknown_states: tuple[str, ...] = ()
     producer_ids: frozenset[int] = frozenset()
     duration_ms: int = -1
-    pattern: re.Pattern[str] | None = None
+    pattern: TopicPattern | None = None
 
     @classmethod
     def of(
@@ -50,8 +51,8 @@ class TransactionFilter:
         """ApiError INVALID_REGULAR_EXPRESSION."""
         names = tuple(states)
         try:
-            compiled = re.compile(pattern) if pattern else None
-        except re.error as error:
+            compiled = TopicPattern(pattern) if pattern else None
+        except PatternError as error:
             raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r}: {error}") from None
         return cls(
             states=frozenset(STATES_BY_LABEL[name] for name in names if name in STATES_BY_LABEL),
@@ -68,7 +69,7 @@ class TransactionFilter:
             (not self.producer_ids or record.producer_id in self.producer_ids)
             and (not asks_states or record.state in self.states)
             and (self.duration_ms < 0 or now_ms - record.start_ms > self.duration_ms)
-            and (self.pattern is None or self.pattern.fullmatch(transaction.transactional_id) is not None)
+            and (self.pattern is None or self.pattern.matches(transaction.transactional_id))
         )
 
 

@@ -1,7 +1,7 @@
-r"""RE2's syntax of regular expressions as a tree, for texts of topic names. Pure.
+r"""RE2's syntax of regular expressions as a tree, for names of topics and transactional ids. Pure.
 
-Topic names have the 65 characters ``a-z A-Z 0-9 . _ -``, so a class of characters is a set of those: ``.`` is all of
-them, ``\d`` is ten, ``é`` is none.
+A class of characters is a set of ASCII's, or what its complement leaves of them and of ``OTHER``, which stands for all
+characters beyond: ``.`` is all of them, ``\d`` is ten, ``é`` is none.
 
 ======================================================================  ============================================
 syntax                                                                  node
@@ -23,52 +23,52 @@ import enum
 import string
 from dataclasses import dataclass
 from typing import Final
+from unicodedata import category
 
-ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "._-")
+OTHER: Final = "\ufffd"
+"""Stands in a name for each character beyond ASCII."""
+_ASCII: Final = frozenset(map(chr, range(128)))
+ALPHABET: Final = _ASCII | {OTHER}
+_LETTERS: Final = frozenset(string.ascii_letters)
 _WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
+_GRAPH: Final = frozenset(string.ascii_letters + string.digits + string.punctuation)
 _MOST_REPEATS: Final = 1000
 
 _CLASSES: Final = {
     "d": frozenset(string.digits),
     "w": _WORD,
-    "s": frozenset[str](),
+    "s": frozenset("\t\n\f\r "),
 }
 _POSIX: Final = {
     "alnum": frozenset(string.ascii_letters + string.digits),
-    "alpha": frozenset(string.ascii_letters),
-    "ascii": ALPHABET,
-    "blank": frozenset[str](),
-    "cntrl": frozenset[str](),
+    "alpha": _LETTERS,
+    "ascii": _ASCII,
+    "blank": frozenset("\t "),
+    "cntrl": _ASCII - _GRAPH - {" "},
     "digit": frozenset(string.digits),
-    "graph": ALPHABET,
+    "graph": _GRAPH,
     "lower": frozenset(string.ascii_lowercase),
-    "print": ALPHABET,
-    "punct": frozenset("._-"),
-    "space": frozenset[str](),
+    "print": _GRAPH | {" "},
+    "punct": frozenset(string.punctuation),
+    "space": frozenset("\t\n\v\f\r "),
     "upper": frozenset(string.ascii_uppercase),
     "word": _WORD,
     "xdigit": frozenset(string.hexdigits),
 }
+_CATEGORIES: Final = (
+    "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs"
+)
+_OTHER_SCRIPTS: Final = (
+    "Arabic Armenian Bengali Cyrillic Devanagari Georgian Greek Han Hangul Hebrew Hiragana Katakana Tamil Thai"
+)
 _UNICODE: Final = {
-    "L": frozenset(string.ascii_letters),
-    "Ll": frozenset(string.ascii_lowercase),
-    "Lu": frozenset(string.ascii_uppercase),
-    "N": frozenset(string.digits),
-    "Nd": frozenset(string.digits),
-    "P": frozenset("._-"),
-    "Pd": frozenset("-"),
-    "Pc": frozenset("_"),
-    "Po": frozenset("."),
-    "Latin": frozenset(string.ascii_letters),
-    "Common": frozenset(string.digits + "._-"),
+    **{name: frozenset(one for one in _ASCII if category(one).startswith(name)) for name in _CATEGORIES.split()},
+    **dict.fromkeys(_OTHER_SCRIPTS.split(), frozenset[str]()),
+    "Latin": _LETTERS,
+    "Common": _ASCII - _LETTERS,
     "Any": ALPHABET,
 }
-"""Categories and scripts that topic names have characters of; what is left of them is in ``_NO_CHARACTERS``."""
-_OTHERS: Final = (
-    "C Cc Cf Co Cs Lm Lo Lt M Mc Me Mn Nl No Pe Pf Pi Ps S Sc Sk Sm So Z Zl Zp Zs Arabic Armenian Bengali Cyrillic "
-    "Devanagari Georgian Greek Han Hangul Hebrew Hiragana Katakana Tamil Thai"
-)
-_NO_CHARACTERS: Final = frozenset(_OTHERS.split())
+"""Categories and scripts, as far as ASCII has characters of them."""
 _ESCAPED: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -252,7 +252,7 @@ class _Parser:
             name = self._until("}", "invalid character class range") if self._take("{") else self._next()
             is_negated = (letter == "P") != name.startswith("^")
             name = name.removeprefix("^")
-            found = frozenset() if name in _NO_CHARACTERS else _UNICODE.get(name)
+            found = _UNICODE.get(name)
             if found is None:
                 raise PatternError("invalid character class range")
             return ALPHABET - found if is_negated else found

@@ -1,11 +1,11 @@
-"""A regular expression that matches whole topic names, in time linear in the name whatever the expression.
+"""A regular expression that matches whole names, in time linear in the name whatever the expression.
 
 The expression becomes a machine whose states are positions in it; all positions a name can have reached are followed at
 once (Thompson's construction), and each set of them, once seen, is kept with where each character leads. So nobody can
 keep the broker busy with an expression that backtracks: what is bounded is the machine's size (RE2/J's bound is its
 repeat count), and the kept sets, which are forgotten when there are too many.
 
-Called by: subscriptions of consumer groups. Thread rule: one thread.
+Called by: subscriptions of consumer groups, ListTransactions. Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from tidelog.server.groups.consumer.pattern.syntax import (
+    OTHER,
     Characters,
     Choice,
     Condition,
@@ -49,7 +50,9 @@ class TopicPattern:
         self._kept: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
 
     def matches(self, name: str) -> bool:
-        """Whether the whole of ``name``, which has the characters of topic names only, matches."""
+        """Whether the whole of ``name`` matches; no character of an expression beyond ASCII matches anything."""
+        if not name.isascii():
+            name = "".join(character if character.isascii() else OTHER for character in name)
         reached = frozenset({self._start})
         before = _END
         for character in (*name, _END):
