@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tidelog.runtime.metrics import MetricDescription, MetricKind, runtime_metrics
 from tidelog.server import server_metrics
+from tidelog.server.metadata import metadata_metrics
 from tidelog.storage.manager.metrics import manager_metrics
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
@@ -18,6 +19,7 @@ TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (
     ("The log manager and its logs", manager_metrics.METRICS),
     ("What runs beside them", runtime_metrics.METRICS),
     ("The broker", server_metrics.METRICS),
+    ("The cluster's metadata", metadata_metrics.METRICS),
 )
 
 INTRODUCTION = """\

@@ -42,6 +42,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.fetching.session_cache import SessionCache
 from tidelog.server.metadata import broker_registration
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
+from tidelog.server.metadata.metadata_metrics import MetadataMetrics
 from tidelog.server.metadata.stray_logs import is_stray
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts
@@ -133,6 +134,9 @@ class Broker:
             self.state = BrokerState.RECOVERY
             await self._follow_settings()
             await self.metadata.start()
+            metadata_metrics = MetadataMetrics(self.metadata, self.node_id)
+            metadata_metrics.watch(self.metrics)
+            self._started.callback(metadata_metrics.close)
             await self._start_replicas()
             self._start_transactions()
             await self._join()

@@ -67,6 +67,19 @@ class TestSnapshots:
 
         run(work)
 
+    def test_are_taken_of_what_earlier_runs_wrote_too(self) -> None:
+        async def work() -> None:
+            home = MetadataHome()
+            metadata = await home.joined()
+            await create(metadata, "t", partitions=40)
+            await metadata.close()
+            again = MetadataHome(home.fs, {"metadata.log.max.record.bytes.between.snapshots": "3000"})
+            metadata = await again.started()
+            await metadata.close()
+            assert len(snapshots(home.fs)) == 1
+
+        run(work)
+
     def test_have_the_end_of_the_log_and_its_epoch_as_name_and_all_of_the_image(self) -> None:
         async def work() -> None:
             home = MetadataHome(settings=FREQUENT)

@@ -30,6 +30,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tidelog.model import CorruptRecordError, TopicPartition
@@ -161,6 +162,9 @@ class MetadataImage:
         return broker is not None and broker.is_active
 
 
+_topic_id = lru_cache(maxsize=10_000)(uuid_from_text)
+"""The partitions of a topic have the same one, and most records are theirs."""
+
 Applier = Callable[[MetadataImage, Mapping[str, Any], MetadataChange], None]
 
 
@@ -204,7 +208,7 @@ def _set_partition(topic: Topic, number: int, state: PartitionState, change: Met
 
 
 def _topic_of(image: MetadataImage, fields: Mapping[str, Any]) -> Topic:
-    topic = image.topics_by_id.get(uuid_from_text(fields["topicId"]))
+    topic = image.topics_by_id.get(_topic_id(fields["topicId"]))
     if topic is None:
         raise CorruptRecordError(f"a record of topic {fields['topicId']}, which does not exist")
     return topic

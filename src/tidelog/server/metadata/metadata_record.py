@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tidelog.model import UnsupportedFormatError
-from tidelog.record.internal.defaults import with_defaults
 from tidelog.record.internal.frames import decode_framed, encode_framed
 from tidelog.record.internal.metadata_tables import MESSAGES, METADATA_TYPES
 
@@ -44,11 +43,14 @@ def encode_record(record: MetadataRecord, metadata_version: int) -> bytes:
 
 
 def decode_record(value: bytes) -> MetadataRecord:
-    """Every field of the record's version is there. UnsupportedFormatError for a record this release does not know."""
+    """Fields that stand in tags are left out where they have their defaults, as the decoder does.
+
+    UnsupportedFormatError for a record this release does not know, CorruptRecordError for bytes that do not fit.
+    """
     found = decode_framed(METADATA_TYPES, value)
     if found.name is None or found.fields is None:
         raise UnsupportedFormatError(f"a metadata record of type {found.number}, version {found.version}, is not known")
-    return MetadataRecord(found.name, with_defaults(METADATA_TYPES[found.number], found.fields, found.version))
+    return MetadataRecord(found.name, found.fields)
 
 
 def _version(record: MetadataRecord, metadata_version: int) -> int:

@@ -119,7 +119,11 @@ class MetadataLog:
         state = QuorumState.read(fs, self.directory)
         self.epoch = max(0 if state is None else state.epoch, self._log.epochs.latest or 0)
         """Of the leader of now, or of the last one."""
+        self.past_voters = () if state is None else state.voters or ()
+        """Ids, where they stood neither in the log nor in snapshots."""
         self._last_timestamp_ms = -1
+        self.replayed_bytes = 0
+        """Of the log, behind the newest snapshot."""
 
     # --- reading ---
 
@@ -154,7 +158,9 @@ class MetadataLog:
             self.epoch = max(self.epoch, newest.epoch)
         while start < self.end_offset:
             limits = ReadLimits(start_offset=start, max_bytes=_READ_BYTES, isolation=Isolation.LOG_END)
-            for batch in read_batches(self._log.read(limits).data(), start_offset=start):
+            data = self._log.read(limits).data()
+            self.replayed_bytes += len(data)
+            for batch in read_batches(data, start_offset=start):
                 start = batch.last_offset + 1
                 self._last_timestamp_ms = batch.timestamp_ms
                 yield batch

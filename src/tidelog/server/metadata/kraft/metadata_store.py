@@ -29,7 +29,7 @@ from tidelog.server.metadata.image import METADATA_VERSION, MetadataChange, Meta
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.activation import activation_records
 from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
-from tidelog.server.metadata.kraft.quorum import QuorumStatus, require_alone
+from tidelog.server.metadata.kraft.quorum import QuorumStatus, past_voters, require_alone
 from tidelog.server.metadata.kraft.replay import Replay
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_snapshot
 from tidelog.server.metadata.kraft.voters import Voters, leader_change
@@ -85,9 +85,11 @@ class MetadataStore:
         self._log = log = MetadataLog(
             setup.fs, setup.directory, MetadataLogSettings.of(config), setup.clock, setup.scheduler
         )
-        self._replay = replay = Replay(self.image, setup.static_voters or Voters(kraft_version=0, voters=()))
+        known = setup.static_voters or past_voters(log.past_voters)
+        self._replay = replay = Replay(self.image, known)
         for batch in log.replay():
             replay.take(batch)
+        self._snapshots.note(log.replayed_bytes)
         require_alone(replay.voters, setup.settings.node_id)
         _log.info("Loaded the cluster metadata up to offset %d, epoch %d", log.end_offset, log.epoch)
 

@@ -8,6 +8,7 @@ stands in the log. ``controller.listener.names`` names the listener of the contr
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +38,11 @@ def static_voters(config: BrokerConfig) -> Voters | None:
     """None where the voters do not stand in the properties. ConfigError for one that cannot be read."""
     entries = config.texts("controller.quorum.voters")
     return Voters(kraft_version=0, voters=tuple(map(_voter, entries))) if entries else None
+
+
+def past_voters(ids: Sequence[int]) -> Voters:
+    """Of a static quorum whose voters are no longer in the properties: as ``quorum-state`` has them."""
+    return Voters(kraft_version=0, voters=tuple(Voter(node, _NO_DIRECTORY, ()) for node in ids))
 
 
 def controller_endpoint(config: BrokerConfig) -> Endpoint:

@@ -1,0 +1,81 @@
+"""The metrics of the cluster's metadata, under Kafka's names: topics, partitions and brokers, counted as they change.
+
+Counted on the loop, by what each change was before and is after; a report is made by any thread and reads numbers.
+Called by: Broker. Source: Kafka's ``ControllerMetadataMetrics``, ``QuorumControllerMetrics``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry, Sample
+from tidelog.server.metadata.cluster_metadata import ClusterMetadata
+from tidelog.server.metadata.image import MetadataChange
+from tidelog.server.metadata.partition_state import PartitionState
+
+
+def _gauge(name: str, unit: str, meaning: str) -> MetricDescription:
+    return MetricDescription(
+        group="kafka.controller", type="KafkaController", name=name, kind=MetricKind.GAUGE, unit=unit, meaning=meaning
+    )
+
+
+ACTIVE_CONTROLLERS = _gauge("ActiveControllerCount", "controllers", "1 while this process leads the metadata.")
+TOPICS = _gauge("GlobalTopicCount", "topics", "Of the cluster.")
+PARTITIONS = _gauge("GlobalPartitionCount", "partitions", "Of all topics.")
+OFFLINE = _gauge("OfflinePartitionsCount", "partitions", "Without a leader.")
+IMBALANCED = _gauge("PreferredReplicaImbalanceCount", "partitions", "Led by another than their first replica.")
+ACTIVE_BROKERS = _gauge("ActiveBrokerCount", "brokers", "Registered and not fenced.")
+FENCED_BROKERS = _gauge("FencedBrokerCount", "brokers", "Registered, but gone or not yet there.")
+LAST_APPLIED = _gauge("LastAppliedRecordOffset", "offset", "Of the newest metadata record that is a fact.")
+
+METRICS = (ACTIVE_CONTROLLERS, TOPICS, PARTITIONS, OFFLINE, IMBALANCED, ACTIVE_BROKERS, FENCED_BROKERS, LAST_APPLIED)
+
+
+class MetadataMetrics:
+    """From ``watch`` to ``close``."""
+
+    def __init__(self, metadata: ClusterMetadata, node_id: int) -> None:
+        self._metadata = metadata
+        self._node_id = node_id
+        self._partitions = self._offline = self._imbalanced = 0
+        self._end_watching: list[Callable[[], None]] = []
+
+    def watch(self, registry: MetricRegistry) -> None:
+        """Count what there is, and report of it from now on. On the loop."""
+        for _, _, state in self._metadata.image.partitions():
+            self._count(state, 1)
+        self._end_watching = [self._metadata.subscribe(self._follow), registry.add_source(self._samples)]
+
+    def close(self) -> None:
+        """Idempotent."""
+        while self._end_watching:
+            self._end_watching.pop()()
+
+    def _follow(self, change: MetadataChange) -> None:
+        for delta in change.partitions.values():
+            if delta.before is not None:
+                self._count(delta.before, -1)
+            if delta.after is not None:
+                self._count(delta.after, 1)
+
+    def _count(self, state: PartitionState, times: int) -> None:
+        self._partitions += times
+        self._offline += times * (not state.has_leader)
+        self._imbalanced += times * (not state.has_preferred_leader)
+
+    def _samples(self) -> Iterator[Sample]:
+        image = self._metadata.image
+        brokers = list(image.brokers.values())
+        fenced = sum(broker.is_fenced for broker in brokers)
+        for description, value in (
+            (ACTIVE_CONTROLLERS, int(image.controller_id == self._node_id)),
+            (TOPICS, len(image.topics)),
+            (PARTITIONS, self._partitions),
+            (OFFLINE, self._offline),
+            (IMBALANCED, self._imbalanced),
+            (ACTIVE_BROKERS, len(brokers) - fenced),
+            (FENCED_BROKERS, fenced),
+            (LAST_APPLIED, self._metadata.applied_offset),
+        ):
+            yield Sample.gauge(description.named(), value)

@@ -1,0 +1,41 @@
+"""Directories that a Kafka 4.1 wrote, stopped in order or killed: a broker of ours serves what is in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from golden_sets import KRAFT_SETS
+from server.harness import running_broker
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.view.partitions import live_partitions
+
+METADATA = "__cluster_metadata"
+
+
+@pytest.mark.parametrize("kind", ["clean", "unclean"])
+@pytest.mark.parametrize("set_name", KRAFT_SETS)
+def test_are_served(golden_copy: Callable[[str, str], Path], set_name: str, kind: str) -> None:
+    directory = golden_copy(set_name, kind)
+    before = json.loads((directory / f"{METADATA}-0" / "quorum-state").read_text())
+    partitions = {(name, number) for name, number in live_partitions(LOCAL, directory) if name != METADATA}
+    with running_broker(directory) as home:
+        with home.client() as client:
+            answer = client.call(ApiKey.METADATA, topics=None)
+            found = {
+                (topic.name, part.partition_index): (part.error_code, part.leader_id, tuple(part.isr_nodes))
+                for topic in answer.topics
+                for part in topic.partitions
+            }
+        assert found.keys() == partitions
+        assert set(found.values()) == {(ErrorCode.NONE, 1, (1,))}
+        assert not home.call(lambda: home.broker.logs.strays)
+        assert home.call(lambda: home.broker.metadata.quorum.epoch) == before["leaderEpoch"] + 1
+    after = json.loads((directory / f"{METADATA}-0" / "quorum-state").read_text())
+    assert after == {**before, "leaderEpoch": before["leaderEpoch"] + 1}
+    assert (directory / ".kafka_cleanshutdown").exists()

@@ -1,0 +1,53 @@
+"""Logs that the metadata does not have here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server.metadata.images import TOPIC_ID, image_of, partition_of, with_topic
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.server.metadata.stray_logs import is_stray
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[PartitionLog]:
+    """``t-1``, without an id."""
+    request = OpenRequest(
+        fs=LOCAL, directory=tmp_path / "t-1", clock=SYSTEM_CLOCK, config=LogConfig(), clean_shutdown=True
+    )
+    opened = PartitionLog.open(request)
+    yield opened
+    opened.close()
+
+
+def test_one_without_a_topic_id(log: PartitionLog) -> None:
+    assert is_stray(with_topic(image_of(), partition_of((1,)), partition_of((1,))), 1, log)
+
+
+def test_one_of_a_topic_that_is_not_there(log: PartitionLog) -> None:
+    log.assign_topic_id(TOPIC_ID)
+    assert is_stray(image_of(), 1, log)
+
+
+def test_one_of_another_topic_of_the_name(log: PartitionLog) -> None:
+    log.assign_topic_id(uuid.UUID(int=5000))
+    assert is_stray(with_topic(image_of(), partition_of((1,)), partition_of((1,))), 1, log)
+
+
+def test_one_of_a_partition_that_is_not_there(log: PartitionLog) -> None:
+    log.assign_topic_id(TOPIC_ID)
+    assert is_stray(with_topic(image_of(), partition_of((1,))), 1, log)
+
+
+def test_one_whose_replicas_are_elsewhere(log: PartitionLog) -> None:
+    log.assign_topic_id(TOPIC_ID)
+    image = with_topic(image_of((1, 2)), partition_of((1,)), partition_of((2,)))
+    assert is_stray(image, 1, log)
+    assert not is_stray(image, 2, log)
