@@ -40,6 +40,7 @@ from tidelog.server.broker_state import BrokerState
 from tidelog.server.configs.dynamic_settings import DynamicSettings
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.fetching.session_cache import SessionCache
+from tidelog.server.groups.coordinator import GroupCoordinator
 from tidelog.server.metadata import broker_registration
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
 from tidelog.server.metadata.metadata_metrics import MetadataMetrics
@@ -77,6 +78,7 @@ class Broker:
     logs: LogManager
     metadata: EmbeddedMetadata
     replicas: ReplicaManager
+    groups: GroupCoordinator
     transactions: TransactionCoordinator
     fetch_sessions: SessionCache
 
@@ -138,6 +140,7 @@ class Broker:
             metadata_metrics.watch(self.metrics)
             self._started.callback(metadata_metrics.close)
             await self._start_replicas()
+            self._start_groups()
             self._start_transactions()
             await self._join()
         except BaseException:
@@ -269,8 +272,13 @@ class Broker:
         await replicas.start()
         self.replicas = replicas
 
+    def _start_groups(self) -> None:
+        self.groups = GroupCoordinator(self)
+        self.groups.start()
+        self._started.callback(self.groups.stop)
+
     def _start_transactions(self) -> None:
-        coordinator = assemble_coordinator(self, lambda _partition, _producer_id, _committed: None)
+        coordinator = assemble_coordinator(self, self.groups.transaction_completed)
         coordinator.start()
         self._started.callback(coordinator.stop)
         self.replicas.add_leader_listener(TRANSACTION_STATE_TOPIC, coordinator.elected, coordinator.resigned)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import pytest
@@ -151,12 +150,11 @@ def test_who_says_that_it_is_a_member_has_to_be_one_to_fetch(
 
 def test_what_a_commit_says_is_kept() -> None:
     rig = Rig()
-    topic_id = uuid.uuid4()
-    commit(rig, claim(), OffsetToCommit(A0, 5, 3, "note", topic_id), OffsetToCommit(A1, 6, metadata=None))
+    commit(rig, claim(), OffsetToCommit(A0, 5, 3, "note"), OffsetToCommit(A1, 6, metadata=None))
     for shard in (rig.shard, rig.reloaded().shard):
         first, second = (shard.offsets.of_group(GROUP)[partition] for partition in (A0, A1))
-        assert (first.offset, first.leader_epoch, first.metadata, first.topic_id) == (5, 3, "note", topic_id)
-        assert (second.leader_epoch, second.metadata, second.topic_id) == (-1, "", None)
+        assert (first.offset, first.leader_epoch, first.metadata) == (5, 3, "note")
+        assert (second.leader_epoch, second.metadata) == (-1, "")
     assert {record.version for record in rig.journal.records if record.number == OFFSET} == {4}
 
 

@@ -5,8 +5,7 @@ Called by: the group coordinator (group ids), the transaction coordinator (trans
 
 from __future__ import annotations
 
-GROUPS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
+from tidelog.protocol.errors import ApiError, ErrorCode
 
 _MASK = 0xFFFFFFFF
 _SMALLEST = 0x80000000
@@ -27,3 +26,9 @@ def string_hash(text: str) -> int:
     for index in range(0, len(units), 2):
         value = (31 * value + (units[index] << 8 | units[index + 1])) & _MASK
     return value
+
+
+def check_group_id(group_id: str) -> None:
+    """INVALID_GROUP_ID: who has no group may commit offsets, and nothing else."""
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)

@@ -82,12 +82,9 @@ class CoordinatorSettings:
 
 
 def _consumer_settings(config: BrokerConfig) -> ConsumerGroupSettings:
-    def number(name: str) -> int:
-        return config.number(f"group.consumer.{name}")
-
     return ConsumerGroupSettings(
-        max_size=number("max.size"),
+        max_size=config.number("group.consumer.max.size"),
         assignors=config.texts("group.consumer.assignors"),
         migration_policy=str(config["group.consumer.migration.policy"]),
-        regex_refresh_interval_ms=number("regex.refresh.interval.ms"),
+        regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
     )

@@ -44,6 +44,20 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.WRITE_TXN_MARKERS: "transactions.write_txn_markers",
     ApiKey.DESCRIBE_TRANSACTIONS: "transactions.describe_transactions",
     ApiKey.LIST_TRANSACTIONS: "transactions.list_transactions",
+    ApiKey.OFFSET_COMMIT: "groups.offset_commit",
+    ApiKey.OFFSET_FETCH: "groups.offset_fetch",
+    ApiKey.FIND_COORDINATOR: "groups.find_coordinator",
+    ApiKey.JOIN_GROUP: "groups.join_group",
+    ApiKey.HEARTBEAT: "groups.heartbeat",
+    ApiKey.LEAVE_GROUP: "groups.leave_group",
+    ApiKey.SYNC_GROUP: "groups.sync_group",
+    ApiKey.DESCRIBE_GROUPS: "groups.describe_groups",
+    ApiKey.LIST_GROUPS: "groups.list_groups",
+    ApiKey.DELETE_GROUPS: "groups.delete_groups",
+    ApiKey.TXN_OFFSET_COMMIT: "groups.txn_offset_commit",
+    ApiKey.OFFSET_DELETE: "groups.offset_delete",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "groups.consumer_group_heartbeat",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "groups.consumer_group_describe",
 }
 """Modules below this package."""
 

@@ -20,6 +20,7 @@ Thread rule: the loop's thread. Source: Kafka's ``GroupMetadataManager.consumerG
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,6 +46,8 @@ from tidelog.server.groups.log.consumer_records import whole_group
 from tidelog.server.groups.shard_context import ShardContext
 
 NOT_SAID = -1
+_CLIENT_MAKES_MEMBER_IDS = 1
+"""From this version of the request on (KIP-1082)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,29 @@ class HeartbeatRequest:
         """It says everything, as after an error: so it gets everything."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
+
+
+def check_request(request: HeartbeatRequest, version: int, assignors: Collection[str]) -> None:
+    """ApiError for what no group would take, by the table of Kafka's ``GroupCoordinatorService``."""
+    is_generated_by_client = version >= _CLIENT_MAKES_MEMBER_IDS
+    if is_generated_by_client or request.member_epoch > 0 or request.member_epoch == LEAVING_EPOCH:
+        _require(request.member_id, "MemberId can't be empty.")
+    _require(request.group_id, "GroupId can't be empty.")
+    _require(request.instance_id != "", "InstanceId can't be empty.")
+    _require(request.rack_id != "", "RackId can't be empty.")
+    if request.is_joining:
+        _require(request.rebalance_timeout_ms != NOT_SAID, "RebalanceTimeoutMs must be provided in first request.")
+        _require(request.owned == {}, "TopicPartitions must be empty when (re-)joining.")
+        has_subscription = request.topic_names is not None or request.topic_regex is not None
+        message = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        _require(has_subscription, message)
+    elif request.member_epoch == STATIC_LEAVING_EPOCH:
+        _require(request.instance_id, "InstanceId can't be null.")
+    else:
+        _require(request.member_epoch >= LEAVING_EPOCH, "MemberEpoch is invalid.")
+    if request.assignor is not None and request.assignor not in assignors:
+        message = f"ServerAssignor {request.assignor} is not supported. Supported assignors: {', '.join(assignors)}."
+        raise ApiError(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
 
 
 class Heartbeats:
@@ -228,6 +254,11 @@ def check_owner(static: ConsumerMember | None, member_id: str, instance_id: str)
             f"Static member {member_id} with instance id {instance_id} was fenced by member {static.member_id}.",
         )
     return static
+
+
+def _require(holds: object, message: str) -> None:
+    if not holds:
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _claimed(static: ConsumerMember | None, request: HeartbeatRequest) -> ConsumerMember:

@@ -8,7 +8,6 @@ Thread rule: the loop's thread. Source: Kafka's ``OffsetMetadataManager``.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -39,7 +38,6 @@ class OffsetToCommit(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str | None = ""
-    topic_id: uuid.UUID | None = None
 
 
 class Commits:
@@ -117,7 +115,6 @@ class Commits:
                 metadata=metadata,
                 commit_ms=now_ms,
                 expire_ms=expire_ms,
-                topic_id=one.topic_id,
             )
             records.append(offset_commit(group_id, one.partition, committed))
         return records, results

@@ -15,7 +15,6 @@ Changed only by ``replay``. Source: Kafka's ``OffsetMetadataManager``; KIP-98, K
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -24,7 +23,7 @@ from tidelog.model import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """``leader_epoch`` -1 and ``topic_id`` None where the commit did not say them; ``record_offset`` in the log."""
+    """``leader_epoch`` is -1 where the commit did not say it; ``record_offset`` in the log."""
 
     offset: int
     leader_epoch: int = -1
@@ -32,7 +31,6 @@ class CommittedOffset:
     commit_ms: int = -1
     expire_ms: int | None = None
     """Commits before v5 of the API could say when they expire."""
-    topic_id: uuid.UUID | None = None
     record_offset: int = -1
 
 

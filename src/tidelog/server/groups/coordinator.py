@@ -1,0 +1,214 @@
+"""The group coordinator: which shard a group belongs to, and whether this broker has it.
+
+States of a partition of ``__consumer_offsets``, for this broker:
+
+=============  =============================================  ========================================================
+state          begins with                                    a request for one of its groups is answered
+=============  =============================================  ========================================================
+*another's*    the beginning; a resignation                   NOT_COORDINATOR
+*loading*      an election                                    COORDINATOR_LOAD_IN_PROGRESS (a heartbeat: fine)
+*owned*        the end of its log, read                       by the shard
+=============  =============================================  ========================================================
+
+Before ``start`` and after ``stop`` everything is answered COORDINATOR_NOT_AVAILABLE. A partition whose log cannot be
+read stays loading. What a crash leaves is the log: members that live are heard of again within their session.
+Made and started by the broker after replicas and metadata. Called by: handlers/groups, the transaction coordinator.
+Thread rule: the loop's. Source: Kafka's ``GroupCoordinatorService``, ``CoordinatorRuntime``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from tidelog.config.resources.group_settings import GroupSettings
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.groups.consumer.targets import assignor_names
+from tidelog.server.groups.group_map import GroupMap
+from tidelog.server.groups.image_topics import ImageTopics
+from tidelog.server.groups.keyed_timers import KeyedTimers
+from tidelog.server.groups.log.loading import load_log
+from tidelog.server.groups.log.partition_journal import PartitionJournal
+from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.server.groups.routing import partition_of
+from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
+from tidelog.server.groups.shard import Shard
+from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.metadata.image import MetadataChange
+from tidelog.server.topic_name import GROUP_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Owned:
+    """A partition from its election to its resignation."""
+
+    shard: Shard
+    journal: PartitionJournal
+    is_loaded: bool = False
+    completed: list[tuple[int, bool]] = field(default_factory=list)
+    """Transactions that were ended while the log was read: their markers may lie behind where it was read to."""
+
+
+class GroupCoordinator:
+    """``topics``: as assignments see them; ``settings``: of the start, none of them changes at run time."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.settings = CoordinatorSettings.of(broker.config)
+        self.assignors = assignor_names(self.settings.consumer.assignors)
+        self.topics = ImageTopics(lambda: broker.metadata.image)
+        self._broker = broker
+        self._partitions: dict[int, _Owned] = {}
+        self._is_active = False
+
+    def start(self) -> None:
+        """Follow elections and changes of topics from now on."""
+        self._is_active = True
+        self._unsubscribe = self._broker.metadata.subscribe(self._on_change)
+        self._broker.replicas.add_leader_listener(GROUP_METADATA_TOPIC, self._elected, self._resigned)
+
+    def stop(self) -> None:
+        """Whoever waits is sent away."""
+        self._is_active = False
+        self._unsubscribe()
+        for number in list(self._partitions):
+            self._resigned(number)
+
+    # --- what handlers ask ---
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of ``__consumer_offsets`` that the group belongs to."""
+        topic = self._broker.metadata.image.topics.get(GROUP_METADATA_TOPIC)
+        count = len(topic.partitions) if topic else self._broker.config.number("offsets.topic.num.partitions")
+        return partition_of(group_id, count)
+
+    def require_consumer_protocol(self) -> None:
+        """UNSUPPORTED_VERSION where the broker or the cluster's ``group.version`` does without it."""
+        is_offered = "consumer" in self._broker.config.texts("group.coordinator.rebalance.protocols")
+        if not is_offered or self._broker.metadata.image.features.get("group.version", 0) < 1:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+
+    def shard_of(self, group_id: str) -> Shard:
+        """ApiError by the module's table."""
+        if not self._is_active:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        owned = self._partitions.get(self.partition_of(group_id))
+        if owned is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        if not owned.is_loaded:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return owned.shard
+
+    async def ask(self, group_id: str, question: Callable[[Shard, Callable[[T], None]], None]) -> T:
+        """Put ``question`` to the group's shard and wait until it replies. ApiError as ``shard_of``, and its own."""
+        answered: asyncio.Future[T] = self._broker.loop.create_future()
+
+        def reply(answer: T) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        question(self.shard_of(group_id), reply)
+        return await answered
+
+    def loaded_shards(self) -> Iterable[Shard]:
+        """Of all groups of this broker. COORDINATOR_LOAD_IN_PROGRESS where some are not known yet."""
+        if not self._is_active:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if not all(owned.is_loaded for owned in self._partitions.values()):
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [owned.shard for owned in self._partitions.values()]
+
+    # --- what others tell ---
+
+    def transaction_completed(self, number: int, producer_id: int, is_commit: bool) -> None:
+        """A marker was written to a partition of ``__consumer_offsets``."""
+        owned = self._partitions.get(number)
+        if owned is not None and owned.is_loaded:
+            owned.shard.replay.end_transaction(producer_id, is_commit=is_commit)
+        elif owned is not None:
+            owned.completed.append((producer_id, is_commit))
+
+    def _on_change(self, change: MetadataChange) -> None:
+        changed = self.topics.note(change)
+        deleted = frozenset(topic.name for topic in change.deleted_topics)
+        for owned in list(self._partitions.values()):
+            if owned.is_loaded and changed:
+                owned.shard.look_at_topics(changed)
+            if owned.is_loaded and deleted:
+                owned.shard.forget_topics(deleted)
+
+    # --- elections ---
+
+    def _elected(self, number: int, _leader_epoch: int) -> None:
+        self._resigned(number)
+        owned = self._partitions[number] = self._made(number)
+        self._broker.spawn(self._load(number, owned))
+
+    def _resigned(self, number: int) -> None:
+        owned = self._partitions.pop(number, None)
+        if owned is not None:
+            owned.journal.is_lost = True
+            if owned.is_loaded:
+                owned.shard.abandon()
+
+    async def _load(self, number: int, owned: _Owned) -> None:
+        try:
+            log = self._broker.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number)).log
+            if log.end_offset > log.log_start_offset:
+                await self._broker.in_thread(
+                    load_log,
+                    log,
+                    owned.shard.replay,
+                    chunk_bytes=self.settings.load_buffer_bytes,
+                    is_wanted=lambda: not owned.journal.is_lost,
+                )
+        except TidelogError as error:
+            _log.error("the groups of partition %d cannot be read: %s", number, error)
+            return
+        if owned.journal.is_lost:
+            return
+        for producer_id, is_commit in owned.completed:
+            owned.shard.replay.end_transaction(producer_id, is_commit=is_commit)
+        owned.is_loaded = True
+        owned.shard.resume()
+
+    def _made(self, number: int) -> _Owned:
+        broker = self._broker
+        journal = PartitionJournal(
+            broker.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number)),
+            timers=broker.timers,
+            spawn=broker.spawn,
+            settings=self.settings,
+        )
+        shard = Shard(
+            ShardContext(
+                groups=GroupMap(),
+                offsets=OffsetStore(),
+                journal=journal,
+                timers=KeyedTimers(broker.timers),
+                topics=self.topics,
+                settings=self.settings,
+                timeouts=self._timeouts,
+            )
+        )
+        journal.replay = shard.replay
+        return _Owned(shard=shard, journal=journal)
+
+    def _timeouts(self, group_id: str) -> GroupTimeouts:
+        overrides = self._broker.metadata.image.settings_of(ResourceType.GROUP, group_id)
+        settings = GroupSettings.described(overrides, self._broker.config)
+        return GroupTimeouts(
+            session_timeout_ms=settings.number("consumer.session.timeout.ms"),
+            heartbeat_interval_ms=settings.number("consumer.heartbeat.interval.ms"),
+        )

@@ -1,0 +1,55 @@
+"""The topics of the cluster metadata's image, as groups look at them. Called by: the group coordinator. Loop only."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection
+
+from tidelog.server.groups.journal import TopicFacts
+from tidelog.server.metadata.image import MetadataChange, MetadataImage, Topic
+
+
+class ImageTopics:
+    """``Topics`` over the image as it is now; ``note`` is told of every change."""
+
+    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+        self._image = image
+        self.version = 0
+        self.made_version = 0
+
+    def note(self, change: MetadataChange) -> frozenset[str]:
+        """The names of the topics that are not what they were: made, deleted, with more partitions."""
+        self.version = change.end_offset
+        if change.created_topics:
+            self.made_version = change.end_offset
+        names = {topic.name for topic in (*change.created_topics, *change.deleted_topics)}
+        for (topic_id, _), delta in change.partitions.items():
+            topic = self._image().topics_by_id.get(topic_id)
+            if topic is not None and delta.before is None:
+                names.add(topic.name)
+        return frozenset(names)
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._image().topics.keys()
+
+    def by_name(self, name: str) -> TopicFacts | None:
+        return self._facts(self._image().topics.get(name))
+
+    def by_id(self, topic_id: uuid.UUID) -> TopicFacts | None:
+        return self._facts(self._image().topics_by_id.get(topic_id))
+
+    def _facts(self, topic: Topic | None) -> TopicFacts | None:
+        if topic is None:
+            return None
+        brokers = self._image().brokers
+        racks = {number: broker.rack for number, broker in brokers.items() if broker.rack is not None}
+        of_partitions = (
+            tuple(
+                tuple(racks[replica] for replica in state.replicas if replica in racks)
+                for _, state in sorted(topic.partitions.items())
+            )
+            if racks
+            else ()
+        )
+        return TopicFacts(topic.id, topic.name, len(topic.partitions), of_partitions)

@@ -1,0 +1,65 @@
+"""Read a partition of ``__consumer_offsets`` from its start to its end into the state of a shard that nobody asks yet.
+
+Records are applied in the order of the log; those of a transaction are pending until its marker comes, and stay pending
+where none came: the transaction coordinator will write it. A record that cannot be read is passed over with a line in
+the log, so one bad record costs one key, not all groups of the partition; so is a type that this version does not know.
+Memory grows with what is alive and one chunk. Runs in a thread of the broker's pool, and gives up between two chunks
+when the partition was lost. Source: Kafka's ``CoordinatorLoaderImpl``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from tidelog.kernel import BatchTable, ColumnDecoder, scan_batches
+from tidelog.model import Isolation, Record, TidelogError
+from tidelog.record.control import ControlType, control_type
+from tidelog.record.decode import decode_columns, iter_records
+from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.server.groups.log.replay import Replay
+from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+
+_log = logging.getLogger(__name__)
+
+_NO_PRODUCER = -1
+
+
+def load_log(log: PartitionLog, replay: Replay, *, chunk_bytes: int, is_wanted: Callable[[], bool]) -> None:
+    """TidelogError where the log cannot be read."""
+    offset, end = log.log_start_offset, log.end_offset
+    while offset < end and is_wanted():
+        limits = ReadLimits(start_offset=offset, max_bytes=chunk_bytes, isolation=Isolation.LOG_END)
+        data = log.read(limits).data()
+        table = scan_batches(data)
+        if not len(table):
+            return
+        for record, batch in _records(data, table):
+            if record.offset >= offset:
+                _apply(log, replay, record, table, batch)
+        offset = int(table.last_offset[-1]) + 1
+
+
+def _records(data: bytes, table: BatchTable) -> Iterator[tuple[Record, int]]:
+    """Each record, those of control batches among them, with the row of its batch."""
+    for columns in decode_columns(data, table, ColumnDecoder(headers=False)):
+        assert columns.batch is not None
+        yield from zip(iter_records(columns), columns.batch.tolist(), strict=True)
+
+
+def _apply(log: PartitionLog, replay: Replay, record: Record, table: BatchTable, batch: int) -> None:
+    producer_id = int(table.producer_id[batch])
+    try:
+        if table.is_control[batch]:
+            type_ = control_type(record.key)
+            if type_ in (ControlType.COMMIT, ControlType.ABORT):
+                replay.end_transaction(producer_id, is_commit=type_ is ControlType.COMMIT)
+            return
+        read = None if record.key is None else GroupRecord.read(record.key, record.value)
+        if read is None:
+            _log.warning("%s: a record of a type that is not known, at offset %d", log.directory, record.offset)
+        else:
+            is_transactional = bool(table.is_transactional[batch])
+            replay.apply(read, record.offset, producer_id if is_transactional else _NO_PRODUCER)
+    except TidelogError as error:
+        _log.error("%s: passed over the record at offset %d: %s", log.directory, record.offset, error)

@@ -1,0 +1,29 @@
+"""DeleteGroups: groups without members go, with their offsets; each is answered by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Answer:
+    results = [(group_id, await _deleted(broker, group_id)) for group_id in dict.fromkeys(request.groups_names)]
+    return {"results": [{"group_id": group_id, "error_code": error} for group_id, error in results]}
+
+
+async def _deleted(broker: Broker, group_id: str) -> ErrorCode:
+    try:
+        results: Mapping[str, ErrorCode] = await broker.groups.ask(
+            group_id, lambda shard, reply: shard.delete_groups([group_id], reply)
+        )
+    except ApiError as error:
+        return error.code
+    return results[group_id]

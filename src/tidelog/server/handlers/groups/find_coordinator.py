@@ -1,0 +1,81 @@
+"""FindCoordinator: which broker coordinates a group or a transactional id; one (up to v3) or several.
+
+=====================================  =========================================================================
+the internal topic                     what follows
+=====================================  =========================================================================
+is not there                           it is made, with the settings the broker's keys say, and then asked for
+has a leader for the key's partition   that broker, at the listener the request came to
+has none, or cannot be made            COORDINATOR_NOT_AVAILABLE: the client asks again
+=====================================  =========================================================================
+
+Share groups (key type 2) are not offered: INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.groups.routing import partition_of
+from tidelog.server.request_context import RequestContext
+from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tidelog.server.topics.internal_topics import automatic_topic
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_log = logging.getLogger(__name__)
+
+_SEVERAL_KEYS = 4
+_TOPICS = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC}
+"""By key type."""
+_NOBODY = {"node_id": -1, "host": "", "port": -1}
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    topic = _TOPICS.get(request.key_type)
+    if topic is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    if topic not in broker.metadata.image.topics:
+        await _make(broker, topic)
+    if context.version < _SEVERAL_KEYS:
+        return _coordinator(broker, context, topic, request.key)
+    keys = [{"key": key, **_coordinator(broker, context, topic, key)} for key in request.coordinator_keys]
+    return {"coordinators": keys}
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    answer = {**_NOBODY, "error_code": error_code_of(error), "error_message": error.message}
+    if context.version < _SEVERAL_KEYS:
+        return answer
+    return {"coordinators": [{"key": key, **answer} for key in request.coordinator_keys]}
+
+
+async def _make(broker: Broker, topic: str) -> None:
+    for result in await broker.metadata.create_topics([automatic_topic(topic, broker.config)]):
+        if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            _log.warning("%s cannot be made: %s", topic, result.message)
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _coordinator(broker: Broker, context: RequestContext, topic: str, key: str) -> dict[str, Any]:
+    image = broker.metadata.image
+    partitions = len(image.topics[topic].partitions)
+    state = image.partition(TopicPartition(topic, partition_of(key, partitions)))
+    leader = None if state is None else image.brokers.get(state.leader)
+    endpoint = None if leader is None else leader.listeners.get(context.listener)
+    if leader is None or endpoint is None:
+        message = ErrorCode.COORDINATOR_NOT_AVAILABLE.name
+        return {**_NOBODY, "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": message}
+    return {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "node_id": leader.id,
+        "host": endpoint.host,
+        "port": endpoint.port,
+    }

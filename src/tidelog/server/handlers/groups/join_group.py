@@ -1,0 +1,57 @@
+"""JoinGroup: a member joins a group of the classic protocol; answered when the rebalance has its members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.groups.classic.classic_member import Protocol
+from tidelog.server.groups.classic.joining import JoinRequest
+from tidelog.server.groups.routing import check_group_id
+from tidelog.server.groups.settings import CoordinatorSettings
+from tidelog.server.handlers.groups.client_host import client_host
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_NULLABLE_PROTOCOL = 7
+_REQUIRES_MEMBER_ID = 4
+_MAY_SKIP_ASSIGNMENT = 9
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    check_group_id(request.group_id)
+    _check_session(request.session_timeout, broker.groups.settings)
+    joining = _join_request(context, request)
+    answer: Mapping[str, Any] = await broker.groups.ask(
+        request.group_id, lambda shard, reply: shard.join(joining, reply)
+    )
+    if context.version < _NULLABLE_PROTOCOL:
+        return {**answer, "protocol_name": answer.get("protocol_name") or ""}
+    return answer
+
+
+def _check_session(timeout_ms: int, settings: CoordinatorSettings) -> None:
+    if not settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms:
+        raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+
+def _join_request(context: RequestContext, request: Struct) -> JoinRequest:
+    """Version 0 has one time-out for both."""
+    return JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=context.client_id or "",
+        client_host=client_host(context),
+        session_timeout_ms=request.session_timeout,
+        rebalance_timeout_ms=request.rebalance_timeout if context.version > 0 else request.session_timeout,
+        protocol_type=request.protocol_type,
+        protocols=tuple(Protocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
+        reason=request.reason or "not provided",
+        requires_member_id=context.version >= _REQUIRES_MEMBER_ID,
+        may_skip_assignment=context.version >= _MAY_SKIP_ASSIGNMENT,
+    )

@@ -1,0 +1,34 @@
+"""SyncGroup: a member asks for its assignment, the leader brings all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.protocol.schemas import Struct
+from tidelog.server.groups.classic.syncing import MemberClaim, SyncRequest
+from tidelog.server.groups.routing import check_group_id
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    check_group_id(request.group_id)
+    claim = MemberClaim(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation_id=request.generation_id,
+    )
+    syncing = SyncRequest(
+        claim=claim,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={one.member_id: bytes(one.assignment) for one in request.assignments},
+    )
+    answer: Mapping[str, Any] = await broker.groups.ask(
+        request.group_id, lambda shard, reply: shard.sync(syncing, reply)
+    )
+    return answer

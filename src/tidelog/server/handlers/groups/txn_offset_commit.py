@@ -1,0 +1,87 @@
+"""TxnOffsetCommit: offsets as part of a transaction; they are pending until it ends (KIP-98).
+
+Before the append the transaction coordinator is asked whether the partition of ``__consumer_offsets`` is part of the
+transaction, or adds it (v5+, KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.groups.classic.syncing import MemberClaim
+from tidelog.server.groups.journal import TransactionalProducer
+from tidelog.server.groups.log.partition_journal import coordinator_code
+from tidelog.server.groups.offsets.commit_rules import CommitClaim
+from tidelog.server.groups.routing import check_group_id
+from tidelog.server.handlers.groups.topic_parts import (
+    Results,
+    answered_topics,
+    offsets_to_commit,
+    refused_topics,
+    unknown_partitions,
+)
+from tidelog.server.request_context import RequestContext
+from tidelog.server.topic_name import GROUP_METADATA_TOPIC
+from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
+from tidelog.server.transactions.verification import Membership, Operation
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_NO_SEQUENCE = -1
+_KNOWS_LOADING = 2
+"""Before this version clients do not know COORDINATOR_LOAD_IN_PROGRESS."""
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    check_group_id(request.group_id)
+    results: Results = unknown_partitions(request.topics, broker.groups.topics)
+    offsets = offsets_to_commit(request.topics, results)
+    if offsets:
+        broker.groups.shard_of(request.group_id)
+        producer = await _verified(broker, context, request)
+        claim = _claim(context, request)
+        committed: Results = await broker.groups.ask(
+            request.group_id,
+            lambda shard, reply: shard.commits.commit_transactional(claim, producer, offsets, reply),
+        )
+        results = {**results, **committed}
+    return {"topics": answered_topics(request.topics, results)}
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    code = error_code_of(error)
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < _KNOWS_LOADING:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return {"topics": refused_topics(request.topics, code)}
+
+
+async def _verified(broker: Broker, context: RequestContext, request: Struct) -> TransactionalProducer:
+    partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_of(request.group_id))
+    membership = Membership(
+        transactional_id=request.transactional_id,
+        producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        sequences={partition: _NO_SEQUENCE},
+        operation=Operation.of_offset_commit(context.version),
+    )
+    verified = (await broker.transactions.verification.verify(membership))[partition]
+    if verified.error is not ErrorCode.NONE:
+        raise ApiError(coordinator_code(verified.error))
+    return TransactionalProducer(
+        producer_id=request.producer_id, producer_epoch=request.producer_epoch, guard=verified.guard
+    )
+
+
+def _claim(context: RequestContext, request: Struct) -> CommitClaim:
+    member = MemberClaim(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation_id=request.generation_id,
+    )
+    return CommitClaim(member=member, version=context.version, is_transactional=True)

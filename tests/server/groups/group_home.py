@@ -1,0 +1,108 @@
+"""A broker for groups over the wire: quick first rebalances, few partitions, and requests as clients send them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from server.harness import BrokerHome, WireClient, running_broker
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.schemas import Struct
+from tidelog.server.metadata.requests import NewTopic
+
+SETTINGS = {
+    "group_initial_rebalance_delay_ms": "0",
+    "offsets_topic_num_partitions": "4",
+    "offsets_topic_replication_factor": "1",
+    "transaction_state_log_num_partitions": "2",
+    "transaction_state_log_replication_factor": "1",
+    "transaction_state_log_min_isr": "1",
+}
+
+
+class GroupHome:
+    def __init__(self, home: BrokerHome, client: WireClient) -> None:
+        self.home = home
+        self.client = client
+
+    def make_topic(self, name: str = "t", partitions: int = 2) -> UUID:
+        """Its id."""
+        new = NewTopic(name=name, partitions=partitions, replication_factor=1)
+        (result,) = self.home.run(lambda: self.home.broker.metadata.create_topics([new]))
+        assert not result.error, result
+        assert result.topic_id is not None
+        return result.topic_id
+
+    def restart(self) -> None:
+        self.client.close()
+        self.home.restart()
+        self.client = self.home.client()
+
+    def find(self, group: str = "g") -> Struct:
+        """FindCoordinator: makes the topic."""
+        (found,) = self.client.call(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=[group]).coordinators
+        return found
+
+    def join(self, member_id: str = "", version: int = 9, **fields: Any) -> Struct:
+        given: dict[str, Any] = {
+            "group_id": "g",
+            "member_id": member_id,
+            "session_timeout": 30_000,
+            "rebalance_timeout": 60_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b"m"}],
+        }
+        return self.client.call(ApiKey.JOIN_GROUP, version, **(given | fields))
+
+    def stable_member(self) -> tuple[str, int]:
+        """The only member of group ``g``: its id and generation."""
+        self.find()
+        member_id = self.join().member_id
+        joined = self.join(member_id)
+        assert joined.error_code == 0
+        synced = self.client.call(
+            ApiKey.SYNC_GROUP,
+            group_id="g",
+            member_id=member_id,
+            generation_id=joined.generation_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[{"member_id": member_id, "assignment": b"everything"}],
+        )
+        assert (synced.error_code, bytes(synced.assignment)) == (0, b"everything")
+        return member_id, joined.generation_id
+
+    def commit(self, offset: int, version: int = 9, topic: dict[str, Any] | None = None, **fields: Any) -> int:
+        """The error of partition 0."""
+        part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "note"}
+        given = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": ""}
+        topics = [{**(topic or {"name": "t"}), "partitions": [part]}]
+        answer = self.client.call(ApiKey.OFFSET_COMMIT, version, topics=topics, **(given | fields))
+        return int(answer.topics[0].partitions[0].error_code)
+
+    def fetch(self, group: str = "g", topic: str = "t", number: int = 0, **fields: Any) -> Struct:
+        """One partition's part of the answer."""
+        asked = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [number]}]}
+        (answer,) = self.client.call(ApiKey.OFFSET_FETCH, 9, groups=[asked], **fields).groups
+        assert answer.error_code == 0, answer
+        part: Struct = answer.topics[0].partitions[0]
+        return part
+
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> Struct:
+        given: dict[str, Any] = {"group_id": "k", "member_id": member_id, "member_epoch": epoch}
+        if epoch == 0:
+            given |= {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+        return self.client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **(given | fields))
+
+
+@contextmanager
+def group_home(directory: Path, **settings: str) -> Iterator[GroupHome]:
+    with running_broker(directory, **{**SETTINGS, **settings}) as home:
+        made = GroupHome(home, home.client())
+        try:
+            yield made
+        finally:
+            made.client.close()
