@@ -103,3 +103,21 @@ def test_a_request_that_is_cut_is_refused(api: ApiKey) -> None:
 def test_an_announced_count_is_not_believed(api: ApiKey, version: int, data: bytes) -> None:
     with pytest.raises(MalformedMessageError):
         read_request(api, version, data)
+
+
+@pytest.mark.parametrize(
+    ("version", "data"),
+    [
+        (4, b"\xff\xff\xff\xff" + b"\0" * 5),
+        (7, b"\0" + b"\0" * 6),
+        (7, b"\x02\x02t" + b"\0" * 6 + b"\x00\x01\0" + b"\0" * 6),
+    ],
+    ids=["array", "compact array", "array within a struct"],
+)
+def test_null_for_an_array_that_cannot_be_null_is_refused(version: int, data: bytes) -> None:
+    with pytest.raises(MalformedMessageError, match="is null"):
+        read_request(ApiKey.CREATE_TOPICS, version, data)
+
+
+def test_null_for_an_array_that_can_be_null_is_none() -> None:
+    assert read_request(ApiKey.METADATA, 1, b"\xff\xff\xff\xff").topics is None

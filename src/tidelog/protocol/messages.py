@@ -14,18 +14,21 @@ import dataclasses
 import io
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import MalformedMessageError
-from tidelog.protocol.schemas import Direction, Struct, default_of, is_array, struct_class, struct_type
+from tidelog.protocol.schemas import Direction, Struct, default_of, is_array, is_optional, struct_class, struct_type
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Values = Mapping[str, Any]
 """Fields by name; structs as mappings or Structs, arrays as any iterables."""
+
+Reader = Callable[["Buffer", int], tuple[Struct, int]]
+Check = Callable[[Struct], None]
 
 _NO_ID = UUID(int=0)
 
@@ -51,9 +54,11 @@ def read_response(api: ApiKey, version: int, body: Buffer) -> Struct:
 
 
 def _read(api: ApiKey, direction: Direction, version: int, body: Buffer) -> Struct:
-    reader = _reader(api, direction, version)
+    reader, check = _reader(api, direction, version)
     try:
         message, _end = reader(memoryview(body).toreadonly(), 0)
+        if check is not None:
+            check(message)
     except Exception as error:  # whatever kio says of bytes it cannot read: it has several ways
         raise MalformedMessageError(f"no {direction} of {api.name} version {version}: {error}") from error
     return message
@@ -67,11 +72,44 @@ def _write(api: ApiKey, direction: Direction, version: int, values: Values) -> b
 
 
 @cache
-def _reader(api: ApiKey, direction: Direction, version: int) -> Callable[[Buffer, int], tuple[Struct, int]]:
-    kio_type: Any = struct_class(api, direction, version)
+def _reader(api: ApiKey, direction: Direction, version: int) -> tuple[Reader, Check | None]:
+    message: Any = struct_class(api, direction, version)
     from kio.serial import entity_reader
 
-    return entity_reader(kio_type)
+    return entity_reader(message), _null_check(message)
+
+
+class _Nested(NamedTuple):
+    """A field of arrays or structs."""
+
+    name: str
+    can_be_null: bool
+    is_array: bool
+    check: Check | None
+    """Of each struct in it."""
+
+
+def _null_check(struct: Any) -> Check | None:
+    """ValueError for null where an array or a struct cannot be null, which kio takes. None: there is no such place."""
+    nested = []
+    for field in dataclasses.fields(struct):
+        inner = struct_type(field.type)
+        if inner is not None or is_array(field.type):
+            check = None if inner is None else _null_check(inner)
+            nested.append(_Nested(field.name, is_optional(field.type), is_array(field.type), check))
+    looked_at = [one for one in nested if not one.can_be_null or one.check is not None]
+
+    def check_struct(message: Struct) -> None:
+        for name, can_be_null, is_many, check in looked_at:
+            value = getattr(message, name)
+            if value is None:
+                if not can_be_null:
+                    raise ValueError(f"{name} is null")
+            elif check is not None:
+                for one in value if is_many else (value,):
+                    check(one)
+
+    return check_struct if looked_at else None
 
 
 @cache

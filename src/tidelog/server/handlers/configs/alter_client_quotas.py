@@ -29,8 +29,9 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 
 
 def _change(entry: Struct) -> QuotaChange:
+    """Of parts of one type the last counts, as in Kafka."""
     return QuotaChange(
-        tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity)),
+        tuple(sorted({part.entity_type: part.entity_name for part in entry.entity}.items())),
         [(operation.key, None if operation.remove else operation.value) for operation in entry.ops],
     )
 
