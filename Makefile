@@ -75,6 +75,7 @@ map: venv ## write the file map of ARCHITECTURE.md and the pages of docs/ that a
 	@$(BIN)/python scripts/command_page.py
 	@$(BIN)/python scripts/configuration_page.py
 	@$(BIN)/python scripts/metric_page.py
+	@$(BIN)/python scripts/api_page.py
 
 bench: venv spark40 kafka-jars spark-kafka-jars ## measure beside Kafka (ROWS=scan,decode: some rows)
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) $(if $(SCALE),--scale $(SCALE))
