@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.model import StorageError
+from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.configs.changes import ChangeKind, SettingChange
 from tidelog.server.configs.resource_type import ResourceType
@@ -38,7 +38,7 @@ class MetadataHome:
         self.clock = HeldClock(NOW_MS)
         self.scheduler = HeldScheduler(self.clock)
         self.scheduler.startup()
-        self.failures: list[StorageError] = []
+        self.failures: list[TidelogError] = []
         self.epoch: int | None = None
         """Of the last run that ended in order."""
 

@@ -163,6 +163,10 @@ class TestFeatures:
         answer = update_features(image, settings(), [FeatureUpdate("share.version", 1)]).answer
         assert str(answer.message).endswith("Broker 2 does not support this feature.")
 
+    def test_the_quorums_version_stays(self) -> None:
+        answer = update_features(image_of(), settings(), [FeatureUpdate("kraft.version", 1)]).answer
+        assert answer.error is ErrorCode.INVALID_UPDATE_VERSION
+
     def test_releases_have_names(self) -> None:
         assert [release_name(level) for level in (7, 8, 17, 27)] == ["3.3-IV3", "3.4-IV0", "3.7-IV2", "4.1-IV1"]
         with pytest.raises(ValueError, match="28"):

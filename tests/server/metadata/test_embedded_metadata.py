@@ -8,9 +8,12 @@ import errno
 import pytest
 
 from server.metadata.metadata_home import METADATA, MetadataHome, create, run, setting, topic_resource
-from tidelog.model import ConfigError, StorageError, TopicPartition
+from tidelog.model import ConfigError, CorruptRecordError, StorageError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.server.metadata.controller.decision import Decision
 from tidelog.server.metadata.image import MetadataChange
+from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import NewPartitions, NewTopic, PartitionAlteration
 from tidelog.storage.fs import read_whole
 from tidelog.testing import DiskFault, SimulatedDisk
@@ -186,6 +189,20 @@ class TestChanges:
                 await create(metadata, "u")
             assert refused.value.code is ErrorCode.NOT_CONTROLLER
             await metadata.shut_down_broker()
+            await metadata.close()
+
+        run(work)
+
+    def test_end_where_the_rules_contradict_the_image(self) -> None:
+        async def work() -> None:
+            home = MetadataHome()
+            metadata = await home.joined()
+            wrong = MetadataRecord("RemoveTopicRecord", {"topicId": ZERO_UUID})
+            with pytest.raises(CorruptRecordError):
+                await metadata._store.change(lambda: Decision([wrong], None))
+            assert len(home.failures) == 1
+            with pytest.raises(ApiError):
+                await create(metadata, "t")
             await metadata.close()
 
         run(work)

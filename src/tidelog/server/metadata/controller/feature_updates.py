@@ -86,8 +86,8 @@ def _check(image: MetadataImage, update: FeatureUpdate, proposed: Mapping[str, i
         )
     if level > present and not is_upgrade:
         raise _refusal(update, "Can't downgrade to a newer version.")
-    if name == KRAFT_VERSION and level != present:
-        raise _refusal(update, "Can't downgrade the version of this feature." if level < present else "")
+    if name == KRAFT_VERSION:
+        raise _refusal(update, "The quorum has one voter, which keeps the version it was formatted with.")
     if name == METADATA_VERSION:
         _check_metadata_version(update, present)
     needed = NEEDED_METADATA_VERSION.get((name, level), 0)

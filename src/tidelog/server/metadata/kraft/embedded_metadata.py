@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.model import StorageError, TopicPartition
+from tidelog.model import TidelogError, TopicPartition
 from tidelog.runtime import Clock, Scheduler
 from tidelog.server.metadata.broker_registration import Endpoint
 from tidelog.server.metadata.cluster_metadata import Listener
@@ -71,8 +71,8 @@ class EmbeddedSetup:
     clock: Clock
     scheduler: Scheduler
     in_thread: InThread
-    on_failure: Callable[[StorageError], None]
-    """The disk refused a change; a broker stops then."""
+    on_failure: Callable[[TidelogError], None]
+    """As ``StoreSetup`` has it."""
 
     @property
     def metadata_directory(self) -> Path:

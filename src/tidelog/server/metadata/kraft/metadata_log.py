@@ -103,6 +103,7 @@ class MetadataLog:
         self._clock = clock
         self._scheduler = scheduler
         self.directory = log_directory / METADATA_DIRECTORY
+        state = QuorumState.read(fs, self.directory)
         self._log = PartitionLog.open(
             OpenRequest(
                 fs=fs,
@@ -116,7 +117,6 @@ class MetadataLog:
         )
         for path in left_overs(fs, self.directory):
             fs.remove(path, missing_ok=True)
-        state = QuorumState.read(fs, self.directory)
         self.epoch = max(0 if state is None else state.epoch, self._log.epochs.latest or 0)
         """Of the leader of now, or of the last one."""
         self.past_voters = () if state is None else state.voters or ()

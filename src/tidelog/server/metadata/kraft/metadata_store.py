@@ -1,7 +1,7 @@
 """The image of the metadata with the log under it: changes in their turns, and snapshots.
 
 States: *new* -> ``load`` (in a thread: the directories are locked, the log is replayed into the image) -> ``lead`` (a
-new epoch of this process) -> ``close``; *failed* where the disk refused a change: nothing is changed any more then.
+new epoch of this process) -> ``close``; *failed* where a change could not be carried out: it is the last one then.
 
 A change has its turn: it is decided by the image as it is then, the records are appended as one batch, flushed in a
 thread, applied, and told to the listeners; then the next one has its turn. A caller that gives up waiting changes
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from tidelog.model import StorageError
+from tidelog.model import CorruptRecordError, StorageError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime import Clock, Scheduler
 from tidelog.server.metadata.cluster_metadata import Listener
@@ -56,8 +56,8 @@ class StoreSetup:
     clock: Clock
     scheduler: Scheduler
     in_thread: InThread
-    on_failure: Callable[[StorageError], None]
-    """The disk refused a change; a broker stops then."""
+    on_failure: Callable[[TidelogError], None]
+    """A change could not be carried out: the disk refused it, or it contradicts the image. A broker stops then."""
 
 
 class MetadataStore:
@@ -67,7 +67,7 @@ class MetadataStore:
         self.image = image
         self._listeners: list[Listener] = []
         self._turn = asyncio.Lock()
-        self._failure: StorageError | None = None
+        self._failure: TidelogError | None = None
         self._log: MetadataLog | None = None
         self._replay: Replay | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -135,10 +135,10 @@ class MetadataStore:
                 return decision.answer
             try:
                 await self._write(decision.records)
-            except StorageError as error:
+                waiting = self._apply(decision.records)
+            except (StorageError, CorruptRecordError) as error:
                 self._fail(error)
                 raise
-            waiting = self._apply(decision.records)
         for done in waiting:
             await done
         return decision.answer
@@ -160,8 +160,8 @@ class MetadataStore:
             self._spawn(self._write_snapshot())
         return [waiting for listener in list(self._listeners) if (waiting := _tell(listener, change)) is not None]
 
-    def _fail(self, error: StorageError) -> None:
-        _log.critical("The cluster metadata cannot be written any more: %s", error)
+    def _fail(self, error: TidelogError) -> None:
+        _log.critical("The cluster metadata cannot be changed any more: %s", error)
         self._failure = error
         self._setup.on_failure(error)
 

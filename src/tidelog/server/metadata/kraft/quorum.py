@@ -37,7 +37,8 @@ class QuorumStatus:
 def static_voters(config: BrokerConfig) -> Voters | None:
     """None where the voters do not stand in the properties. ConfigError for one that cannot be read."""
     entries = config.texts("controller.quorum.voters")
-    return Voters(kraft_version=0, voters=tuple(map(_voter, entries))) if entries else None
+    name = _controller_listener(config)
+    return Voters(kraft_version=0, voters=tuple(_voter(entry, name) for entry in entries)) if entries else None
 
 
 def past_voters(ids: Sequence[int]) -> Voters:
@@ -47,7 +48,7 @@ def past_voters(ids: Sequence[int]) -> Voters:
 
 def controller_endpoint(config: BrokerConfig) -> Endpoint:
     """Where the controller listens, or would: nobody needs to ask a controller that is alone."""
-    name = str(config["controller.listener.names"] or "").split(",")[0].strip() or _DEFAULT_LISTENER
+    name = _controller_listener(config)
     for key in ("advertised.listeners", "listeners"):
         for entry in str(config[key] or "").split(","):
             listener, _, address = entry.strip().partition("://")
@@ -67,9 +68,13 @@ def require_alone(voters: Voters, node_id: int) -> None:
         )
 
 
-def _voter(entry: str) -> Voter:
+def _controller_listener(config: BrokerConfig) -> str:
+    return str(config["controller.listener.names"] or "").split(",")[0].strip() or _DEFAULT_LISTENER
+
+
+def _voter(entry: str, listener: str) -> Voter:
     node, _, address = entry.partition("@")
     host, _, port = address.rpartition(":")
     if not (node.isdigit() and host and port.isdigit()):
         raise ConfigError(f"Failed to parse voter {entry}: it should be {{id}}@{{host}}:{{port}}")
-    return Voter(int(node), _NO_DIRECTORY, (Endpoint("DEFAULT", host, int(port)),))
+    return Voter(int(node), _NO_DIRECTORY, (Endpoint(listener, host, int(port)),))
