@@ -10,6 +10,7 @@ from uuid import UUID
 
 from server.harness import BrokerHome, WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.metadata.requests import NewTopic
 
@@ -36,10 +37,17 @@ class GroupHome:
         assert result.topic_id is not None
         return result.topic_id
 
-    def restart(self) -> None:
+    def restart(self, *, waits: bool = True) -> None:
+        """``waits`` until all groups are read."""
         self.client.close()
         self.home.restart()
         self.client = self.home.client()
+        if waits:
+            self.wait_for_groups()
+
+    def wait_for_groups(self) -> None:
+        while self.client.call(ApiKey.LIST_GROUPS).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            pass
 
     def find(self, group: str = "g") -> Struct:
         """FindCoordinator: makes the topic."""

@@ -59,8 +59,9 @@ def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(groups: Gro
     assert (joined.error_code, joined.leader, joined.protocol_name) == (0, joined.member_id, "range")
     who = {"group_id": "g", "member_id": joined.member_id, "generation_id": joined.generation_id}
     assignments = [{"member_id": joined.member_id, "assignment": b"x"}]
+    protocol = {"protocol_type": "consumer", "protocol_name": "range"}
     call = groups.client.call
-    assert call(ApiKey.SYNC_GROUP, min(version, 5), assignments=assignments, **who).assignment == b"x"
+    assert call(ApiKey.SYNC_GROUP, min(version, 5), assignments=assignments, **who, **protocol).assignment == b"x"
     assert call(ApiKey.HEARTBEAT, min(version, 4), **who).error_code == 0
     one = {"member_id": joined.member_id} if version < 3 else {"members": [{"member_id": joined.member_id}]}
     left = call(ApiKey.LEAVE_GROUP, min(version, 5), group_id="g", **one)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.groups.classic.classic_group import ClassicGroup
 from tidelog.server.groups.classic.classic_member import Reply
@@ -37,6 +36,7 @@ from tidelog.server.groups.shard_context import ShardContext
 
 _log = logging.getLogger(__name__)
 
+_RECORDS_A_BATCH = 1000
 _UNKNOWN_GROUP = "Group {} not found."
 
 
@@ -132,14 +132,12 @@ class Shard:
         ]
         if records:
             _log.info("%d records delete what has expired", len(records))
-            self.context.journal.write(records, lambda _error: None)
+            self._write_in_pieces(records)
 
     def forget_topics(self, names: frozenset[str]) -> None:
         """Topics were deleted: so are the offsets committed for them."""
-        gone: list[tuple[str, TopicPartition]] = list(self.offsets.of_topics(names))
-        if gone:
-            records = [offset_tombstone(group_id, partition) for group_id, partition in gone]
-            self.context.journal.write(records, lambda _error: None)
+        gone = list(self.offsets.of_topics(names))
+        self._write_in_pieces([offset_tombstone(group_id, partition) for group_id, partition in gone])
 
     def look_at_topics(self, names: frozenset[str]) -> None:
         """Topics changed: the groups that read them look at them with their next heartbeat."""
@@ -165,6 +163,11 @@ class Shard:
                 self._rebalancing.abandon(group)
         self.groups.clear()
         self.context.timers.cancel_all()
+
+    def _write_in_pieces(self, records: Sequence[GroupRecord]) -> None:
+        """What need not be one batch, and could be too large for one. What fails is tried again the next time."""
+        for start in range(0, len(records), _RECORDS_A_BATCH):
+            self.context.journal.write(records[start : start + _RECORDS_A_BATCH], lambda _error: None)
 
     def _expire_later(self) -> None:
         def run() -> None:

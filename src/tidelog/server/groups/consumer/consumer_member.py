@@ -63,7 +63,7 @@ class ConsumerMember:
     client_host: str = ""
     rebalance_timeout_ms: int = -1
     topic_names: frozenset[str] = frozenset()
-    topic_regex: str | None = None
+    topic_regex: str | None = ""
     assignor: str | None = None
     assigned: Partitions = field(default_factory=dict)
     pending_revocation: Partitions = field(default_factory=dict)

@@ -137,7 +137,8 @@ class Heartbeats:
         if isinstance(group, ConsumerGroup):
             return ConsumerChange(self._context, self._regexes, group)
         if not request.is_joining:
-            return ConsumerChange(self._context, self._regexes, self._context.groups.find_consumer(request.group_id))
+            what = "Consumer group {} not found." if group is None else "Group {} is not a consumer group."
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, what.format(request.group_id))
         if group is None or group.is_empty:
             change = ConsumerChange(self._context, self._regexes, ConsumerGroup(group_id=request.group_id))
             if group is not None:

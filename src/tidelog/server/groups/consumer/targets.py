@@ -39,7 +39,7 @@ def update_target(draft: GroupDraft, topics: Topics, default_assignor: str) -> N
         return
     assign = ASSIGNORS[group.preferred_assignor or default_assignor]
     for member_id, partitions in assign(_input(group, topics)).items():
-        if partitions != group.target(member_id):
+        if partitions != group.targets.get(member_id):  # a new member's is written even where it gets nothing
             draft.add(consumer_records.target(group.group_id, member_id, partitions))
     draft.add(consumer_records.target_epoch(group.group_id, group.group_epoch))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.model import TidelogError
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.groups.classic.classic_member import Protocol
 from tidelog.server.groups.classic.joining import JoinRequest
@@ -29,9 +30,16 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     answer: Mapping[str, Any] = await broker.groups.ask(
         request.group_id, lambda shard, reply: shard.join(joining, reply)
     )
-    if context.version < _NULLABLE_PROTOCOL:
-        return {**answer, "protocol_name": answer.get("protocol_name") or ""}
-    return answer
+    return _in_version(context, answer)
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    return _in_version(context, {"error_code": error_code_of(error), "member_id": request.member_id})
+
+
+def _in_version(context: RequestContext, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = answer.get("protocol_name")
+    return {**answer, "protocol_name": name or "" if context.version < _NULLABLE_PROTOCOL else name}
 
 
 def _check_session(timeout_ms: int, settings: CoordinatorSettings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.groups.classic.syncing import MemberClaim, SyncRequest
 from tidelog.server.groups.routing import check_group_id
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
+_SAYS_PROTOCOL = 5
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    if context.version >= _SAYS_PROTOCOL and None in (request.protocol_type, request.protocol_name):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     check_group_id(request.group_id)
     claim = MemberClaim(
         group_id=request.group_id,

@@ -57,8 +57,3 @@ def answered_topics(parts: Iterable[Struct], results: Results) -> list[dict[str,
         }
         for topic in parts
     ]
-
-
-def refused_topics(parts: Iterable[Struct], error: ErrorCode) -> list[dict[str, Any]]:
-    """The topics of an answer where the whole request is refused."""
-    return answered_topics(parts, dict.fromkeys(partitions_of(parts), error))

@@ -6,23 +6,22 @@ transaction, or adds it (v5+, KIP-890).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tidelog.model import TidelogError, TopicPartition
-from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.model import TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
 from tidelog.server.groups.classic.syncing import MemberClaim
 from tidelog.server.groups.journal import TransactionalProducer
 from tidelog.server.groups.log.partition_journal import coordinator_code
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
+from tidelog.server.groups.offsets.commits import OffsetToCommit
 from tidelog.server.groups.routing import check_group_id
 from tidelog.server.handlers.groups.topic_parts import (
     Results,
     answered_topics,
     offsets_to_commit,
-    refused_topics,
     unknown_partitions,
 )
 from tidelog.server.request_context import RequestContext
@@ -39,26 +38,32 @@ _KNOWS_LOADING = 2
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
-    check_group_id(request.group_id)
-    results: Results = unknown_partitions(request.topics, broker.groups.topics)
-    offsets = offsets_to_commit(request.topics, results)
-    if offsets:
+    unknown = unknown_partitions(request.topics, broker.groups.topics)
+    offsets = offsets_to_commit(request.topics, unknown)
+    committed = await _committed(broker, context, request, offsets) if offsets else {}
+    return {"topics": answered_topics(request.topics, {**unknown, **committed})}
+
+
+async def _committed(
+    broker: Broker, context: RequestContext, request: Struct, offsets: list[OffsetToCommit]
+) -> Results:
+    claim = _claim(context, request)
+    try:
+        check_group_id(request.group_id)
         broker.groups.shard_of(request.group_id)
         producer = await _verified(broker, context, request)
-        claim = _claim(context, request)
-        committed: Results = await broker.groups.ask(
+        results: Results = await broker.groups.ask(
             request.group_id,
             lambda shard, reply: shard.commits.commit_transactional(claim, producer, offsets, reply),
         )
-        results = {**results, **committed}
-    return {"topics": answered_topics(request.topics, results)}
+    except ApiError as error:
+        return dict.fromkeys((offset.partition for offset in offsets), _code(context, error.code))
+    return results
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    code = error_code_of(error)
-    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < _KNOWS_LOADING:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return {"topics": refused_topics(request.topics, code)}
+def _code(context: RequestContext, code: ErrorCode) -> ErrorCode:
+    is_unknown = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < _KNOWS_LOADING
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_unknown else code
 
 
 async def _verified(broker: Broker, context: RequestContext, request: Struct) -> TransactionalProducer:

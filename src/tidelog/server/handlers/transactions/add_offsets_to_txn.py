@@ -11,7 +11,6 @@ from typing import Any
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.schemas import Struct
 from tidelog.server.broker import Broker
-from tidelog.server.groups.routing import partition_of
 from tidelog.server.handlers.transactions.client_errors import code_for
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
@@ -24,7 +23,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     await broker.transactions.add_partitions(
         request.transactional_id,
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
-        [_offsets_of(broker, request.group_id)],
+        [TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_of(request.group_id))],
         client_version=0,
     )
     return {}
@@ -32,9 +31,3 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
     return {"error_code": code_for(error, context.version, fenced_since=_FENCED_SINCE)}
-
-
-def _offsets_of(broker: Broker, group_id: str) -> TopicPartition:
-    topic = broker.metadata.image.topics.get(GROUP_METADATA_TOPIC)
-    count = len(topic.partitions) if topic else broker.config.number("offsets.topic.num.partitions")
-    return TopicPartition(GROUP_METADATA_TOPIC, partition_of(group_id, count))

@@ -1,0 +1,205 @@
+"""Requests about groups that two brokers are sent alike, and what came of them, made comparable.
+
+Ids that a broker makes up are replaced by a number in the order they are first seen, times by nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from server.harness import WireClient
+from tidelog.api import open_log
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.groups.log.group_record import GroupRecord
+
+_MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIMES = {"currentStateTimestamp", "commitTimestamp", "expireTimestamp", "timestamp", "version"}
+_IDS = {"metadataHash", "topicId"}
+"""Of topics whose ids are made up."""
+_WAIT = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
+_PATIENCE_S = 60
+
+RANGE = [{"name": "range", "metadata": b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0"}]
+
+
+class Script:
+    """What was sent and answered; ``names`` of what was made up."""
+
+    def __init__(self, client: WireClient) -> None:
+        self.client = client
+        self.answers: list[Any] = []
+        self.names: dict[str, str] = {}
+
+    def call(self, api: ApiKey, **values: Any) -> Struct:
+        answer = self.client.call(api, **values)
+        self.answers.append((api.name, self.plain(answer)))
+        return answer
+
+    def find(self, group: str) -> None:
+        """Until the coordinator is there, which takes Kafka a moment."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            (found,) = self.client.call(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=[group]).coordinators
+            asked = self.client.call(ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": group, "topics": None}]).groups[0]
+            if found.error_code not in _WAIT and asked.error_code not in _WAIT:
+                return
+            assert time.monotonic() < deadline, (found, asked)
+            time.sleep(0.05)
+
+    def plain(self, value: Any) -> Any:
+        if isinstance(value, Struct):
+            return {name: self.plain(getattr(value, name)) for name in value.__slots__ if not name.startswith("_")}
+        if isinstance(value, Mapping):
+            return {name: self.field(name, part) for name, part in value.items()}
+        if isinstance(value, tuple | list):
+            return sorted((self.plain(part) for part in value), key=_place)
+        if isinstance(value, UUID):
+            return self.name_of(str(value))
+        return _MADE_UP.sub(lambda found: self.name_of(found[0]), value) if isinstance(value, str) else value
+
+    def field(self, name: str, value: Any) -> Any:
+        if name in _TIMES:
+            return "time"
+        return "made up" if name in _IDS else self.plain(value)
+
+    def name_of(self, made_up: str) -> str:
+        return self.names.setdefault(made_up, f"#{len(self.names)}")
+
+    def records(self, directory: Path) -> list[Any]:
+        """Of all groups, in the order they were written, a partition after the other."""
+        return [
+            (
+                record.number,
+                self.plain(record.key),
+                record.version,
+                None if record.value is None else self.plain(record.value),
+            )
+            for path in sorted(directory.glob("__consumer_offsets-*"))
+            for record in _records_of(path)
+        ]
+
+
+def _place(part: Any) -> Any:
+    """Lists of partitions and of members have an order of their own in Kafka: that of its hash maps."""
+    return [str(part.get(name, "")) for name in ("partition_index", "member_id")] if isinstance(part, dict) else []
+
+
+def _records_of(path: Path) -> Iterator[GroupRecord]:
+    with open_log(path) as log:
+        for record in log.records():
+            assert record.key is not None
+            read = GroupRecord.read(record.key, record.value)
+            assert read is not None
+            yield read
+
+
+def classic_life(script: Script) -> tuple[str, int]:
+    """A group of the classic protocol: members come and go, commit, are refused; one is left, with its generation."""
+    script.find("c")
+    call = script.call
+    joining = {
+        "group_id": "c",
+        "session_timeout": 1_000_000,
+        "rebalance_timeout": 60_000,
+        "protocol_type": "consumer",
+        "protocols": RANGE,
+    }
+    call(ApiKey.HEARTBEAT, group_id="c", member_id="who", generation_id=1)
+    call(ApiKey.JOIN_GROUP, **{**joining, "member_id": "who"})
+    call(ApiKey.JOIN_GROUP, **{**joining, "session_timeout": 1})
+    call(ApiKey.JOIN_GROUP, **{**joining, "group_id": ""})
+    one = call(ApiKey.JOIN_GROUP, **joining).member_id
+    joined = call(ApiKey.JOIN_GROUP, **joining, member_id=one)
+    who = {
+        "group_id": "c",
+        "member_id": one,
+        "generation_id": joined.generation_id,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+    }
+    heart = {name: who[name] for name in ("group_id", "member_id", "generation_id")}
+    call(ApiKey.OFFSET_COMMIT, **_commit("c", one, joined.generation_id))
+    call(ApiKey.SYNC_GROUP, **{**who, "generation_id": 7})
+    call(ApiKey.SYNC_GROUP, **{**who, "protocol_name": "sticky"})
+    call(ApiKey.SYNC_GROUP, **heart)
+    call(ApiKey.SYNC_GROUP, **who, assignments=[{"member_id": one, "assignment": b"\0\1\0\0\0\0\xff\xff\xff\xff"}])
+    call(ApiKey.SYNC_GROUP, **who)
+    call(ApiKey.HEARTBEAT, **heart)
+    call(ApiKey.HEARTBEAT, **{**heart, "generation_id": 9})
+    call(ApiKey.HEARTBEAT, **{**heart, "group_instance_id": "i"})
+    call(ApiKey.JOIN_GROUP, **{**joining, "protocol_type": "connect"})
+    for member, generation in ((one, joined.generation_id), ("", -1), (one, 9), ("who", 1)):
+        call(ApiKey.OFFSET_COMMIT, **_commit("c", member, generation))
+    call(ApiKey.OFFSET_FETCH, groups=[{"group_id": "c", "topics": None}, {"group_id": "nobody", "topics": None}])
+    call(ApiKey.OFFSET_FETCH, groups=[{"group_id": "c", "topics": [{"name": "t", "partition_indexes": [0, 1, 9]}]}])
+    call(ApiKey.OFFSET_DELETE, group_id="c", topics=[{"name": "t", "partitions": [{"partition_index": 0}]}])
+    call(ApiKey.LIST_GROUPS, states_filter=["stable"])
+    call(ApiKey.LIST_GROUPS, states_filter=["Empty"], types_filter=["classic"])
+    call(ApiKey.DESCRIBE_GROUPS, groups=["c", "nobody"], include_authorized_operations=True)
+    call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["c", "nobody"])
+    call(ApiKey.DELETE_GROUPS, groups_names=["c", "nobody"])
+    call(ApiKey.LEAVE_GROUP, group_id="c", members=[{"member_id": "who"}, {"member_id": "", "group_instance_id": "i"}])
+    static = call(ApiKey.JOIN_GROUP, **{**joining, "group_id": "s"}, group_instance_id="i").member_id
+    again = call(ApiKey.JOIN_GROUP, **{**joining, "group_id": "s"}, group_instance_id="i")
+    call(ApiKey.HEARTBEAT, group_id="s", member_id=static, generation_id=2, group_instance_id="i")
+    call(ApiKey.LEAVE_GROUP, group_id="s", members=[{"member_id": again.member_id, "group_instance_id": "i"}])
+    call(ApiKey.DELETE_GROUPS, groups_names=["s"])
+    return one, joined.generation_id
+
+
+def consumer_life(script: Script) -> None:
+    """A consumer group: members come, give up, go; afterwards ``m1`` is in epoch 4."""
+    script.find("k")
+    first = {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+
+    def beat(member: str, epoch: int, **fields: Any) -> Struct:
+        return script.call(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT, group_id="k", member_id=member, member_epoch=epoch, **fields
+        )
+
+    beat("m1", 1)
+    beat("m1", 0, rebalance_timeout=60_000)
+    beat("m1", 0, **first, server_assignor="mine")
+    joined = beat("m1", 0, **first, rack_id="r1")
+    topic_id = joined.assignment.topic_partitions[0].topic_id
+    beat("m1", 1)
+    beat("m1", 5)
+    beat("m2", 0, **first, instance_id="i2")
+    beat("m3", 0, **first, instance_id="i2")
+    beat("m2", 2, instance_id="i2")
+    told = beat("m1", 1, topic_partitions=[{"topic_id": topic_id, "partitions": [0, 1]}])
+    kept = list(told.assignment.topic_partitions[0].partitions)
+    beat("m1", 1, topic_partitions=[{"topic_id": topic_id, "partitions": kept}])
+    beat("m2", 2, instance_id="i2")
+    script.call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["k"], include_authorized_operations=True)
+    script.call(ApiKey.DESCRIBE_GROUPS, groups=["k"])
+    script.call(ApiKey.LIST_GROUPS, types_filter=["consumer"])
+    for member, epoch in (("m1", 2), ("m1", 1), ("who", 2), ("", -1)):
+        script.call(ApiKey.OFFSET_COMMIT, **_commit("k", member, epoch))
+    asked = {"group_id": "k", "topics": None}
+    for member, epoch in (("m1", 2), ("m1", 1), ("who", 1)):
+        script.call(ApiKey.OFFSET_FETCH, groups=[{**asked, "member_id": member, "member_epoch": epoch}])
+    script.call(ApiKey.DELETE_GROUPS, groups_names=["k"])
+    beat("m2", -2, instance_id="i2")
+    beat("m4", 0, **first, instance_id="i2")
+    beat("m4", -1, instance_id="i2")
+    beat("m1", 2, topic_partitions=[{"topic_id": topic_id, "partitions": kept}])
+    beat("m5", 0, **{**first, "subscribed_topic_names": None}, subscribed_topic_regex="[")
+    beat("m1", 3, subscribed_topic_names=["t", "later"])
+
+
+def _commit(group: str, member: str, epoch: int) -> dict[str, Any]:
+    parts = [{"partition_index": number, "committed_offset": 5, "committed_metadata": "m"} for number in (0, 9)]
+    return {
+        "group_id": group,
+        "member_id": member,
+        "generation_id_or_member_epoch": epoch,
+        "topics": [{"name": "t", "partitions": parts}, {"name": "gone", "partitions": parts}],
+    }

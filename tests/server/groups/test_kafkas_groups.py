@@ -1,0 +1,85 @@
+"""Two brokers, ours and Kafka's, have the same groups: same answers, same records; and each goes on for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from real_kafka.broker import SMALL, Broker
+from server.groups.script import Script, classic_life, consumer_life
+from server.harness import WireClient, running_broker
+from tidelog.protocol.api_key import ApiKey
+
+pytestmark = pytest.mark.kafka
+
+FEW = {"offsets.topic.num.partitions": "1"}
+
+
+@contextmanager
+def kafka(directory: Path) -> Iterator[WireClient]:
+    is_new = not directory.exists()
+    with Broker(directory, work=directory.parent / "work", properties=FEW) as broker:
+        if is_new:
+            broker.format()
+        broker.start()
+        with WireClient(int(broker.bootstrap.rpartition(":")[2])) as client:
+            yield client
+        broker.stop()
+
+
+@contextmanager
+def ours(directory: Path) -> Iterator[WireClient]:
+    settings = {key.replace(".", "_"): text for key, text in {**SMALL, **FEW}.items()}
+    places = {"controller_quorum_voters": "1@127.0.0.1:2"}
+    with running_broker(directory, **settings, **places) as home, home.client() as client:
+        yield client
+
+
+def make_topic(client: WireClient) -> None:
+    made = client.call(ApiKey.CREATE_TOPICS, topics=[{"name": "t", "num_partitions": 2, "replication_factor": 1}])
+    assert made.topics[0].error_code == 0
+
+
+def test_answers_and_records_are_the_same(tmp_path: Path) -> None:
+    scripts: dict[str, Script] = {}
+    records = {}
+    for name, broker in (("kafka", kafka), ("ours", ours)):
+        directory = tmp_path / name / "data"
+        with broker(directory) as client:
+            make_topic(client)
+            scripts[name] = Script(client)
+            classic_life(scripts[name])
+            consumer_life(scripts[name])
+        records[name] = scripts[name].records(directory)
+    assert differing(scripts["ours"].answers, scripts["kafka"].answers) == []
+    assert differing(records["ours"], records["kafka"]) == []
+
+
+def differing(ours: list[Any], kafkas: list[Any]) -> list[tuple[Any, Any]]:
+    return [(mine, theirs) for mine, theirs in zip_longest(ours, kafkas) if mine != theirs]
+
+
+@pytest.mark.parametrize("order", [(kafka, ours, kafka), (ours, kafka, ours)], ids=["kafka first", "ours first"])
+def test_groups_go_on_when_the_other_takes_the_directory_over(tmp_path: Path, order: tuple[object, ...]) -> None:
+    directory = tmp_path / "data"
+    with order[0](directory) as client:  # type: ignore[operator]
+        make_topic(client)
+        script = Script(client)
+        member_id, generation = classic_life(script)
+        consumer_life(script)
+    for broker in order[1:]:
+        with broker(directory) as client:  # type: ignore[operator]
+            script = Script(client)
+            script.find("c")
+            who = {"group_id": "c", "member_id": member_id, "generation_id": generation}
+            assert client.call(ApiKey.HEARTBEAT, **who).error_code == 0
+            beat = client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, group_id="k", member_id="m1", member_epoch=4)
+            assert (beat.error_code, beat.member_epoch) == (0, 4)
+            asked = [{"group_id": name, "topics": [{"name": "t", "partition_indexes": [0]}]} for name in ("c", "k")]
+            found = client.call(ApiKey.OFFSET_FETCH, groups=asked).groups
+            assert [group.topics[0].partitions[0].committed_offset for group in found] == [5, 5]
