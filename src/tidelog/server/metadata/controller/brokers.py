@@ -32,7 +32,6 @@ _FENCE, _UNFENCE = 1, -1
 _SHUTTING_DOWN = 1
 _CONTROLLERS_REGISTER_SINCE = 15
 """metadata.version 3.7-IV0."""
-_SHUTDOWN_STATE_SINCE = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

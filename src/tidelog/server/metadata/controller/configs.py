@@ -51,7 +51,7 @@ def _altered(
             different = altered(resource, before)
             _check(image, settings, resource, before, different)
             made = [config_record(resource, key, value) for key, value in different.items()]
-            require_bounded([*records, *made])
+            require_bounded(len(records) + len(made))
         except TidelogError as error:
             outcomes[resource] = Outcome.of(error)
         else:

@@ -33,7 +33,7 @@ class ControllerSettings:
     """For the placement of replicas."""
 
 
-def require_bounded(records: Sequence[MetadataRecord]) -> None:
+def require_bounded(records: int) -> None:
     """ApiError POLICY_VIOLATION for a change of too many records."""
-    if len(records) > MAX_RECORDS:
+    if records > MAX_RECORDS:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

@@ -54,7 +54,7 @@ def create_topics(
         try:
             _require_once(topic.name, named)
             made, result = _create_topic(image, settings, topic)
-            require_bounded([*records, *made])
+            require_bounded(len(records) + len(made))
         except TidelogError as error:
             results.append(TopicResult(name=topic.name, error=error_code_of(error), message=error.message))
         else:
@@ -95,7 +95,7 @@ def create_partitions(
             if topic is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             made = _partition_records(image, topic.id, _added(image, settings, topic, request), len(topic.partitions))
-            require_bounded([*records, *made])
+            require_bounded(len(records) + len(made))
         except ApiError as error:
             refused = Outcome.of(error)
             results.append(TopicResult(name=request.topic, error=refused.error, message=refused.message))
