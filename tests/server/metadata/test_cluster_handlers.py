@@ -78,7 +78,7 @@ class TestUpdateFeatures:
                 1,
                 "without setting the upgrade type to either safe or unsafe downgrade.",
             ),
-            ("transaction.version", 3, 1, "only supports versions 0-2"),
+            ("transaction.version", 3, 1, "Local controller 1 only supports versions 0-2"),
             ("no.such.feature", 1, 1, "does not support this feature."),
             ("metadata.version", 20, 2, "Refusing to perform the requested downgrade"),
             ("metadata.version", 26, 9, "The controller does not support the given upgrade type."),

@@ -45,6 +45,9 @@ class VersionRange(NamedTuple):
     def __contains__(self, level: object) -> bool:
         return isinstance(level, int) and self.oldest <= level <= self.latest
 
+    def __str__(self) -> str:
+        return str(self.oldest) if self.oldest == self.latest else f"{self.oldest}-{self.latest}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:

@@ -38,7 +38,7 @@ def update_features(
     records = []
     for update in updates:
         try:
-            _check(image, update, proposed)
+            _check(image, settings.node_id, update, proposed)
         except ApiError as error:
             return Decision((), Outcome.of(error))
         records.append(feature_record(update.feature, update.level))
@@ -67,14 +67,14 @@ def _clear_eligible() -> MetadataRecord:
     return MetadataRecord("ClearElrRecord", {"topicName": ""})
 
 
-def _check(image: MetadataImage, update: FeatureUpdate, proposed: Mapping[str, int]) -> None:
+def _check(image: MetadataImage, node_id: int, update: FeatureUpdate, proposed: Mapping[str, int]) -> None:
     name, level = update.feature, update.level
     present = image.metadata_version if name == METADATA_VERSION else image.features.get(name, 0)
     if update.upgrade_type is UpgradeType.UNKNOWN:
         raise _refusal(update, "The controller does not support the given upgrade type.")
     if level < 0:
         raise _refusal(update, "A feature version cannot be less than 0.")
-    reason = _reason_not_supported(image, name, level)
+    reason = _reason_not_supported(image, node_id, name, level)
     if reason is not None:
         raise _refusal(update, reason)
     is_upgrade = update.upgrade_type is UpgradeType.UPGRADE
@@ -107,16 +107,16 @@ def _check_metadata_version(update: FeatureUpdate, present: int) -> None:
         raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid metadata.version {level}. {reason}")
 
 
-def _reason_not_supported(image: MetadataImage, name: str, level: int) -> str | None:
+def _reason_not_supported(image: MetadataImage, node_id: int, name: str, level: int) -> str | None:
     who = {f"Broker {broker.id}": broker.features for broker in image.brokers.values()}
     who |= {f"Controller {node}": feature_ranges(fields["features"]) for node, fields in image.controllers.items()}
-    for one, features in {"Local controller": SUPPORTED, **who}.items():
+    for one, features in {f"Local controller {node_id}": SUPPORTED, **who}.items():
         levels = features.get(name, _UNSUPPORTED)
         if level in levels:
             continue
         if levels.latest == 0:
             return f"{one} does not support this feature."
-        return f"{one} only supports versions {levels.oldest}-{levels.latest}"
+        return f"{one} only supports versions {levels}"
     return None
 
 
