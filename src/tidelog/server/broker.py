@@ -48,6 +48,7 @@ from tidelog.server.metadata.stray_logs import is_stray
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
+from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.requests import Requests
 from tidelog.server.server_metrics import ServerMetrics
@@ -77,6 +78,7 @@ class Broker:
     timers: Timers
     logs: LogManager
     metadata: EmbeddedMetadata
+    quotas: ClientQuotas
     replicas: ReplicaManager
     groups: GroupCoordinator
     transactions: TransactionCoordinator
@@ -135,6 +137,7 @@ class Broker:
             await self._start_logs()
             self.state = BrokerState.RECOVERY
             await self._follow_settings()
+            self._follow_quotas()
             await self.metadata.start()
             metadata_metrics = MetadataMetrics(self.metadata, self.node_id)
             metadata_metrics.watch(self.metrics)
@@ -246,6 +249,15 @@ class Broker:
                 scheduler=self.scheduler,
                 in_thread=self.in_thread,
                 on_failure=lambda error: self._fail(f"the cluster metadata cannot be written: {error}"),
+            )
+        )
+
+    def _follow_quotas(self) -> None:
+        self.quotas = quotas = ClientQuotas(self.config, self.timers)
+        quotas.change(self.metadata.image.client_quotas)
+        self._started.callback(
+            self.metadata.subscribe(
+                lambda change: quotas.change(self.metadata.image.client_quotas) if change.quotas else None
             )
         )
 

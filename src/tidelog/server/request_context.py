@@ -18,6 +18,8 @@ class RequestContext(NamedTuple):
     peer: Peer
     received_ms: int
     """By the wall clock."""
+    size: int = 0
+    """Bytes of the request, its length not counted."""
 
     @property
     def client_host(self) -> str:

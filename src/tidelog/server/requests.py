@@ -73,20 +73,33 @@ class Requests:
         header = read_request_header(frame)
         api, version = header.api, header.version
         context = RequestContext(
-            api, version, header.correlation_id, header.client_id, peer, self._broker.timers.now_ms()
+            api, version, header.correlation_id, header.client_id, peer, self._broker.timers.now_ms(), len(frame)
         )
         if version not in VERSIONS[api] or api not in HANDLERS:
             return _unsupported(context)
         self._broker.server_metrics.count(api, version)
         handler = self._handlers.get(api) or self._load(api)
-        request = handler.read(api, version, memoryview(frame)[header.size :])
+        if self._broker.quotas.is_on:
+            return self._begin_counted(handler, context, memoryview(frame)[header.size :])
+        return self._begin(handler, context, memoryview(frame)[header.size :])
+
+    def _begin_counted(self, handler: Handler, context: RequestContext, body: memoryview) -> Reply | Awaitable[Reply]:
+        """With the time that it takes on its client's account."""
+        start_ms = self._broker.timers.monotonic_ms()
+        try:
+            return self._begin(handler, context, body)
+        finally:
+            self._broker.quotas.count_time(context, self._broker.timers.monotonic_ms() - start_ms)
+
+    def _begin(self, handler: Handler, context: RequestContext, body: memoryview) -> Reply | Awaitable[Reply]:
+        request = handler.read(context.api, context.version, body)
         try:
             answer = handler.handle(self._broker, context, request)
         except Exception as error:
             answer = _refusal(handler, context, request, error)
         if isinstance(answer, Awaitable):
             return self._finish(handler, context, request, answer)
-        return _reply(context, answer)
+        return self._reply(context, answer)
 
     async def _finish(
         self, handler: Handler, context: RequestContext, request: Any, awaitable: Awaitable[Answer]
@@ -95,6 +108,13 @@ class Requests:
             answer = await awaitable
         except Exception as error:
             answer = _refusal(handler, context, request, error)
+        return self._reply(context, answer)
+
+    def _reply(self, context: RequestContext, answer: Answer) -> Reply:
+        """Encoded answers have said by themselves for how long the client is held back."""
+        if isinstance(answer, Mapping) and (throttle_ms := self._broker.quotas.throttle(context)):
+            said = {"throttle_time": throttle_ms} if "throttle_time" in _response_fields(context) else {}
+            answer = {**answer, **said}
         return _reply(context, answer)
 
     def _load(self, api: ApiKey) -> Handler:
@@ -135,8 +155,13 @@ def _refusal(handler: Handler, context: RequestContext, request: Struct, error: 
         error = TidelogError("the server has failed")
     if handler.refuse is not None:
         return handler.refuse(context, request, error)
-    names = {field.name for field in dataclasses.fields(struct_class(context.api, Direction.RESPONSE, context.version))}  # type: ignore[arg-type]
+    names = _response_fields(context)
     if "error_code" not in names:
         raise error
     message = {"error_message": str(error)} if "error_message" in names else {}
     return {"error_code": error_code_of(error), **message}
+
+
+def _response_fields(context: RequestContext) -> set[str]:
+    response: Any = struct_class(context.api, Direction.RESPONSE, context.version)
+    return {field.name for field in dataclasses.fields(response)}

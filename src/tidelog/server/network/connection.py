@@ -6,6 +6,8 @@ state     until                                    what may happen
 reading   a frame is whole                         bytes are received; the peer or the idle time-out closes
 working   its answer is there                      nothing is read: what the peer sends on waits in its own buffers
 writing   the answer is sent                       nothing is read either: a slow reader costs one answer's memory
+held      the time is over that its peer's quota   the same
+back      costs it
 closed    for good                                 an answer that comes later is dropped
 ========  =======================================  =================================================================
 
@@ -29,7 +31,7 @@ from tidelog.protocol.frames import FrameReader
 from tidelog.server.network.file_slice import Part
 from tidelog.server.network.output import Output
 from tidelog.server.network.peer import Peer
-from tidelog.server.timers import Timers
+from tidelog.server.timers import TimerHandle, Timers
 
 _RECEIVE_BYTES = 64 * 1024
 _RECEIVES_AT_ONCE = 16
@@ -77,6 +79,7 @@ class Connection:
     __slots__ = (
         "_descriptor",
         "_frames",
+        "_held_back",
         "_held_bytes",
         "_is_reading",
         "_is_writing",
@@ -97,6 +100,7 @@ class Connection:
         self._frames = FrameReader(owner.max_request_bytes)
         self._output = Output()
         self._pending: asyncio.Future[Reply] | None = None
+        self._held_back: TimerHandle | None = None
         self._held_bytes = 0
         self._is_reading = self._is_writing = False
         self.peer = peer
@@ -107,7 +111,7 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """It waits for its peer, not the other way round."""
-        return self._pending is None
+        return self._pending is None and self._held_back is None
 
     @property
     def held_bytes(self) -> int:
@@ -131,6 +135,8 @@ class Connection:
         self._account(0)
         if self._pending is not None:
             self._pending.cancel()
+        if self._held_back is not None:
+            self._held_back.cancel()
         self._owner.forget(self)
 
     # --- reading ---
@@ -232,7 +238,7 @@ class Connection:
             self._output.add(reply)
             self._send()
         else:
-            self._go_on()
+            self._be_held_back()
 
     def _send(self) -> None:
         try:
@@ -242,7 +248,7 @@ class Connection:
             return
         if is_sent:
             self._stop_writing()
-            self._go_on()
+            self._be_held_back()
         elif not self._is_writing:
             self._stop_reading()
             self._is_writing = True
@@ -256,6 +262,20 @@ class Connection:
         if self._is_writing:
             self._is_writing = False
             self._owner.loop.remove_writer(self._descriptor)
+
+    def _be_held_back(self) -> None:
+        """For as long as the answer's quota says; then go on."""
+        if not self.peer.held_back_ms:
+            self._go_on()
+            return
+        self._stop_reading()
+        self._held_back = self._owner.timers.call_later(self.peer.held_back_ms, self._be_let_go)
+        self.peer.held_back_ms = 0
+
+    def _be_let_go(self) -> None:
+        self._held_back = None
+        self.last_active_ms = self._owner.timers.monotonic_ms()
+        self._go_on()
 
     def _go_on(self) -> None:
         """To the next request: one that came with the last, or one to read."""

@@ -79,6 +79,7 @@ def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found:
     response = FetchResponse(
         responses=tuple(_by_topic(selected.results)),
         error_code=selected.error,
+        throttle_time=broker.quotas.throttle(context, fetched=found.size),
         session_id=selected.session_id,
         node_endpoints=leaders.endpoints,
     )

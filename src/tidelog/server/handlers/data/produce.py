@@ -152,6 +152,7 @@ class _Produce:
     # --- the answer ---
 
     def _answer(self) -> Answer:
+        throttle_ms = self._broker.quotas.throttle(self._context, produced=self._context.size)
         if self._request.acks == _NO_ACKS:
             self._require_no_errors()
             return None
@@ -160,7 +161,9 @@ class _Produce:
             TopicProduceResponse(topic.name, topic.topic_id, [self._answer_of(topic, part, leaders) for part in parts])
             for topic, parts in self._topics
         ]
-        data = write_produce_response(self._context.version, responses, node_endpoints=leaders.endpoints)
+        data = write_produce_response(
+            self._context.version, responses, throttle_time=throttle_ms, node_endpoints=leaders.endpoints
+        )
         return EncodedAnswer([data])
 
     def _answer_of(

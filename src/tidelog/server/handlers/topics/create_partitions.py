@@ -19,10 +19,19 @@ from tidelog.server.request_context import RequestContext
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
+_FIRST_STRICT = 3
+"""Older clients do not know the error of a quota that is used up."""
+
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     times = Counter(topic.name for topic in request.topics)
     wanted = [_new_partitions(topic) for topic in request.topics if times[topic.name] == 1]
+    too_many: list[NewPartitions] = []
+    if broker.quotas.limits_changes(context):
+        checked = await broker.metadata.create_partitions(wanted, validate_only=True)
+        possible = [new for new, result in zip(wanted, checked, strict=True) if result.error is ErrorCode.NONE]
+        too_many = [new for new in possible if not _may_add(broker, context, new)]
+        wanted = [new for new in wanted if new not in too_many]
     results = await broker.metadata.create_partitions(wanted, validate_only=request.validate_only)
     return {
         "results": [
@@ -32,12 +41,18 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
                 if count > 1
             ),
             *(_answer(result.name, result.error, result.message) for result in results),
+            *(_answer(new.topic, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for new in too_many),
         ]
     }
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
     return {"results": [_answer(topic.name, error_code_of(error), error.message) for topic in request.topics]}
+
+
+def _may_add(broker: Broker, context: RequestContext, new: NewPartitions) -> bool:
+    count = new.total - len(broker.metadata.image.topics[new.topic].partitions)
+    return broker.quotas.may_change(context, count, is_strict=context.version >= _FIRST_STRICT)
 
 
 def _new_partitions(topic: Struct) -> NewPartitions:

@@ -7,7 +7,7 @@ Source: Kafka's ``ControllerApis.createTopics``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.config.broker_config import BrokerConfig
@@ -23,21 +23,40 @@ from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
+_FIRST_STRICT = 6
+"""Older clients do not know the error of a quota that is used up."""
+
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     refused = _refused(request)
     wanted = [_new_topic(topic) for topic in request.topics if topic.name not in refused]
+    too_many: set[str | None] = set()
+    if broker.quotas.limits_changes(context):
+        too_many = too_many_partitions(broker, context, await broker.metadata.create_topics(wanted, validate_only=True))
+        wanted = [topic for topic in wanted if topic.name not in too_many]
     results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only)
     return {
         "topics": [
             *(_answer(result, broker.config) for result in results),
             *(_refusal(name, ErrorCode.INVALID_REQUEST, reason) for name, reason in refused.items()),
+            *(_refusal(name, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for name in too_many),
         ]
     }
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
     return {"topics": [_refusal(topic.name, error_code_of(error), error.message) for topic in request.topics]}
+
+
+def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterable[TopicResult]) -> set[str | None]:
+    """Names of topics, of those that could be made, for which the client's quota does not suffice."""
+    is_strict = context.version >= _FIRST_STRICT
+    return {
+        result.name
+        for result in checked
+        if result.error is ErrorCode.NONE
+        and not broker.quotas.may_change(context, result.partitions, is_strict=is_strict)
+    }
 
 
 def _refused(request: Struct) -> dict[str, str]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 _FIRST_WITH_DISABLED = 3
+_FIRST_STRICT = 5
+"""Older clients do not know the error of a quota that is used up."""
 _DISABLED = "Topic deletion is disabled."
 
 
@@ -39,7 +41,10 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
         raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST, _DISABLED)
     refused, names, ids = sorted_out(request)
     names = _without_known_ids(broker.metadata.image, names, ids, refused)
-    results = await broker.metadata.delete_topics([*names, *ids])
+    wanted: list[str | uuid.UUID] = [*names, *ids]
+    if broker.quotas.limits_changes(context):
+        wanted = [one for one in wanted if _may_delete(broker, context, one, refused)]
+    results = await broker.metadata.delete_topics(wanted)
     return {"responses": [_answer(result) for result in (*refused, *results)]}
 
 
@@ -50,6 +55,17 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
         "responses": named
         + [{"name": topic.name, "topic_id": topic.topic_id, "error_code": code} for topic in request.topics]
     }
+
+
+def _may_delete(broker: Broker, context: RequestContext, wanted: str | uuid.UUID, refused: list[TopicResult]) -> bool:
+    """Whether the client's quota suffices for a topic, if it is there; if not, it is among ``refused``."""
+    image = broker.metadata.image
+    topic = image.topics.get(wanted) if isinstance(wanted, str) else image.topics_by_id.get(wanted)
+    is_strict = context.version >= _FIRST_STRICT
+    if topic is None or broker.quotas.may_change(context, len(topic.partitions), is_strict=is_strict):
+        return True
+    refused.append(TopicResult(name=topic.name, topic_id=topic.id, error=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+    return False
 
 
 def sorted_out(request: Struct) -> tuple[list[TopicResult], list[str], list[uuid.UUID]]:

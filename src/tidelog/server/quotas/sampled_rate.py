@@ -1,0 +1,62 @@
+"""A rate over the last few windows of time, and how long to wait until it is low enough again. Pure; time is given.
+
+The amounts of ``samples`` windows are kept. A rate that has just begun counts as if all but one of the windows had
+passed in silence: a client may have a burst. Source: Kafka's ``Rate``, ``SampledStat`` and ``QuotaUtils``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class _Sample:
+    start_ms: int
+    amount: float = 0.0
+
+
+class SampledRate:
+    """Times must not fall from call to call."""
+
+    __slots__ = ("_samples", "_sum", "_window_ms", "_windows")
+
+    def __init__(self, *, windows: int, window_ms: int) -> None:
+        self._windows = windows
+        self._window_ms = window_ms
+        self._samples: deque[_Sample] = deque()
+        self._sum = 0.0
+
+    def record(self, amount: float, now_ms: int) -> None:
+        self._forget_old(now_ms)
+        if not self._samples or now_ms - self._samples[-1].start_ms >= self._window_ms:
+            self._samples.append(_Sample(now_ms))
+        self._samples[-1].amount += amount
+        self._sum += amount
+
+    def per_second(self, now_ms: int) -> float:
+        self._forget_old(now_ms)
+        return self._sum * 1000 / self._span_ms(now_ms)
+
+    def wait_ms(self, limit: float, now_ms: int) -> int:
+        """How long nothing must come until the rate is ``limit``; 0 where it is not above."""
+        rate = self.per_second(now_ms)
+        if rate <= limit:
+            return 0
+        return round((rate - limit) / limit * self._span_ms(now_ms))
+
+    @property
+    def is_empty(self) -> bool:
+        """When it was last looked at."""
+        return not self._samples
+
+    def _forget_old(self, now_ms: int) -> None:
+        while self._samples and now_ms - self._samples[0].start_ms >= self._windows * self._window_ms:
+            self._sum -= self._samples.popleft().amount
+        if not self._samples:
+            self._sum = 0.0
+
+    def _span_ms(self, now_ms: int) -> int:
+        elapsed = now_ms - self._samples[0].start_ms if self._samples else 0
+        missing = self._windows - 1 - elapsed // self._window_ms
+        return max(elapsed + max(missing, 0) * self._window_ms, 1)

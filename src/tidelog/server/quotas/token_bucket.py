@@ -1,0 +1,33 @@
+"""Tokens that come at a rate, up to a burst, and may be owed. Pure; time is given. Source: Kafka's ``TokenBucket``."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Full at first. Times must not fall from call to call."""
+
+    __slots__ = ("_tokens", "_updated_ms", "_window_s")
+
+    def __init__(self, *, window_s: float) -> None:
+        """The burst is what comes in ``window_s``."""
+        self._window_s = window_s
+        self._tokens = 0.0
+        self._updated_ms: int | None = None
+
+    def take(self, amount: float, rate: float, now_ms: int) -> None:
+        """``rate``: tokens a second."""
+        self._fill(rate, now_ms)
+        self._tokens -= amount
+
+    def wait_ms(self, rate: float, now_ms: int) -> int:
+        """Until nothing is owed."""
+        self._fill(rate, now_ms)
+        return round(-self._tokens * 1000 / rate) if self._tokens < 0 else 0
+
+    def _fill(self, rate: float, now_ms: int) -> None:
+        burst = rate * self._window_s
+        if self._updated_ms is None:
+            self._tokens = burst
+        else:
+            self._tokens = min(burst, self._tokens + rate * (now_ms - self._updated_ms) / 1000)
+        self._updated_ms = now_ms

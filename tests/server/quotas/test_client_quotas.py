@@ -1,0 +1,231 @@
+"""Clients that have more than their quota, and are held back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from log_maker import batch
+from server.data.data_home import WITH_NAMES, DataHome
+from server.harness import WireClient, running_broker
+from server.network.listener_home import ListenerHome
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
+from tidelog.server.metadata.image import QuotaEntity
+from tidelog.server.network.connection import Reply
+from tidelog.server.network.peer import Peer
+from tidelog.server.quotas.client_quotas import ClientQuotas
+from tidelog.server.request_context import RequestContext
+from tidelog.testing.held_clock import HeldClock
+from tidelog.testing.held_timers import HeldTimers
+
+OF_C: QuotaEntity = (("client-id", "c"),)
+OF_ANY: QuotaEntity = (("client-id", None),)
+
+
+THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+class QuotaHome:
+    """Quotas with time that stands still."""
+
+    def __init__(self) -> None:
+        self.clock = HeldClock(1_000_000)
+        self.quotas = ClientQuotas(BrokerConfig.load(), HeldTimers(self.clock))
+
+    def context(self, client_id: str | None = "c") -> RequestContext:
+        peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id="1")
+        return RequestContext(ApiKey.PRODUCE, 13, 1, client_id, peer, 0)
+
+
+@pytest.fixture
+def home() -> QuotaHome:
+    return QuotaHome()
+
+
+def test_off_while_nobody_has_one(home: QuotaHome) -> None:
+    assert not home.quotas.is_on
+    assert home.quotas.throttle(home.context(), produced=10**9) == 0
+    home.quotas.change({OF_C: {"producer_byte_rate": 1.0}})
+    assert home.quotas.is_on
+    home.quotas.change({})
+    assert not home.quotas.is_on
+
+
+def test_more_than_the_quota(home: QuotaHome) -> None:
+    home.quotas.change({OF_C: {"producer_byte_rate": 100.0}})
+    context = home.context()
+    assert home.quotas.throttle(context, produced=1000) == 0
+    assert home.quotas.throttle(context, produced=500) == 5000
+    assert context.peer.held_back_ms == 5000
+    home.clock.sleep_ms(11_000)
+    assert home.quotas.throttle(home.context(), produced=1) == 0
+
+
+def test_produced_and_fetched_are_counted_apart(home: QuotaHome) -> None:
+    home.quotas.change({OF_C: {"producer_byte_rate": 100.0, "consumer_byte_rate": 10.0}})
+    assert home.quotas.throttle(home.context(), produced=1000) == 0
+    assert home.quotas.throttle(home.context(), fetched=200) == 10_000
+
+
+def test_clients_are_counted_apart_by_a_default(home: QuotaHome) -> None:
+    home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
+    assert home.quotas.throttle(home.context("a"), produced=2000) == 10_000
+    assert home.quotas.throttle(home.context("b"), produced=1000) == 0
+    assert home.quotas.throttle(home.context(None), produced=1000) == 0
+
+
+def test_all_clients_of_a_user_share_its_quota(home: QuotaHome) -> None:
+    home.quotas.change({(("user", "ANONYMOUS"),): {"producer_byte_rate": 100.0}})
+    assert home.quotas.throttle(home.context("a"), produced=1000) == 0
+    assert home.quotas.throttle(home.context("b"), produced=1000) == 10_000
+
+
+def test_time_is_counted_for_the_next_answer_and_costs_a_window_at_most(home: QuotaHome) -> None:
+    home.quotas.change({OF_C: {"request_percentage": 1.0}})
+    home.quotas.count_time(home.context(), 100)
+    assert home.quotas.throttle(home.context()) == 0
+    home.quotas.count_time(home.context(), 10)
+    assert home.quotas.throttle(home.context()) == 1000
+    assert home.quotas.throttle(home.context("d")) == 0
+
+
+def test_changes_are_refused_when_something_is_owed(home: QuotaHome) -> None:
+    home.quotas.change({OF_C: {"controller_mutation_rate": 2.0}})
+    assert home.quotas.limits_changes(home.context())
+    assert not home.quotas.limits_changes(home.context("d"))
+    assert home.quotas.may_change(home.context(), 24, is_strict=True)  # a burst of 11 s, and 2 owed
+    context = home.context()
+    assert not home.quotas.may_change(context, 1, is_strict=True)
+    assert context.peer.held_back_ms == 1000
+    home.clock.sleep_ms(1000)
+    assert home.quotas.may_change(home.context(), 1, is_strict=True)
+
+
+def test_old_clients_are_held_back_instead(home: QuotaHome) -> None:
+    home.quotas.change({OF_C: {"controller_mutation_rate": 2.0}})
+    context = home.context()
+    assert home.quotas.may_change(context, 24, is_strict=False)
+    assert home.quotas.may_change(context, 2, is_strict=False)
+    assert context.peer.held_back_ms == 2000
+
+
+def test_the_silent_are_forgotten(home: QuotaHome) -> None:
+    home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
+    for number in range(1000):
+        home.quotas.throttle(home.context(str(number)), produced=1)
+    home.clock.sleep_ms(60_000)
+    home.quotas.throttle(home.context("new"), produced=1)
+    assert len(home.quotas._rates) == 1
+
+
+# --- on the wire ---
+
+
+class HoldingBack(ListenerHome):
+    """Each answer to ``hold`` costs its connection half a second."""
+
+    def begin(self, frame: bytearray, peer: Peer) -> Reply:
+        if bytes(frame) == b"hold":
+            peer.held_back_ms = 500
+        reply = super().begin(frame, peer)
+        assert reply is None or isinstance(reply, list)
+        return reply
+
+
+@pytest.fixture
+def holding_back() -> Iterator[HoldingBack]:
+    home = HoldingBack(lambda frame: [len(frame).to_bytes(4, "big"), frame])
+    try:
+        yield home
+    finally:
+        home.close()
+
+
+def test_the_next_request_waits(holding_back: HoldingBack) -> None:
+    with holding_back.client() as client, holding_back.client() as other:
+        client.send_frames(b"hold")
+        client.send_frames(b"next")
+        assert client.receive_frame() == b"hold"
+        other.send_frames(b"other")
+        assert other.receive_frame() == b"other"
+        assert b"next" not in holding_back.begun
+        holding_back.call(lambda: holding_back.clock.sleep_ms(499))
+        assert b"next" not in holding_back.begun
+        holding_back.call(lambda: holding_back.clock.sleep_ms(1))
+        assert client.receive_frame() == b"next"
+
+
+def test_a_connection_that_is_held_back_may_be_closed(holding_back: HoldingBack) -> None:
+    with holding_back.client() as client:
+        client.send_frames(b"hold")
+        client.receive_frame()
+        holding_back.call(holding_back.listener.close)
+        holding_back.call(lambda: holding_back.clock.sleep_ms(1000))
+        assert client.is_closed_by_broker()
+
+
+def set_quota(client: WireClient, key: str, value: float | None) -> None:
+    entity = [{"entity_type": "client-id", "entity_name": "test"}]
+    operation = {"key": key, "value": value or 0.0, "remove": value is None}
+    entry = {"entity": entity, "ops": [operation]}
+    answer = client.call(ApiKey.ALTER_CLIENT_QUOTAS, entries=[entry], validate_only=False)
+    assert answer.entries[0].error_code == 0, answer
+
+
+def test_produce_and_fetch_say_for_how_long(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as running, running.client(client_id="admin") as admin:
+        with running.client() as client:
+            data = DataHome(running, client)
+            data.create("t")
+            set_quota(admin, "producer_byte_rate", 1.0)
+            sent = data.send_produce(batch(0, [b"a", b"b"]))
+            assert client.receive(ApiKey.PRODUCE, WITH_NAMES, sent).throttle_time > 1000
+        set_quota(admin, "producer_byte_rate", None)
+        set_quota(admin, "consumer_byte_rate", 1.0)
+        with running.client() as client:
+            data = DataHome(running, client)
+            sent = data.send_produce(batch(0, [b"a", b"b"]))
+            assert client.receive(ApiKey.PRODUCE, WITH_NAMES, sent).throttle_time == 0
+            answer = data.fetch_many({("t", 0): 0})
+            assert answer.throttle_time > 1000
+            assert answer.responses[0].partitions[0].records
+
+
+def test_the_time_of_requests_is_said_with_any_answer(tmp_path: Path) -> None:
+    """And one whose answer has no room for it is answered as well."""
+    with running_broker(tmp_path) as running, running.client(client_id="admin") as admin:
+        set_quota(admin, "request_percentage", 0.001)
+        context = QuotaHome().context("test")
+        running.call(lambda: running.broker.quotas.count_time(context, 1000))
+        with running.client() as client:
+            assert client.call(ApiKey.METADATA, topics=[]).throttle_time == 1000
+        with running.client() as client:
+            assert client.call(ApiKey.METADATA, 0, topics=[]).throttle_time == 0
+        with running.client() as client:
+            assert client.call(ApiKey.DESCRIBE_QUORUM, topics=[]).error_code == 0
+
+
+def test_topics_that_are_too_many(tmp_path: Path) -> None:
+    """Something may be owed; who owes something makes and deletes nothing."""
+    quota = ("controller_mutation_rate", 0.01)
+    with running_broker(tmp_path) as running, running.client(client_id="admin") as admin:
+        set_quota(admin, *quota)
+        with running.client() as client:
+            topics = [{"name": f"t{number}", "num_partitions": 12, "replication_factor": 1} for number in range(2)]
+            answer = client.call(ApiKey.CREATE_TOPICS, topics=topics)
+        assert {topic.name: topic.error_code for topic in answer.topics} == {"t0": 0, "t1": THROTTLED}
+        assert answer.throttle_time > 0
+        with running.client() as client:
+            answer = client.call(ApiKey.CREATE_PARTITIONS, topics=[{"name": "t0", "count": 13, "assignments": None}])
+        assert answer.results[0].error_code == THROTTLED
+        with running.client() as client:
+            answer = client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t0"}, {"name": "none.such"}])
+        assert {topic.name: topic.error_code for topic in answer.responses} == {"t0": THROTTLED, "none.such": 3}
+        set_quota(admin, quota[0], None)
+        with running.client() as client:
+            answer = client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "t0"}])
+        assert answer.responses[0].error_code == 0
