@@ -10,7 +10,7 @@ from server.harness import BrokerHome, running_broker
 from server.tools.kafka_tools import KafkaTools
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
     settings = {
         "offsets_topic_num_partitions": "3",
@@ -24,7 +24,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
         yield home
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def tools(broker: BrokerHome) -> Iterator[KafkaTools]:
     with KafkaTools(broker.bootstrap) as running:
         yield running
