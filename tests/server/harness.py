@@ -1,137 +1,54 @@
-"""A broker in this process, on a loop in a thread of its own, and a client that speaks the wire protocol itself."""
+"""A broker in this process as the tests of its parts want it, and a client that speaks the wire protocol itself."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import struct
-import threading
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
-import uvloop
-
-from tidelog.config.broker_config import BrokerConfig
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import response_header, write_request_header
 from tidelog.protocol.messages import read_response, write_request
 from tidelog.protocol.schemas import Struct
-from tidelog.server.broker import Broker
-
-PATIENCE_S = 60
-"""For what takes milliseconds, on a machine that has other things to do."""
-
-Result = TypeVar("Result")
+from tidelog.server.broker import Broker as Server
+from tidelog.testing import Broker
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 
-class LoopThread:
-    """An event loop that runs in a thread."""
+class BrokerHome(Broker):
+    """With Kafka's own defaults, and settings as keyword arguments: Kafka's keys with ``_`` for ``.``."""
 
-    def __init__(self) -> None:
-        self.loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="loop", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """The result of a coroutine function, run on the loop."""
-
-        async def awaited() -> Result:
-            return await work()
-
-        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(PATIENCE_S)
-
-    def call(self, function: Callable[[], Result]) -> Result:
-        """The result of a function, called on the loop: the one way for a test to look at a broker's state."""
-
-        async def called() -> Result:
-            return function()
-
-        return self.run(called)
-
-    def wait_for(self, is_so: Callable[[], bool]) -> None:
-        """Until ``is_so``, asked on the loop, is true."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.call(is_so):
-            assert time.monotonic() < deadline, "it never came to be"
-            time.sleep(0.005)
-
-    def stop(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(PATIENCE_S)
-        self.loop.close()
-
-
-class BrokerHome:
-    """A broker that can be started again on its directory."""
+    base_configs: ClassVar[Mapping[str, str]] = {"node.id": "1", "process.roles": "broker,controller"}
 
     def __init__(self, directory: Path, **settings: str) -> None:
-        """``settings``: Kafka's keys with ``_`` for ``.``."""
-        self.directory = directory
-        self.settings = {
-            "node.id": "1",
-            "process.roles": "broker,controller",
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "log.dirs": str(directory),
-        } | {key.replace("_", "."): value for key, value in settings.items()}
-        self._thread = LoopThread()
-        self.broker = self._made()
+        super().__init__(directory, configs={key.replace("_", "."): value for key, value in settings.items()})
+
+    @property
+    def broker(self) -> Server:
+        return self.server
 
     @property
     def port(self) -> int:
-        return self.broker.listeners[0].port
+        """Of its first listener, whatever the settings say of it."""
+        return self.server.listeners[0].port
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def start(self) -> None:
-        self._thread.run(self.broker.start)
-
-    def stop(self) -> None:
-        self._thread.run(self.broker.stop)
-
-    def restart(self, **settings: str) -> None:
-        """An orderly stop, and a new broker on the same directory."""
-        self.stop()
-        self.settings |= {key.replace("_", "."): value for key, value in settings.items()}
-        self.broker = self._made()
-        self.start()
-
-    def close(self) -> None:
-        self.stop()
-        self._thread.stop()
-
-    def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        return self._thread.run(work)
-
-    def call(self, function: Callable[[], Result]) -> Result:
-        """As ``LoopThread.call``."""
-        return self._thread.call(function)
-
-    def wait_for(self, is_so: Callable[[], bool]) -> None:
-        """As ``LoopThread.wait_for``."""
-        self._thread.wait_for(is_so)
-
     def client(self, **options: Any) -> WireClient:
         """A new connection; the caller closes it."""
         return WireClient(self.port, **options)
 
-    def _made(self) -> Broker:
-        return Broker(BrokerConfig.load(overrides=self.settings))
-
 
 @contextmanager
 def running_broker(directory: Path, **settings: str) -> Iterator[BrokerHome]:
-    home = BrokerHome(directory, **settings)
-    try:
-        home.start()
+    with BrokerHome(directory, **settings) as home:
         yield home
-    finally:
-        home.close()
 
 
 class WireClient:

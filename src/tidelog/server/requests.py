@@ -20,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -52,6 +53,16 @@ class Refuse(Protocol):
     def __call__(self, context: RequestContext, request: Any, error: TidelogError) -> Mapping[str, Any]: ...
 
 
+class Interceptor(Protocol):
+    """Stands before every handler, where there is one: tests put faults there."""
+
+    def __call__(
+        self, context: RequestContext, request: Any, handle: Callable[[], Answer | Awaitable[Answer]]
+    ) -> Answer | Awaitable[Answer]:
+        """``handle``: what would answer the request. An ApiError is answered as if the handler had raised it."""
+        ...
+
+
 class Handler(NamedTuple):
     """A handler's module."""
 
@@ -66,6 +77,7 @@ class Requests:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self.interceptor: Interceptor | None = None
         self._handlers: dict[ApiKey, Handler] = {}
 
     def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
@@ -94,7 +106,10 @@ class Requests:
     def _begin(self, handler: Handler, context: RequestContext, body: memoryview) -> Reply | Awaitable[Reply]:
         request = handler.read(context.api, context.version, body)
         try:
-            answer = handler.handle(self._broker, context, request)
+            if self.interceptor is None:
+                answer = handler.handle(self._broker, context, request)
+            else:
+                answer = self.interceptor(context, request, partial(handler.handle, self._broker, context, request))
         except Exception as error:
             answer = _refusal(handler, context, request, error)
         if isinstance(answer, Awaitable):

@@ -1,24 +1,39 @@
-"""What tests of code that uses tidelog need, and tidelog's own: a clock, a scheduler and a disk that obey a test."""
+"""What tests of code that uses tidelog need, and tidelog's own: a broker, a clock, a scheduler and a disk that obey.
 
-from tidelog.testing.disk import (
-    Chance,
-    Chooser,
-    DiskCall,
-    DiskFault,
-    EveryChoice,
-    Kept,
-    Lost,
-    PowerLoss,
-    SimulatedDisk,
-)
-from tidelog.testing.held_clock import HeldClock
-from tidelog.testing.held_scheduler import HeldScheduler, HeldTask
+Names are imported when they are first used: pytest loads the plugin of this package in every project's tests.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidelog.protocol.api_key import ApiKey
+    from tidelog.protocol.errors import ErrorCode
+    from tidelog.testing.broker import Broker
+    from tidelog.testing.disk import (
+        Chance,
+        Chooser,
+        DiskCall,
+        DiskFault,
+        EveryChoice,
+        Kept,
+        Lost,
+        PowerLoss,
+        SimulatedDisk,
+    )
+    from tidelog.testing.held_clock import HeldClock
+    from tidelog.testing.held_scheduler import HeldScheduler, HeldTask
 
 __all__ = [
+    "ApiKey",
+    "Broker",
     "Chance",
     "Chooser",
     "DiskCall",
     "DiskFault",
+    "ErrorCode",
     "EveryChoice",
     "HeldClock",
     "HeldScheduler",
@@ -28,3 +43,25 @@ __all__ = [
     "PowerLoss",
     "SimulatedDisk",
 ]
+
+_HOMES = {
+    "ApiKey": "tidelog.protocol.api_key",
+    "Broker": "tidelog.testing.broker",
+    "ErrorCode": "tidelog.protocol.errors",
+    "HeldClock": "tidelog.testing.held_clock",
+    "HeldScheduler": "tidelog.testing.held_scheduler",
+    "HeldTask": "tidelog.testing.held_scheduler",
+}
+"""Of what is not in ``tidelog.testing.disk``."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'tidelog.testing' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES.get(name, "tidelog.testing.disk")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

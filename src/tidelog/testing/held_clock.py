@@ -66,6 +66,10 @@ class HeldClock:
         finally:
             self._is_under_way = False
 
+    def next_due_ms(self) -> int | None:
+        """When, by the monotonic clock, something is due next; None where nothing is planned."""
+        return min((due for one in self._followers if (due := one.next_due_ms()) is not None), default=None)
+
     def follow(self, follower: Follower) -> None:
         """Tell ``follower`` of the time that passes from here on."""
         self._followers.append(follower)

@@ -23,3 +23,7 @@ class HeldTimers:
             callback()
 
         return self._scheduler.schedule("timer", run, delay_ms=max(0, delay_ms))
+
+    def shutdown(self) -> None:
+        """Nothing comes any more; idempotent."""
+        self._scheduler.shutdown()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from server.harness import PATIENCE_S, LoopThread, WireClient
+from server.harness import PATIENCE_S, WireClient
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.protocol.frames import length_prefix
 from tidelog.server.network.connection import Reply
@@ -17,6 +17,7 @@ from tidelog.server.network.file_slice import Part
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.listener import Listener
 from tidelog.server.network.peer import Peer
+from tidelog.testing.broker.loop_thread import LoopThread
 from tidelog.testing.held_clock import HeldClock
 from tidelog.testing.held_timers import HeldTimers
 

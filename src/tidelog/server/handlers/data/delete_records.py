@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
+def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """The error for every partition."""
+    answer = {"low_watermark": -1, "error_code": error_code_of(error)}
+    topics = [
+        {
+            "name": topic.name,
+            "partitions": [answer | {"partition_index": part.partition_index} for part in topic.partitions],
+        }
+        for topic in request.topics
+    ]
+    return {"topics": topics}
+
+
 async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
     deadline_ms = broker.timers.monotonic_ms() + request.timeout
     deletions = [

@@ -10,13 +10,13 @@ Thread rule: the loop's. Source: Kafka's ``KafkaApis.handleFetchRequest``, ``Rep
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from tidelog.model import StorageError
+from tidelog.model import StorageError, TidelogError
 from tidelog.protocol.api_key import ApiKey
-from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.protocol.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -53,6 +53,23 @@ _STALE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADE
 
 def read(_api: ApiKey, version: int, body: memoryview) -> FetchRequest:
     return read_fetch_request(version, body)
+
+
+def refuse(_context: RequestContext, request: FetchRequest, error: TidelogError) -> Mapping[str, Any]:
+    """The error for the request and for every partition that it names: the one or the other, as versions know it."""
+    code = error_code_of(error)
+    responses = [
+        {
+            "topic": topic.topic,
+            "topic_id": topic.topic_id,
+            "partitions": [
+                {"partition_index": wanted.partition, "error_code": code, "high_watermark": -1}
+                for wanted in topic.partitions
+            ],
+        }
+        for topic in request.topics
+    ]
+    return {"error_code": code, "responses": responses}
 
 
 def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> EncodedAnswer | Awaitable[EncodedAnswer]:

@@ -44,6 +44,22 @@ _CONSUMER: Final = -1
 _COMMITTED: Final = 1
 
 
+def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """The error for every partition."""
+    code = error_code_of(error)
+    topics = [
+        {
+            "name": topic.name,
+            "partitions": [
+                {"partition_index": part.partition_index, "error_code": code, "timestamp": -1, "offset": -1}
+                for part in topic.partitions
+            ],
+        }
+        for topic in request.topics
+    ]
+    return {"topics": topics}
+
+
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
     asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     topics = []

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 _UNKNOWN = {"error_code": 0, "leader_epoch": -1, "end_offset": -1}
 
 
+def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """The error for every partition."""
+    answer = _UNKNOWN | {"error_code": error_code_of(error)}
+    topics = [
+        {"topic": topic.topic, "partitions": [answer | {"partition": part.partition} for part in topic.partitions]}
+        for topic in request.topics
+    ]
+    return {"topics": topics}
+
+
 def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
     return {
         "topics": [

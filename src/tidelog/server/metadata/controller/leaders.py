@@ -37,6 +37,7 @@ from tidelog.server.metadata.requests import (
     Outcome,
     PartitionAlteration,
 )
+from tidelog.storage.checkpoint import uuid_to_text
 
 
 class Place(NamedTuple):
@@ -145,6 +146,16 @@ def elect_leaders(
         if partitions is not None or outcome.error is not ErrorCode.ELECTION_NOT_NEEDED:
             outcomes[name] = outcome
     return Decision(records, outcomes)
+
+
+def renew_leader(image: MetadataImage, name: TopicPartition) -> Decision[Outcome]:
+    """The leader that it has, in a new epoch."""
+    topic = image.topics.get(name.topic)
+    state = None if topic is None else topic.partitions.get(name.partition)
+    if topic is None or state is None:
+        return Decision((), Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}"))
+    fields = {"partitionId": name.partition, "topicId": uuid_to_text(topic.id), "leader": state.leader}
+    return Decision([MetadataRecord("PartitionChangeRecord", fields)], DONE)
 
 
 def assign_directories(

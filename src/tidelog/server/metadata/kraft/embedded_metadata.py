@@ -225,6 +225,10 @@ class EmbeddedMetadata:
     ) -> dict[TopicPartition, Outcome]:
         return await self._change(lambda: leaders.elect_leaders(self.image, self._settings, kind, partitions))
 
+    async def renew_leader(self, partition: TopicPartition) -> Outcome:
+        """Have it led by the same broker in a new epoch, as after an election that changed nothing else. For tests."""
+        return await self._change(lambda: leaders.renew_leader(self.image, partition))
+
     async def alter_reassignments(
         self, reassignments_: Sequence[Reassignment], *, may_change_factor: bool = True
     ) -> list[Outcome]:

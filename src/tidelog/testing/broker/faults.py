@@ -1,0 +1,141 @@
+"""What a test has planned against the next requests: errors, delays, answers that are lost.
+
+====================  ==============================================================================================
+planned               the request
+====================  ==============================================================================================
+an error              is not carried out; it is answered with the error, for everything that it names
+a delay               is carried out later; what the connection sends on waits, as behind any slow request
+a lost answer         is carried out; its connection is closed in place of the answer
+====================  ==============================================================================================
+
+Of several that a request could meet, the first that was planned is the one that counts. One with a topic meets requests
+that name the topic, be it with others, and fetches whose session follows it.
+Called by: the broker's ``Requests``, as its interceptor. Thread rule: the loop's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.answer import Answer
+from tidelog.server.broker import Broker
+from tidelog.server.network.peer import Peer
+from tidelog.server.request_context import RequestContext
+
+Handle = Callable[[], Answer | Awaitable[Answer]]
+
+_TOPIC_LISTS = ("topics", "topic_data", "topic_names", "v3_and_below_topics", "groups", "transactions")
+"""Fields of requests in which topics are, or parts that have them."""
+_TOPIC_NAMES = ("name", "topic", "topic_name")
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault:
+    """Each but ``times`` and ``topic`` may be what happens."""
+
+    api: ApiKey
+    topic: str | None
+    times: int
+    """How many requests it is still for."""
+    error: ErrorCode | None = None
+    delay_ms: int = 0
+    loses_answer: bool = False
+
+
+class Faults:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._planned: list[Fault] = []
+        self._client_ids: dict[str, str | None] = {}
+        """By connection, as its last request said."""
+
+    def plan(self, fault: Fault) -> None:
+        self._planned.append(fault)
+
+    def forget(self) -> None:
+        """What was planned and not met yet."""
+        self._planned.clear()
+
+    @property
+    def are_planned(self) -> bool:
+        return bool(self._planned)
+
+    def drop_connections(self, client_id: str | None) -> int:
+        """Close the connections of a client, of all where it is None; how many there were."""
+        found = [
+            connection
+            for listener in self._broker.listeners
+            for connection in listener.connections
+            if client_id is None or self._client_ids.get(connection.peer.connection_id) == client_id
+        ]
+        for connection in found:
+            connection.close()
+        return len(found)
+
+    def __call__(self, context: RequestContext, request: Any, handle: Handle) -> Answer | Awaitable[Answer]:
+        """As ``Interceptor``."""
+        self._client_ids[context.connection_id] = context.client_id
+        fault = self._take(context.api, request)
+        if fault is None:
+            return handle()
+        if fault.error is not None:
+            raise ApiError(fault.error, "a test has asked for this error")
+        return self._carry_out(fault, context.peer, handle)
+
+    def _take(self, api: ApiKey, request: Any) -> Fault | None:
+        for fault in self._planned:
+            if fault.api is api and (fault.topic is None or fault.topic in self._topics_of(request)):
+                fault.times -= 1
+                if fault.times <= 0:
+                    self._planned.remove(fault)
+                return fault
+        return None
+
+    async def _carry_out(self, fault: Fault, peer: Peer, handle: Handle) -> Answer:
+        if fault.delay_ms:
+            over = asyncio.Event()
+            self._broker.timers.call_later(fault.delay_ms, over.set)
+            await over.wait()
+        answer = handle()
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if fault.loses_answer:
+            self._close(peer)
+            await asyncio.Event().wait()  # the connection has cancelled this
+        return answer
+
+    def _close(self, peer: Peer) -> None:
+        for listener in self._broker.listeners:
+            for connection in [one for one in listener.connections if one.peer is peer]:
+                connection.close()
+
+    # --- topics ---
+
+    def _topics_of(self, request: Any) -> set[str]:
+        """The names of the topics that it is about."""
+        return {self._name_of(topic) for topic in self._named(request)}
+
+    def _named(self, request: Any) -> Iterator[Any]:
+        """Names, ids, and parts of the request that have the one or the other."""
+        for name in _TOPIC_LISTS:
+            for part in getattr(request, name, None) or ():
+                yield part
+                yield from self._named(part)
+        session = self._broker.fetch_sessions.get(getattr(request, "session_id", 0))
+        if session is not None:
+            yield from session.partitions.values()
+
+    def _name_of(self, topic: Any) -> str:
+        if isinstance(topic, str):
+            return topic
+        topic_id = topic if isinstance(topic, UUID) else getattr(topic, "topic_id", None)
+        known = None if topic_id is None else self._broker.metadata.image.topics_by_id.get(topic_id)
+        if known is not None:
+            return known.name
+        return next((name for field in _TOPIC_NAMES if (name := getattr(topic, field, None))), "")

@@ -1,0 +1,270 @@
+"""A broker for a test, in its own process: real clients find it at ``bootstrap_servers``.
+
+It runs on a loop in a thread of its own, at a port that it keeps for as long as it lives, in a directory that is gone
+afterwards, unless one is given. States::
+
+    new -> start (or ``with``) -> serving -> stop, or kill -> start again, on what it left -> ... -> close
+
+=========  ==========================================================================================================
+end        what it leaves
+=========  ==========================================================================================================
+stop       logs flushed and closed, the marker of an orderly stop: the next start loads them as they are
+kill       what ``kill -9`` leaves: whatever was written, nothing flushed, closed, trimmed or marked; the next start
+           recovers it. Connections end without a word
+=========  ==========================================================================================================
+
+Called by: tests, the pytest plugin. Thread rule: any one thread but the loop's; ``call`` and ``run`` get to the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import ClassVar, Self, TypeVar
+from uuid import UUID
+
+from tidelog.api import open_directory
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import Isolation, Record, TidelogError, TopicPartition
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.broker import Broker as Server
+from tidelog.server.broker_state import BrokerState
+from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
+from tidelog.server.start_settings import EMBEDDED_SETTINGS
+from tidelog.testing.broker.faults import Fault, Faults
+from tidelog.testing.broker.held_time import HELD_CONFIGS, ClientTimers, HeldTime, WatchedPool
+from tidelog.testing.broker.loop_thread import LoopThread
+from tidelog.testing.broker.severable_files import SeverableFiles
+from tidelog.testing.held_scheduler import HeldScheduler
+
+_HOST = "127.0.0.1"
+_FEW_PARTITIONS = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+}
+"""A test has few groups and producers, and waits for each partition's files."""
+
+Result = TypeVar("Result")
+
+
+class Broker:
+    _faults: Faults
+    server: Server
+    """The broker itself, as it runs now; its state may be looked at on its loop only."""
+    base_configs: ClassVar[Mapping[str, str]] = {**EMBEDDED_SETTINGS, **_FEW_PARTITIONS}
+    """What ``configs`` go before."""
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        configs: Mapping[str, str] | None = None,
+        held_time: bool = False,
+    ) -> None:
+        """``configs``: settings of a broker, by Kafka's keys. ``held_time``: its time passes only by ``advance``."""
+        self._temporary = TemporaryDirectory(prefix="tidelog-") if directory is None else None
+        self.directory = directory if self._temporary is None else Path(self._temporary.name)
+        self.configs = dict(configs or {})
+        self._time = HeldTime() if held_time else None
+        self._place = _keep_port()
+        self._thread = LoopThread()
+        self._files = SeverableFiles()
+        self._timers: ClientTimers | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client is given; the same after every start."""
+        return f"{_HOST}:{self._place.getsockname()[1]}"
+
+    # --- its life ---
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Return when clients are served. ConfigError, and what the logs' loading raises."""
+        self._files = SeverableFiles()
+        self.server = self._made()
+        self._thread.run(self.server.start)
+
+    def stop(self) -> None:
+        """An orderly end; idempotent."""
+        if self._is_running:
+            self._thread.run(self.server.stop)
+        self._end_timers()
+
+    def kill(self) -> None:
+        """As ``kill -9`` ends a process; see above."""
+
+        def die() -> None:
+            self._files.sever()
+            for listener in self.server.listeners:
+                listener.close()
+
+        self._thread.call(die)
+        with contextlib.suppress(TidelogError):
+            self._thread.run(self.server.stop)
+        self._end_timers()
+
+    def restart(self, configs: Mapping[str, str] | None = None) -> None:
+        """An orderly stop, and a start with ``configs`` besides those before."""
+        self.stop()
+        self.configs |= configs or {}
+        self.start()
+
+    def close(self) -> None:
+        """Stop it for good; a temporary directory goes."""
+        try:
+            self.stop()
+        finally:
+            self._thread.stop()
+            self._place.close()
+            if self._temporary is not None:
+                self._temporary.cleanup()
+
+    # --- topics ---
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> UUID:
+        """The topic's id; it can be produced to at once. ApiError where it is refused."""
+        new = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=configs or {})
+        (result,) = self.run(lambda: self.server.metadata.create_topics([new]))
+        topic_id = _accepted(result).topic_id
+        assert topic_id is not None, "what was made has an id"
+        return topic_id
+
+    def delete_topic(self, name: str) -> None:
+        """ApiError where there is none."""
+        (result,) = self.run(lambda: self.server.metadata.delete_topics([name]))
+        _accepted(result)
+
+    def records(self, topic: str, isolation: Isolation = Isolation.READ_COMMITTED) -> list[Record]:
+        """Everything that the topic holds, partition after partition; whether the broker runs or not.
+
+        UnknownTopicOrPartitionError where there is no such topic.
+        """
+        with open_directory(self._data, read_only=True) as logs:
+            return [
+                record
+                for partition in logs.partitions(topic)
+                for record in logs.log(topic, partition.partition).records(isolation=isolation, until="log_end")
+            ]
+
+    # --- faults ---
+
+    def fail_next(self, api: ApiKey, *, error: ErrorCode, times: int = 1, topic: str | None = None) -> None:
+        """Answer the next requests of an API, on a topic, with an error; they are not carried out."""
+        self._plan(Fault(api=api, topic=topic, times=times, error=error))
+
+    def delay_next(self, api: ApiKey, *, ms: int, times: int = 1, topic: str | None = None) -> None:
+        """Carry them out so much later, by the broker's time."""
+        self._plan(Fault(api=api, topic=topic, times=times, delay_ms=ms))
+
+    def lose_answer(self, api: ApiKey, *, times: int = 1, topic: str | None = None) -> None:
+        """Carry them out, and close the connection in place of the answer."""
+        self._plan(Fault(api=api, topic=topic, times=times, loses_answer=True))
+
+    def forget_faults(self) -> None:
+        """What was planned and not met yet."""
+        self.call(self._faults.forget)
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether some are still to be met."""
+        return self._faults.are_planned
+
+    def drop_connections(self, client_id: str | None = None) -> int:
+        """Close a client's connections, or all; how many there were."""
+        return self.call(lambda: self._faults.drop_connections(client_id))
+
+    def move_leader_epoch(self, topic: str, partition: int = 0) -> None:
+        """As after an election: clients that know the epoch before are told to ask again. ApiError: no such one."""
+        outcome = self.run(lambda: self.server.metadata.renew_leader(TopicPartition(topic, partition)))
+        if outcome.is_failure:
+            raise ApiError(outcome.error, outcome.message or "")
+
+    # --- time ---
+
+    def advance(self, ms: int) -> None:
+        """Let so much time pass, with all that is due on the way: retention, time-outs. Only with ``held_time``."""
+        time, pool = self._time, self.server.pool
+        if time is None or not isinstance(pool, WatchedPool):
+            raise RuntimeError("this broker goes by the machine's time: make it with held_time=True")
+        self.run(lambda: time.advance(ms, pool))
+
+    # --- its loop ---
+
+    def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        """As ``LoopThread.run``."""
+        return self._thread.run(work)
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        """As ``LoopThread.call``."""
+        return self._thread.call(function)
+
+    def wait_for(self, is_so: Callable[[], bool]) -> None:
+        """As ``LoopThread.wait_for``."""
+        self._thread.wait_for(is_so)
+
+    # --- inside ---
+
+    @property
+    def _is_running(self) -> bool:
+        return hasattr(self, "server") and self.server.state is not BrokerState.NOT_RUNNING
+
+    @property
+    def _data(self) -> Path:
+        return Path(BrokerConfig.load(overrides=self._settings).log_dirs[0])
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        own = {"listeners": f"PLAINTEXT://{self.bootstrap_servers}", "log.dirs": str(self.directory)}
+        return {**self.base_configs, **own, **(HELD_CONFIGS if self._time else {}), **self.configs}
+
+    def _made(self) -> Server:
+        config = BrokerConfig.load(overrides=self._settings)
+        if self._time is None:
+            server = Server(config, fs=self._files)
+        else:
+            clock = self._time.clock
+            self._timers = ClientTimers(clock, self._thread.loop)
+            server = Server(config, clock=clock, scheduler=HeldScheduler(clock), timers=self._timers, fs=self._files)
+            server.pool = WatchedPool(config.number("num.io.threads"))
+        self._faults = server.requests.interceptor = Faults(server)
+        return server
+
+    def _plan(self, fault: Fault) -> None:
+        self.call(lambda: self._faults.plan(fault))
+
+    def _end_timers(self) -> None:
+        if self._timers is not None:
+            self._timers.shutdown()
+
+
+def _keep_port() -> socket.socket:
+    """A free port that nobody else gets, though the broker can listen there: bound, and never listened to itself."""
+    place = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    place.bind((_HOST, 0))
+    return place
+
+
+def _accepted(result: TopicResult) -> TopicResult:
+    outcome = Outcome(result.error, result.message)
+    if outcome.is_failure:
+        raise ApiError(outcome.error, outcome.message or "")
+    return result

@@ -1,0 +1,88 @@
+"""A broker whose time a test moves: what is due comes, in its order, and nothing before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tidelog.testing import Broker
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(held_time=True) as running:
+        yield running
+
+
+def produce(broker: Broker, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+    for value in values:
+        producer.produce("t", value)
+    assert producer.flush(60) == 0
+
+
+def test_time_stands_still_and_passes_as_it_is_moved(broker: Broker) -> None:
+    timers = broker.server.timers
+    before = broker.call(timers.now_ms)
+    seen: list[int] = []
+    broker.call(lambda: timers.call_later(5000, lambda: seen.append(timers.now_ms() - before)))
+    broker.call(lambda: timers.call_later(2000, lambda: timers.call_later(1500, lambda: seen.append(3500))))
+    broker.advance(4999)
+    assert seen == [3500], "a timer that another sets comes in its turn"
+    broker.advance(1)
+    assert seen == [3500, 5000]
+    assert broker.call(timers.now_ms) == before + 5000
+
+
+def test_what_threads_do_is_done_before_time_goes_on(broker: Broker) -> None:
+    timers, done = broker.server.timers, []
+
+    async def in_a_thread() -> None:
+        for _ in range(3):
+            await broker.server.in_thread(lambda: done.append(timers.now_ms()))
+
+    begun = broker.call(timers.now_ms)
+    broker.call(lambda: timers.call_later(2000, lambda: broker.server.spawn(in_a_thread())))
+    broker.advance(10_000)
+    assert done == [begun + 2000] * 3
+
+
+def test_records_go_when_their_time_is_over(broker: Broker) -> None:
+    broker.create_topic("t", configs={"retention.ms": str(2 * HOUR_MS)})
+    produce(broker, b"old")
+    broker.advance(HOUR_MS)
+    assert len(broker.records("t")) == 1
+    broker.advance(HOUR_MS + 6 * MINUTE_MS)
+    assert broker.records("t") == []
+
+
+def test_a_consumer_gets_its_answers_though_time_stands_still(broker: Broker) -> None:
+    broker.create_topic("t")
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "unused", "auto.offset.reset": "earliest"}
+    )
+    consumer.assign([TopicPartition("t", 0, 0)])
+    assert consumer.poll(0.1) is None
+    low, high = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=60)
+    assert (low, high) == (0, 0), "not behind a fetch that waits for ever"
+    produce(broker, b"value")
+    message = consumer.poll(60)
+    assert message is not None
+    assert message.value() == b"value"
+    consumer.close()
+
+
+def test_its_time_goes_on_after_a_restart(broker: Broker) -> None:
+    broker.advance(HOUR_MS)
+    before = broker.call(broker.server.timers.now_ms)
+    rang: list[int] = []
+    broker.call(lambda: broker.server.timers.call_later(5000, lambda: rang.append(1)))
+    broker.restart()
+    assert broker.call(broker.server.timers.now_ms) == before
+    broker.advance(MINUTE_MS)
+    assert not rang, "what the broker before has planned is gone with it"
