@@ -27,12 +27,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
@@ -40,7 +41,6 @@ from tidelog.server.broker_state import BrokerState
 from tidelog.server.configs.dynamic_settings import DynamicSettings
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.fetching.session_cache import SessionCache
-from tidelog.server.groups.coordinator import GroupCoordinator
 from tidelog.server.metadata import broker_registration
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
 from tidelog.server.metadata.metadata_metrics import MetadataMetrics
@@ -54,16 +54,18 @@ from tidelog.server.requests import Requests
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
-from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
+from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.automatic_topics import AutomaticTopics
-from tidelog.server.transactions.assembly import assemble_coordinator
-from tidelog.server.transactions.coordinator import TransactionCoordinator
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.storage.manager.metrics.metrics_reporting import MetricsReporting
+
+if TYPE_CHECKING:
+    from tidelog.server.groups.coordinator import GroupCoordinator
+    from tidelog.server.transactions.coordinator import TransactionCoordinator
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -80,8 +82,6 @@ class Broker:
     metadata: EmbeddedMetadata
     quotas: ClientQuotas
     replicas: ReplicaManager
-    groups: GroupCoordinator
-    transactions: TransactionCoordinator
     fetch_sessions: SessionCache
 
     def __init__(
@@ -143,8 +143,7 @@ class Broker:
             metadata_metrics.watch(self.metrics)
             self._started.callback(metadata_metrics.close)
             await self._start_replicas()
-            self._start_groups()
-            self._start_transactions()
+            self._start_coordinators()
             await self._join()
         except BaseException:
             await self.stop()
@@ -171,6 +170,27 @@ class Broker:
     def advertised(self) -> tuple[Endpoint, ...]:
         """Where clients are told to find this broker; known when it has started."""
         return self.endpoints.advertised_at({listener.endpoint.name: listener.port for listener in self.listeners})
+
+    # --- coordinators: made when they are first needed, for their modules take a sixth of a start's time ---
+
+    @cached_property
+    def groups(self) -> GroupCoordinator:
+        from tidelog.server.groups.coordinator import GroupCoordinator
+
+        coordinator = GroupCoordinator(self)
+        coordinator.start()
+        self._started.callback(coordinator.stop)
+        return coordinator
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinator:
+        from tidelog.server.transactions.assembly import assemble_coordinator
+
+        coordinator = assemble_coordinator(self, lambda *marker: self.groups.transaction_completed(*marker))
+        coordinator.start()
+        self._started.callback(coordinator.stop)
+        self.replicas.add_leader_listener(TRANSACTION_STATE_TOPIC, coordinator.elected, coordinator.resigned)
+        return coordinator
 
     # --- what its parts need ---
 
@@ -284,17 +304,19 @@ class Broker:
         await replicas.start()
         self.replicas = replicas
 
-    def _start_groups(self) -> None:
-        self.groups = GroupCoordinator(self)
-        self.groups.start()
-        self._started.callback(self.groups.stop)
+    def _start_coordinators(self) -> None:
+        """Those whose topics there are, now; the others when their topics are made."""
 
-    def _start_transactions(self) -> None:
-        coordinator = assemble_coordinator(self, self.groups.transaction_completed)
-        coordinator.start()
-        self._started.callback(coordinator.stop)
-        self.replicas.add_leader_listener(TRANSACTION_STATE_TOPIC, coordinator.elected, coordinator.resigned)
-        self.transactions = coordinator
+        def start(topics: Collection[str]) -> None:
+            if GROUP_METADATA_TOPIC in topics:
+                _ = self.groups
+            if TRANSACTION_STATE_TOPIC in topics:
+                _ = self.transactions
+
+        start(self.metadata.image.topics)
+        self._started.callback(
+            self.metadata.subscribe(lambda change: start({topic.name for topic in change.created_topics}))
+        )
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         """From any thread. One that fails earlier than the broker runs is not registered with it."""
