@@ -227,7 +227,7 @@ class OurSide:
             )
         )
         data = read.data()
-        incomplete = read.batches is not None and read.batches.first_entry_incomplete
+        incomplete = bool(data) and read.batches is not None and read.batches.first_entry_incomplete
         aborted = (
             "none"
             if read.aborted is None or not data

@@ -234,11 +234,13 @@ final class DrivenLog {
                 + (found.timestamp < 0 ? " epoch " + found.leaderEpoch.orElse(-1) : "")).orElse("none");
     }
 
+    /** Where nothing may be read, Kafka calls a batch behind the limit incomplete or not by how it found that out. */
     private static String read(FetchDataInfo read) throws IOException {
+        boolean incomplete = read.firstEntryIncomplete && read.records.sizeInBytes() > 0;
         String aborted = read.abortedTransactions.filter(list -> read.records.sizeInBytes() > 0).map(list -> list.stream()
             .map(one -> one.producerId() + ":" + one.firstOffset()).collect(Collectors.joining(","))).orElse("none");
         return position(read.fetchOffsetMetadata) + " bytes=" + read.records.sizeInBytes() + " sha256=" + sha256(read.records)
-            + " incomplete=" + read.firstEntryIncomplete + " aborted=[" + aborted + "]";
+            + " incomplete=" + incomplete + " aborted=[" + aborted + "]";
     }
 
     private static String sha256(Records records) throws IOException {
