@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from server.replicas.replica_home import NODE, T0, ReplicaHome, records, soon
-from tidelog.model import TopicPartition
+from tidelog.model import StorageError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 
 FOLLOWER = 2
@@ -128,6 +128,23 @@ def test_a_log_that_cannot_be_made_is_one_of_an_offline_directory(
     assert "t-0" in caplog.text
     with pytest.raises(ApiError, check=lambda error: error.code is ErrorCode.KAFKA_STORAGE_ERROR):
         home.partition().append(records())
+
+
+def test_an_epoch_that_cannot_be_noted_is_not_led_in(
+    home: ReplicaHome, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    elected: list[int] = []
+    home.replicas.add_leader_listener("t", lambda _number, epoch: elected.append(epoch), lambda _number: None)
+    home.create("t")
+
+    def refuse(_epoch: int, _offset: int) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(home.log(), "assign_epoch", refuse)
+    with caplog.at_level(logging.ERROR):
+        home.change(T0, leader_epoch=1, partition_epoch=1)
+    assert "t-0 cannot be led: the disk is full" in caplog.text
+    assert elected == [0]
 
 
 # --- listeners ---

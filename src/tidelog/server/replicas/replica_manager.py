@@ -22,7 +22,8 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, Protocol
 
 from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -32,9 +33,13 @@ from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected, OnResigned
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.timers import Timers
+from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)
+
+_THREADS: Final = 4
+"""That note new epochs."""
 
 InThread = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments in a thread."""
@@ -182,11 +187,24 @@ class ReplicaManager:
             if gone:  # while the thread was busy
                 await self._in_thread(self._delete_logs, gone)
         here = [replica for replica in replicas if self._is_still_here(replica)]
+        await self._note_epochs(here)
         for replica in here:
             self._update(replica)
         misplaced = self._misplaced(here)
         if misplaced:
             self._spawn(self._metadata.assign_directories(misplaced))
+
+    async def _note_epochs(self, replicas: Iterable[_Wanted]) -> None:
+        """On the disks, for those that are led in a new epoch; so many at once, for each waits for its disk."""
+        led = [
+            (log, replica.state.leader_epoch)
+            for replica in replicas
+            if replica.state.leader == self._node_id
+            and (log := self.logs.log(replica.topic_partition)) is not None
+            and log.epochs.latest != replica.state.leader_epoch
+        ]
+        shares = [led[first::_THREADS] for first in range(min(_THREADS, len(led)))]
+        await asyncio.gather(*(self._in_thread(_assign_epochs, share) for share in shares))
 
     def _misplaced(self, replicas: Iterable[_Wanted]) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
         """The directories of those that do not lie where the metadata has them."""
@@ -246,3 +264,10 @@ class ReplicaManager:
                 self.logs.delete(topic_partition)
             except TidelogError as error:
                 _log.error("The log of %s cannot be deleted: %s", topic_partition, error)
+
+
+def _assign_epochs(logs: list[tuple[PartitionLog, int]]) -> None:
+    """In a thread: each begins where its log ends. What fails is tried again, and told, when the log is led."""
+    for log, leader_epoch in logs:
+        with suppress(TidelogError):
+            log.assign_epoch(leader_epoch, log.end_offset)
