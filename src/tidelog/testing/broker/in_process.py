@@ -71,7 +71,7 @@ class Broker:
         self.directory = directory if self._temporary is None else Path(self._temporary.name)
         self.configs = dict(configs or {})
         self._time = HeldTime() if held_time else None
-        self._place = _keep_port()
+        self._place = keep_port()
         self._thread = LoopThread()
         self._files = SeverableFiles()
         self._timers: ClientTimers | None = None
@@ -255,8 +255,8 @@ class Broker:
             self._timers.shutdown()
 
 
-def _keep_port() -> socket.socket:
-    """A free port that nobody else gets, though the broker can listen there: bound, and never listened to itself."""
+def keep_port() -> socket.socket:
+    """A free port that nobody else gets, though a broker can listen there: bound, and never listened to itself."""
     place = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     place.bind((_HOST, 0))

@@ -1,0 +1,130 @@
+"""A broker's process is killed again and again while producers go on: what was acknowledged is there when it is back.
+
+======================  ==============================================================================================
+producer                what holds after any number of kills
+======================  ==============================================================================================
+idempotent, acks all    every record is there once, in the order in which it was sent
+plain, acks all         every record that was acknowledged is there, some perhaps twice
+======================  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from server.harness import PATIENCE_S
+from server.server_process import serving
+from tidelog import open_directory
+from tidelog.testing.broker.in_process import keep_port
+
+PARTITIONS = 3
+ACKNOWLEDGED_A_ROUND = 300
+IN_FLIGHT = 2000
+PADDING = b"x" * 1000
+"""So that segments roll."""
+
+
+class Load:
+    """One producer of the numbers from 0 on, number n to partition n % PARTITIONS."""
+
+    def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
+        self.topic = topic
+        self.sent = 0
+        self.acknowledged: set[int] = set()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "linger.ms": 1,
+                "retry.backoff.ms": 10,
+                "reconnect.backoff.ms": 10,
+                "reconnect.backoff.max.ms": 50,
+                "log_level": 0,
+            }
+            | settings
+        )
+
+    def go_on(self) -> None:
+        """Send some more, unless many are on their way; hear of those that have arrived."""
+        for _ in range(20):
+            if self.sent - len(self.acknowledged) < IN_FLIGHT:
+                value = b"%d %s" % (self.sent, PADDING)
+                partition = self.sent % PARTITIONS
+                self._producer.produce(self.topic, value, partition=partition, on_delivery=self._on_delivery)
+                self.sent += 1
+        self._producer.poll(0.001)
+
+    def finish(self) -> None:
+        assert self._producer.flush(PATIENCE_S) == 0
+        assert self.acknowledged == set(range(self.sent))
+
+    def _on_delivery(self, error: Any, message: Message) -> None:
+        assert error is None, f"{self.topic}: {error}"
+        self.acknowledged.add(number_of(message.value()))
+
+
+def keep_on(loads: list[Load], until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < deadline, [len(load.acknowledged) for load in loads]
+        for load in loads:
+            load.go_on()
+
+
+def number_of(value: bytes | None) -> int:
+    return int((value or b"").partition(b" ")[0])
+
+
+def numbers(directory: Path, topic: str) -> list[list[int]]:
+    """What the log of each partition has."""
+    with open_directory(directory, read_only=True) as logs:
+        return [
+            [number_of(record.value) for record in logs.log(topic, number).records(until="log_end")]
+            for number in range(PARTITIONS)
+        ]
+
+
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
+def test_what_was_acknowledged_outlives_kills(tmp_path: Path, rounds: int) -> None:
+    with keep_port() as place:
+        address = f"127.0.0.1:{place.getsockname()[1]}"
+        arguments = ("--override", f"listeners=PLAINTEXT://{address}", "--override", "log.segment.bytes=1048576")
+        loads = [
+            Load(address, "idempotent", **{"enable.idempotence": True}),
+            Load(address, "plain", **{"enable.idempotence": False}),
+        ]
+        for number in range(rounds):
+            with serving(tmp_path, *arguments) as process:
+                process.line_with("serving")
+                if number == 0:
+                    make_topics(address, [load.topic for load in loads])
+                goals = [len(load.acknowledged) + ACKNOWLEDGED_A_ROUND for load in loads]
+                keep_on(
+                    loads,
+                    lambda goals=goals: all(
+                        len(load.acknowledged) >= goal for load, goal in zip(loads, goals, strict=True)
+                    ),
+                )
+                process.kill()
+        with serving(tmp_path, *arguments) as process:
+            process.line_with("serving")
+            for load in loads:
+                load.finish()
+    idempotent, plain = loads
+    for partition, found in enumerate(numbers(tmp_path / "tidelog-data", "idempotent")):
+        assert found == list(range(partition, idempotent.sent, PARTITIONS))
+    for partition, found in enumerate(numbers(tmp_path / "tidelog-data", "plain")):
+        assert set(found) == set(range(partition, plain.sent, PARTITIONS))
+
+
+def make_topics(bootstrap: str, names: list[str]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
+        future.result(PATIENCE_S)
