@@ -60,7 +60,7 @@ test: venv spark40 kafka-jars spark-kafka-jars ## every test but the slow ones
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 soak: venv spark40 kafka-jars spark-kafka-jars ## the slow tests: the long fuzz and crash runs
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist worksteal
 
 lint: venv ## ruff, mypy and the rooms
 	@status=0; for check in "ruff check ." "ruff format --check ." mypy "lint-imports --no-cache"; do \
