@@ -110,7 +110,7 @@ SERVER_KEYS = table(
     Key("quota.window.size.seconds", INT, 1, at_least(1), LOW, READ_ONLY,
         "Length of one sample for client quotas.", used=True),
     Key("request.timeout.ms", INT, 30_000, ANY, HIGH, READ_ONLY,
-        "How long the broker waits for the answer to a request of its own."),
+        "How long the broker waits for the answer to a request of its own.", used=True),
     Key("server.max.startup.time.ms", LONG, LONG_MAX, at_least(0), MEDIUM, READ_ONLY,
         "A server that has not started after this long stops.", internal=True),
     Key("share.fetch.purgatory.purge.interval.requests", INT, 1000, ANY, MEDIUM, READ_ONLY,
