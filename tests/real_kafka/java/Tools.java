@@ -1,8 +1,11 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
+import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
@@ -11,8 +14,8 @@ import org.apache.kafka.common.utils.Exit;
 /**
  * Kafka's command line tools, many in one process: a tool starts in a tenth of the time that a JVM of its own takes.
  *
- * <p>Each line of the input is an object with the {@code tool}, a class, and its {@code arguments}. A line of output for
- * each: its exit {@code code}, and what it wrote to {@code out} and {@code err}.
+ * <p>Each line of the input is an object with the {@code tool}, a class, its {@code arguments} and its {@code input}. A
+ * line of output for each: its exit {@code code}, and what it wrote to {@code out} and {@code err}.
  */
 public final class Tools {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -26,6 +29,7 @@ public final class Tools {
 
     public static void main(String[] none) throws Exception {
         PrintStream answers = System.out;
+        System.setOut(new PrintStream(OutputStream.nullOutputStream())); // what threads write when their tool is gone
         Exit.setExitProcedure((code, message) -> end(code));
         Exit.setHaltProcedure((code, message) -> end(code));
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -47,10 +51,12 @@ public final class Tools {
         String[] arguments = JSON.convertValue(request.get("arguments"), String[].class);
         PrintStream out = System.out;
         PrintStream err = System.err;
+        InputStream in = System.in;
         written = new ByteArrayOutputStream();
         complained = new ByteArrayOutputStream();
         ended = null;
         try {
+            System.setIn(new ByteArrayInputStream(request.get("input").asText().getBytes(StandardCharsets.UTF_8)));
             System.setOut(new PrintStream(written, true, StandardCharsets.UTF_8));
             System.setErr(new PrintStream(complained, true, StandardCharsets.UTF_8));
             Class.forName(request.get("tool").asText()).getMethod("main", String[].class)
@@ -60,6 +66,7 @@ public final class Tools {
             failure.getCause().printStackTrace(System.err);
             return ended == null ? told(1) : ended;
         } finally {
+            System.setIn(in);
             System.setOut(out);
             System.setErr(err);
         }

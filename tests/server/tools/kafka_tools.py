@@ -12,16 +12,22 @@ CLASSES = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
 
 
@@ -53,18 +59,21 @@ class KafkaTools:
         self._process.kill()
         self._process.wait()
 
-    def run(self, tool: str, *arguments: str) -> Run:
+    def run(self, tool: str, *arguments: str, standard_input: str = "") -> Run:
         """As the shell would, with the broker's address added."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         given = ["--bootstrap-server", self.bootstrap]
         whole = [*arguments, *given] if tool == "kafka-cluster" else [*given, *arguments]
-        self._process.stdin.write(json.dumps({"tool": CLASSES[tool], "arguments": whole}) + "\n")
+        if tool == "kafka-producer-perf-test":
+            whole = [*arguments, "--producer-props", f"bootstrap.servers={self.bootstrap}"]
+        request = {"tool": CLASSES[tool], "arguments": whole, "input": standard_input}
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return Run(**json.loads(self._process.stdout.readline()))
 
-    def told(self, tool: str, *arguments: str) -> list[str]:
+    def told(self, tool: str, *arguments: str, standard_input: str = "") -> list[str]:
         """The lines it wrote; it has to have succeeded."""
-        done = self.run(tool, *arguments)
+        done = self.run(tool, *arguments, standard_input=standard_input)
         assert done.code == 0, done
         return done.lines

@@ -70,19 +70,6 @@ class ConfigEntry:
     def is_sensitive(self) -> bool:
         return is_sensitive(self.key)
 
-    def described(self, *, with_synonyms: bool, with_documentation: bool) -> dict[str, Any]:
-        """Of a DescribeConfigs response."""
-        return {
-            "name": self.name,
-            "value": None if self.is_sensitive else self.value,
-            "read_only": self.is_read_only,
-            "config_source": self.source,
-            "is_sensitive": self.is_sensitive,
-            "synonyms": [synonym._asdict() for synonym in self.synonyms] if with_synonyms else [],
-            "config_type": _TYPES[self.key.type if self.key else None],
-            "documentation": self.key.doc if with_documentation and self.key else None,
-        }
-
     def created(self) -> dict[str, Any]:
         """Of a CreateTopics response."""
         return {
@@ -91,6 +78,14 @@ class ConfigEntry:
             "read_only": self.is_read_only,
             "config_source": self.source,
             "is_sensitive": self.is_sensitive,
+        }
+
+    def described(self, *, with_synonyms: bool, with_documentation: bool) -> dict[str, Any]:
+        """Of a DescribeConfigs response."""
+        return self.created() | {
+            "synonyms": [synonym._asdict() for synonym in self.synonyms] if with_synonyms else [],
+            "config_type": _TYPES[self.key.type if self.key else None],
+            "documentation": self.key.doc if with_documentation and self.key else None,
         }
 
 
