@@ -24,9 +24,9 @@ from tidelog.protocol.messages import write_request
 from tidelog.server.handlers.table import HANDLERS
 
 QUICK = settings(
-    max_examples=100, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
-LONG = settings(QUICK, max_examples=2000, derandomize=False)
+LONG = settings(QUICK, max_examples=300, derandomize=False)
 ANNOUNCED = 100_000_000
 
 
