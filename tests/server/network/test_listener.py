@@ -140,10 +140,21 @@ def test_no_host_is_every_address() -> None:
         assert home.call(lambda: [one.peer.host for one in home.listener.connections]) == ["127.0.0.1"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "no such host", "192.0.2.1"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.1"])
 def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
     with listening(echo) as home:
         taken = home.listener.port
         home.listener.endpoint = Endpoint(name="PLAINTEXT", host=host, port=taken)
         with pytest.raises(ConfigError, match=f"cannot listen at PLAINTEXT://{host}:{taken}"):
+            home.call(home.listener.open)
+
+
+def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    with listening(echo) as home:
+        monkeypatch.setattr(socket, "getaddrinfo", unknown)
+        home.listener.endpoint = Endpoint(name="PLAINTEXT", host="nowhere", port=0)
+        with pytest.raises(ConfigError, match="cannot listen at PLAINTEXT://nowhere:0: Name or service not known"):
             home.call(home.listener.open)
