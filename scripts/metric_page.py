@@ -10,7 +10,9 @@ from pathlib import Path
 
 from tidelog.runtime.metrics import MetricDescription, MetricKind, runtime_metrics
 from tidelog.server import server_metrics
+from tidelog.server.fetching import session_metrics
 from tidelog.server.metadata import metadata_metrics
+from tidelog.server.replicas import replica_metrics
 from tidelog.storage.manager.metrics import manager_metrics
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
@@ -20,6 +22,7 @@ TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (
     ("What runs beside them", runtime_metrics.METRICS),
     ("The broker", server_metrics.METRICS),
     ("The cluster's metadata", metadata_metrics.METRICS),
+    ("Partitions and fetch sessions", (*replica_metrics.METRICS, *session_metrics.METRICS)),
 )
 
 INTRODUCTION = """\

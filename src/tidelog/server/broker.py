@@ -41,6 +41,7 @@ from tidelog.server.broker_state import BrokerState
 from tidelog.server.configs.dynamic_settings import DynamicSettings
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.fetching.session_cache import SessionCache
+from tidelog.server.fetching.session_metrics import session_samples
 from tidelog.server.metadata import broker_registration
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
 from tidelog.server.metadata.metadata_metrics import MetadataMetrics
@@ -50,6 +51,7 @@ from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
 from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.replicas.replica_manager import ReplicaManager
+from tidelog.server.replicas.replica_metrics import replica_samples
 from tidelog.server.requests import Requests
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
@@ -303,6 +305,8 @@ class Broker:
         self._started.callback(self.metadata.subscribe(replicas.follow))
         await replicas.start()
         self.replicas = replicas
+        self._started.callback(self.metrics.add_source(lambda: replica_samples(replicas)))
+        self._started.callback(self.metrics.add_source(lambda: session_samples(self.fetch_sessions)))
 
     def _start_coordinators(self) -> None:
         """Those whose topics there are, now; the others when their topics are made."""

@@ -38,7 +38,7 @@ class SessionCache:
     @property
     def partition_count(self) -> int:
         """Of all sessions together."""
-        return sum(len(session.partitions) for session in self._sessions.values())
+        return sum(len(session.partitions) for session in list(self._sessions.values()))
 
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)

@@ -105,6 +105,16 @@ class Partition:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is in an offline log directory")
 
     @property
+    def is_online(self) -> bool:
+        """Its log can be used."""
+        return self._logs.log(self.topic_partition) is not None
+
+    @property
+    def spare_in_sync(self) -> int:
+        """How many replicas more are in sync than have to be, of one that is online."""
+        return len(self.isr) - self._min_in_sync(self.log)
+
+    @property
     def log_start_offset(self) -> int:
         """-1 where the log is not here any more."""
         log = self._logs.log(self.topic_partition)

@@ -1,0 +1,45 @@
+"""The metrics of the partitions that this broker serves, under Kafka's names.
+
+Called by: Broker. Thread rule: a report is made by any thread, and reads what it finds at that moment.
+Source: Kafka's ``ReplicaManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidelog.runtime.metrics import MetricDescription, MetricKind, Sample
+from tidelog.server.replicas.replica_manager import ReplicaManager
+
+
+def _gauge(name: str, meaning: str) -> MetricDescription:
+    return MetricDescription(
+        group="kafka.server",
+        type="ReplicaManager",
+        name=name,
+        kind=MetricKind.GAUGE,
+        unit="partitions",
+        meaning=meaning,
+    )
+
+
+LEADERS = _gauge("LeaderCount", "Led by this broker.")
+PARTITIONS = _gauge("PartitionCount", "With a replica here.")
+OFFLINE = _gauge("OfflineReplicaCount", "Of those, in directories that have failed.")
+UNDER_REPLICATED = _gauge("UnderReplicatedPartitions", "Led by this broker, with replicas that are not in sync.")
+UNDER_MIN_ISR = _gauge("UnderMinIsrPartitionCount", "Led, with fewer in sync than `min.insync.replicas` asks for.")
+AT_MIN_ISR = _gauge("AtMinIsrPartitionCount", "Led, with just as many in sync.")
+
+METRICS = (LEADERS, PARTITIONS, OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR)
+
+
+def replica_samples(replicas: ReplicaManager) -> Iterator[Sample]:
+    partitions = list(replicas.partitions())
+    led = [partition for partition in partitions if partition.is_leading and partition.is_online]
+    spare = [partition.spare_in_sync for partition in led]
+    yield Sample.gauge(LEADERS.named(), len(led))
+    yield Sample.gauge(PARTITIONS.named(), len(partitions))
+    yield Sample.gauge(OFFLINE.named(), sum(not partition.is_online for partition in partitions))
+    yield Sample.gauge(UNDER_REPLICATED.named(), sum(len(one.isr) < len(one.replicas) for one in led))
+    yield Sample.gauge(UNDER_MIN_ISR.named(), sum(count < 0 for count in spare))
+    yield Sample.gauge(AT_MIN_ISR.named(), sum(count == 0 for count in spare))

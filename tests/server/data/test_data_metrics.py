@@ -1,0 +1,51 @@
+"""What a broker reports of its partitions and fetch sessions."""
+
+from __future__ import annotations
+
+from server.data.data_home import DataHome
+from tidelog.model import TopicPartition
+from tidelog.server.fetching import session_metrics
+from tidelog.server.replicas import replica_metrics
+
+GROUPS = ("ReplicaManager", "FetchSessionCache")
+
+
+def reported(data: DataHome) -> dict[str, float]:
+    samples = data.home.broker.metrics.samples()
+    return {sample.name.name: sample.values["Value"] for sample in samples if sample.name.type in GROUPS}
+
+
+def test_partitions_are_counted_by_what_is_with_them(data: DataHome) -> None:
+    data.create(partitions=5, min_insync_replicas="2")
+
+    def differ() -> None:
+        data.partition(number=0).leader = 9
+        data.partition(number=1).replicas = (1, 7)
+        data.partition(number=2).replicas = data.partition(number=2).isr = (1, 7)
+        data.home.broker.logs.delete(TopicPartition("t", 3))
+
+    data.home.call(differ)
+    assert reported(data) == {
+        "PartitionCount": 5,
+        "LeaderCount": 3,
+        "OfflineReplicaCount": 1,
+        "UnderReplicatedPartitions": 1,
+        "UnderMinIsrPartitionCount": 1,
+        "AtMinIsrPartitionCount": 2,
+        "NumIncrementalFetchSessions": 0,
+        "NumIncrementalFetchPartitionsCached": 0,
+    }
+
+
+def test_sessions_are_counted_with_their_partitions(data: DataHome) -> None:
+    data.create(partitions=2)
+    data.fetch_many({("t", 0): 0, ("t", 1): 0}, session_epoch=0)
+    values = reported(data)
+    assert (values["NumIncrementalFetchSessions"], values["NumIncrementalFetchPartitionsCached"]) == (1, 2)
+
+
+def test_every_metric_in_the_tables_is_reported(data: DataHome) -> None:
+    tables = (*replica_metrics.METRICS, *session_metrics.METRICS)
+    assert reported(data).keys() == {description.name for description in tables}
+    data.home.stop()
+    assert not reported(data)
