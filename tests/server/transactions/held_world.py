@@ -177,7 +177,11 @@ class HeldWorld:
         operation: Operation = Operation.ADD,
         name: str = "orders",
     ) -> dict[TopicPartition, Verified]:
-        return self.run(self.verifying(producer, *partitions, operation=operation, name=name))
+        """Lets time pass where the transaction before is still being ended."""
+        task = self.begin(self.verifying(producer, *partitions, operation=operation, name=name))
+        while not task.done():
+            self.pass_time(self.settings.add_retry_ms)
+        return task.result()
 
     def verifying(
         self, producer: ProducerIdAndEpoch, *partitions: TopicPartition, operation: Operation, name: str = "orders"

@@ -1,0 +1,53 @@
+"""librdkafka's transactional producer and consumer, as the tests of whole brokers use them."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from server.harness import PATIENCE_S
+
+SINGLE_NODE = {
+    "offsets_topic_replication_factor": "1",
+    "offsets_topic_num_partitions": "2",
+    "transaction_state_log_replication_factor": "1",
+    "transaction_state_log_min_isr": "1",
+    "transaction_state_log_num_partitions": "2",
+    "group_initial_rebalance_delay_ms": "0",
+}
+
+
+def transactional(bootstrap: str, name: str = "worker") -> Producer:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(PATIENCE_S)
+    return producer
+
+
+def reader(bootstrap: str, group: str = "readers") -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+
+
+def polled(consumer: Consumer) -> Message | None:
+    """None at the end of the partition."""
+    message = consumer.poll(PATIENCE_S)
+    assert message is not None, "nothing came"
+    return message if message.error() is None else None
+
+
+def committed(bootstrap: str, topic: str) -> list[bytes]:
+    """All that a read_committed reader finds in a topic of one partition."""
+    consumer = reader(bootstrap)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values = []
+    while (message := polled(consumer)) is not None:
+        values.append(message.value() or b"")
+    consumer.close()
+    return values
