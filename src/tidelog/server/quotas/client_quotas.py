@@ -12,7 +12,8 @@ rate                                                        or, in old versions,
 =====================  ===================================  ==========================================================
 
 A client that had more than its quota is told how long it is held back (``throttle_time``), and its connection is not
-read for as long, whether it heeds that or not. Every client is the user ANONYMOUS: nobody is asked who they are yet.
+read for as long, whether it heeds that or not. Records that were read for it are sent all the same, where Kafka sends
+none and has them fetched once more. Every client is the user ANONYMOUS: nobody is asked who they are yet.
 What a crash leaves: nothing; rates begin anew.
 Thread rule: the loop's. Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager`` (KIP-13, KIP-124,
 KIP-219, KIP-599).
