@@ -37,6 +37,7 @@ def places(data: DataHome) -> dict[str, str]:
         for name, result in describe(data).items()
         for topic in result.topics
         for partition in topic.partitions
+        if not partition.is_future_key
     }
 
 
@@ -82,7 +83,7 @@ def test_a_partition_moves_with_its_records(two: DataHome, tmp_path: Path) -> No
         two.append(b"x" * 100)
     target = "two" if places(two)["t-0"] == "one" else "one"
     assert alter(two, str(tmp_path / target)) == 0
-    eventually(lambda: places(two)["t-0"] == target)
+    eventually(lambda: places(two).get("t-0") == target)
     assert two.append(b"after") == 20
     assert offsets_in(two.fetch().records) == list(range(21))
 
@@ -146,3 +147,20 @@ def test_the_cluster_hears_of_a_failed_disk(two: DataHome, tmp_path: Path) -> No
 
     eventually(lambda: two.home.call(leader) == -1)
     assert two.produce(records(), number=number).error_code != 0
+
+
+def test_a_partition_that_has_moved_outlives_the_disk_it_came_from(two: DataHome, tmp_path: Path) -> None:
+    two.create(partitions=2)
+    number = 0 if places(two)["t-0"] == "one" else 1
+    two.append(b"a", number=number)
+    assert alter(two, str(tmp_path / "two"), number=number) == 0
+    eventually(lambda: places(two).get(f"t-{number}") == "two")
+    fail_disk(two, tmp_path / "one")
+    eventually(lambda: describe(two)["one"].error_code == ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def is_reported() -> bool:
+        (broker,) = two.home.broker.metadata.image.brokers.values()
+        return len(broker.log_dirs) == 1
+
+    eventually(lambda: two.home.call(is_reported))
+    assert two.append(b"b", number=number) == 1

@@ -109,7 +109,7 @@ class ReplicaManager:
         for partition in self._partitions.values():
             partition.changed()
         if directory_id is not None:
-            self._spawn(self._metadata.report_offline_directories([directory_id]))
+            self._spawn(self._report_failure(directory_id))
 
     async def settled(self) -> None:
         """Return when every change so far is carried out."""
@@ -205,6 +205,13 @@ class ReplicaManager:
         ]
         shares = [led[first::_THREADS] for first in range(min(_THREADS, len(led)))]
         await asyncio.gather(*(self._in_thread(_assign_epochs, share) for share in shares))
+
+    async def _report_failure(self, directory_id: uuid.UUID) -> None:
+        """What has moved away from it is not lost with it: the cluster is told where that lies first."""
+        misplaced = self._misplaced(self._replicas_here())
+        if misplaced:
+            await self._metadata.assign_directories(misplaced)
+        await self._metadata.report_offline_directories([directory_id])
 
     def _misplaced(self, replicas: Iterable[_Wanted]) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
         """The directories of those that do not lie where the metadata has them."""
