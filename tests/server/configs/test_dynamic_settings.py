@@ -9,6 +9,7 @@ import pytest
 
 from server.harness import BrokerHome, WireClient, running_broker
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.configs.dynamic_settings import with_allowed
@@ -70,6 +71,21 @@ def test_a_topic_keeps_its_own(home: BrokerHome, client: WireClient) -> None:
     alter(client, TOPIC, "own", "retention.bytes", None)
     alter(client, TOPIC, "plain", "retention.bytes", "7")
     assert (of_topic(home, "own"), of_topic(home, "plain")) == (200, 7)
+
+
+def test_a_log_that_is_open_has_the_new_setting(home: BrokerHome, client: WireClient) -> None:
+    create(client, "t")
+
+    def of_log() -> int:
+        return home.call(lambda: home.broker.replicas.partition(TopicPartition("t", 0)).log.config.retention_bytes)
+
+    for kind, name, key, value in [
+        (BROKER, "", KEY, "100"),
+        (BROKER, "1", KEY, "200"),
+        (TOPIC, "t", "retention.bytes", "7"),
+    ]:
+        alter(client, kind, name, key, value)
+        assert of_log() == int(value)
 
 
 def test_changes_outlive_the_broker(home: BrokerHome, client: WireClient) -> None:
