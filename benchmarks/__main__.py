@@ -10,14 +10,17 @@ import importlib
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 from benchmarks import report
 from benchmarks.bench import Bench
 from benchmarks.datasets import CACHE
-from benchmarks.measure import Outcome, measure
+from benchmarks.measure import Outcome, Unit, measure
 
-ROWS = ("append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "spark", "startup")
-"""Each is a module of this package: ``cases`` for the driver, ``run`` (``prepare``, ``finish``) for our worker."""
+_LOG_ROWS = ("append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "spark", "startup")
+_SERVER_ROWS = ("produce", "consume", "start", "idle")
+ROWS = _LOG_ROWS + _SERVER_ROWS
+"""Each is a module: ``cases`` for the driver, and ``run`` (``prepare``, ``finish``) where our worker has a part."""
 
 
 def main() -> None:
@@ -25,7 +28,7 @@ def main() -> None:
     table = ""
     with Bench(scale=options.scale) as bench:
         for row in options.rows:
-            cases = importlib.import_module(f"benchmarks.{row}").cases(bench)
+            cases = _module(row).cases(bench)
             outcomes = []
             for case in cases:
                 started = time.monotonic()
@@ -35,6 +38,10 @@ def main() -> None:
             if options.results == report.RESULTS:  # after each row, so that a cancelled run leaves no other table
                 table = report.write_table(ROWS)
     print(table)
+
+
+def _module(row: str) -> ModuleType:
+    return importlib.import_module(f"benchmarks.server.{row}" if row in _SERVER_ROWS else f"benchmarks.{row}")
 
 
 def _options() -> argparse.Namespace:
@@ -61,7 +68,8 @@ def _rows(text: str) -> tuple[str, ...]:
 def _say(row: str, outcome: Outcome, seconds: float) -> None:
     ratio = "" if outcome.ratio is None else f", {outcome.ratio:.2f}x {outcome.case.peer_name}"
     note = f"; {outcome.note}" if outcome.note else ""
-    median = f"{outcome.ours.median * 1e3:,.1f} ms"
+    unit = outcome.case.unit
+    median = f"{outcome.ours.median * 1e3:,.1f} ms" if unit is Unit.SECONDS else f"{outcome.ours.median:,.1f} {unit}"
     print(f"{row}: {outcome.case.name}: {median}{ratio}{note} [{seconds:.0f} s]", file=sys.stderr)
 
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from benchmarks.datasets import CACHE, Data
+from benchmarks.server.pair import Pair
 from benchmarks.worker import Worker
 from real_kafka.java import java_command
 
@@ -25,6 +26,7 @@ class Bench:
         self._java: Worker | None = None
         self._data: Data | None = None
         self._ours: Worker | None = None
+        self._brokers: Pair | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -54,6 +56,13 @@ class Bench:
         if self._data is None:
             self._data = Data(self.java, scale=self._scale)
         return self._data
+
+    @property
+    def brokers(self) -> Pair:
+        """Kafka's and ours, which serve until the end."""
+        if self._brokers is None:
+            self._brokers = Pair(self.directory(), self.enter, self._scale)
+        return self._brokers
 
     def enter(self, process: _Process) -> _Process:
         """Keep a worker or a broker until the end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,17 @@ from dataclasses import dataclass
 from benchmarks.worker import Done
 
 
+class Unit(enum.StrEnum):
+    """What a case's figures are; results have them under this name."""
+
+    SECONDS = "seconds"
+    MEGABYTES = "megabytes"
+    PERCENT = "percent"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Seconds of each run, in order."""
+    """Seconds of each run, in order; of a case with another unit, its figures."""
 
     seconds: tuple[float, ...]
 
@@ -30,8 +39,9 @@ class Case:
     peer_name: str = "Kafka 4.1.0"
     target: float | None = None
     """How many times the peer's speed tidelog must reach."""
-    limit_ms: float | None = None
-    """The time that our median may not pass."""
+    limit: float | None = None
+    """What our median may not pass: milliseconds, or in the case's unit."""
+    unit: Unit = Unit.SECONDS
     runs: int | None = None
     """None: as many as asked for."""
     most_warm_ups: int = 10

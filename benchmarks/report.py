@@ -12,13 +12,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Outcome, Times
+from benchmarks.measure import Outcome, Times, Unit
 from benchmarks.worker import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "benchmarks" / "README.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 HEADER = "| row | work | amount | peer | peer: median (min–max) | tidelog: median (min–max) | ratio | target |"
+_UNITS = {Unit.SECONDS: ("ms", 1e3), Unit.MEGABYTES: ("MB", 1.0), Unit.PERCENT: ("%", 1.0)}
+"""How the table calls them, and in what parts."""
 
 
 def machine() -> dict[str, str | int]:
@@ -45,11 +47,11 @@ def _case_result(outcome: Outcome) -> dict[str, Any]:
         "name": case.name,
         "bytes": outcome.bytes,
         "records": outcome.records,
-        "peer": None if outcome.peer is None else {"name": case.peer_name, "seconds": _rounded(outcome.peer)},
-        "tidelog": {"seconds": _rounded(outcome.ours)},
+        "peer": None if outcome.peer is None else {"name": case.peer_name, case.unit: _rounded(outcome.peer)},
+        "tidelog": {case.unit: _rounded(outcome.ours)},
         "ratio": None if outcome.ratio is None else round(outcome.ratio, 2),
         "target": case.target,
-        "limit_ms": case.limit_ms,
+        "limit": case.limit,
         **({"note": outcome.note} if outcome.note else {}),
     }
 
@@ -86,9 +88,9 @@ def _table_line(row: str, case: dict[str, Any]) -> str:
         "; ".join(filter(None, (case["name"], case.get("note")))),
         _amount(case),
         peer["name"] if peer else "",
-        _speed(peer["seconds"], case) if peer else "",
-        _speed(ours["seconds"], case),
-        f"{case['ratio']:.2f}×" if case["ratio"] and not case["limit_ms"] else "",
+        _measured(peer, case) if peer else "",
+        _measured(ours, case),
+        f"{case['ratio']:.2f}×" if case["ratio"] and not case["limit"] else "",
         _target(case),
     ]
     return "| " + " | ".join(cells) + " |"
@@ -101,13 +103,23 @@ def _amount(case: dict[str, Any]) -> str:
     return ", ".join(filter(None, (megabytes, records)))
 
 
-def _speed(seconds: list[float], case: dict[str, Any]) -> str:
-    """Work done in a second where the amount is known, else milliseconds."""
+def _measured(side: dict[str, Any], case: dict[str, Any]) -> str:
+    """Work done in a second where the amount is known, else the figures."""
     if not case["bytes"]:
-        low, middle, high = (value * 1e3 for value in _low_middle_high(seconds))
-        return f"{middle:.0f} ms ({low:.0f}–{high:.0f})"
-    low, middle, high = _low_middle_high([case["bytes"] / 1e6 / value for value in seconds])
+        unit, values = _figures(side)
+        low, middle, high = _low_middle_high(values)
+        digits = 1 if high < 10 else 0
+        return f"{middle:.{digits}f} {unit} ({low:.{digits}f}–{high:.{digits}f})"
+    low, middle, high = _low_middle_high([case["bytes"] / 1e6 / value for value in side[Unit.SECONDS]])
     return f"{middle:,.0f} MB/s ({low:,.0f}–{high:,.0f})"
+
+
+def _figures(side: dict[str, Any]) -> tuple[str, list[float]]:
+    """A side's figures as the table has them, with their unit: times are milliseconds."""
+    for unit, (symbol, factor) in _UNITS.items():
+        if unit in side:
+            return symbol, [value * factor for value in side[unit]]
+    raise ValueError(f"there is no unit in {side}")
 
 
 def _low_middle_high(values: list[float]) -> tuple[float, float, float]:
@@ -118,9 +130,10 @@ def _low_middle_high(values: list[float]) -> tuple[float, float, float]:
 
 
 def _target(case: dict[str, Any]) -> str:
-    if case["limit_ms"]:
-        _, middle, _ = _low_middle_high(case["tidelog"]["seconds"])
-        return f"≤ {case['limit_ms']:.0f} ms {_met(middle * 1e3 <= case['limit_ms'])}"
+    if case["limit"]:
+        unit, values = _figures(case["tidelog"])
+        _, middle, _ = _low_middle_high(values)
+        return f"≤ {case['limit']:g} {unit} {_met(middle <= case['limit'])}"
     if case["target"]:
         return f"≥ {case['target']:g}× {_met(case['ratio'] >= case['target'])}"
     return ""

@@ -24,9 +24,7 @@ def cases(bench: Bench) -> Iterator[Case]:
         ("import tidelog", [sys.executable, "-c", "import tidelog"], 60),
         ("tidelog --help", [str(Path(sys.executable).with_name("tidelog")), "--help"], 200),
     ):
-        yield Case(
-            name=name, ours=_process(command), peer=nothing, peer_name="python alone", limit_ms=limit_ms, runs=RUNS
-        )
+        yield Case(name=name, ours=_process(command), peer=nothing, peer_name="python alone", limit=limit_ms, runs=RUNS)
 
 
 def _process(command: list[str]) -> Callable[[], Done]:

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """One run of a piece of work: how long, and how much."""
+    """One run of a piece of work: how long (or what else its case measures), and how much."""
 
     seconds: float
     bytes: int

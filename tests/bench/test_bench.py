@@ -56,6 +56,19 @@ def test_the_row_beside_spark_runs(tmp_path: Path) -> None:
     assert [case["records"] for case in cases] == [48_000, 48_000]
 
 
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_the_rows_of_the_broker_run(tmp_path: Path) -> None:
+    rows = run_bench(tmp_path, "produce,consume,start,idle")
+    figures = {row: [set(case["tidelog"]) for case in result["cases"]] for row, result in rows.items()}  # type: ignore[attr-defined]
+    assert figures == {
+        "produce": [{"seconds"}] * 4,
+        "consume": [{"seconds"}] * 2,
+        "start": [{"seconds"}, {"megabytes"}],
+        "idle": [{"megabytes"}, {"percent"}] * 2,
+    }
+
+
 def test_the_published_table_is_made_from_the_published_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,16 @@ class Broker:
 
     def start(self, timeout: float = 90) -> None:
         """Start and return when every partition has a leader. Raises BrokerError."""
+        self.launch()
+        out = self.work / "broker.out"
+        deadline = time.monotonic() + timeout
+        while b"ready\n" not in out.read_bytes():
+            self._wait(deadline, "did not start")
+        while not self._all_led():
+            self._wait(deadline, "found no leaders")
+
+    def launch(self) -> None:
+        """Start the process; it does not serve yet. Raises BrokerError."""
         if self._process is not None:
             raise BrokerError("the broker runs already")
         properties = self._write_properties()
@@ -145,11 +155,6 @@ class Broker:
         out = self.work / "broker.out"
         with out.open("wb") as stdout, (self.work / "broker.log").open("wb") as stderr:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
-        deadline = time.monotonic() + timeout
-        while b"ready\n" not in out.read_bytes():
-            self._wait(deadline, "did not start")
-        while not self._all_led():
-            self._wait(deadline, "found no leaders")
 
     def stop(self, timeout: float = 60) -> None:
         """An orderly stop: checkpoints, snapshots and the clean-shutdown marker are written. Raises BrokerError."""

@@ -1,0 +1,129 @@
+"""The two brokers, as processes on empty directories: Kafka's with its usual heap and collector, and ``tidelog serve``.
+
+Both have the settings of Kafka's tests' broker (one node, no delay for groups); everything else is at its default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
+
+from real_kafka.broker import Broker
+
+KAFKA_THREADS = {"num.network.threads": "3", "num.io.threads": "8", "background.threads": "10"}
+"""Kafka's defaults, where its tests' broker has less."""
+SETTINGS = {"log.segment.delete.delay.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
+_NO_TOPIC = TopicMetadata()
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""Not for a broker: what is installed has its bytecode, too."""
+_PATIENCE_S = 60
+_SERVING = re.compile(r"^serving +PLAINTEXT://(\S+)$", re.MULTILINE)
+
+
+class Server(Protocol):
+    """A broker that runs."""
+
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def process_id(self) -> int: ...
+
+
+class TidelogBroker:
+    """``tidelog serve`` on ``directory``, its messages in ``directory``.log; leaving the context ends it."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self._settings = {**SETTINGS, "log.dirs": str(directory), **(settings or {})}
+        self._log = directory.with_suffix(".log")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.bootstrap = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self.stop()
+
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def launch(self, address: str = "127.0.0.1:0") -> None:
+        """Start the process; it does not serve yet."""
+        settings = {**self._settings, "listeners": f"PLAINTEXT://{address}"}
+        command = [str(Path(sys.executable).with_name("tidelog")), "serve"]
+        for key, value in settings.items():
+            command += ["--override", f"{key}={value}"]
+        environment = {key: value for key, value in os.environ.items() if key != _NO_BYTECODE}
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        self.bootstrap = address
+
+    def start(self) -> None:
+        """Return when it serves."""
+        self.launch()
+        deadline = time.monotonic() + _PATIENCE_S
+        while (found := _SERVING.search(self._log.read_text())) is None:
+            assert self._process is not None
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the broker did not start:\n{self._log.read_text()}")
+            time.sleep(0.01)
+        self.bootstrap = found[1]
+
+    def stop(self) -> None:
+        """In order."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+def kafka_broker(directory: Path) -> Broker:
+    """A formatted one that does not run yet."""
+    broker = Broker(
+        directory / "data",
+        work=directory / "work",
+        properties={**KAFKA_THREADS, **SETTINGS},
+        heap_mib=1024,
+        quick=False,
+    )
+    broker.format()
+    return broker
+
+
+def renew_topic(server: Server, topic: str, *, partitions: int = 1) -> None:
+    """An empty topic in the place of the one that there may be; returns when it can be written to."""
+    admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 2})
+    if topic in admin.list_topics(timeout=_PATIENCE_S).topics:
+        admin.delete_topics([topic])[topic].result(_PATIENCE_S)
+        while topic in admin.list_topics(timeout=_PATIENCE_S).topics:
+            time.sleep(0.05)
+    admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])[topic].result(_PATIENCE_S)
+    while len(admin.list_topics(timeout=_PATIENCE_S).topics.get(topic, _NO_TOPIC).partitions) < partitions:
+        time.sleep(0.05)
+
+
+def free_address() -> str:
+    """An address of this machine that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return f"127.0.0.1:{listening.getsockname()[1]}"

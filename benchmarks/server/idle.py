@@ -1,0 +1,78 @@
+"""Row idle: what clients and topics cost that do nothing; ours alone, a new broker for each run.
+
+The memory is what the broker has in use above what it had before they came, the time on a core a share of one.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+from benchmarks.bench import Bench
+from benchmarks.measure import Case, Unit
+from benchmarks.server.brokers import TidelogBroker, renew_topic
+from benchmarks.server.process import core_seconds, resident_bytes
+from benchmarks.worker import Done
+
+CONNECTIONS = 1000
+PARTITIONS = 500
+LIMIT_PERCENT = 1.0
+_WINDOW_S = 5.0
+_CALM_S = 2.0
+"""For what came to settle."""
+
+Come = Callable[[TidelogBroker, ExitStack], None]
+"""What shall be idle comes to a broker; it goes with the stack."""
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    for name, come, limit_mb in (
+        (f"{CONNECTIONS:,} idle connections", _connect, 32),
+        (f"{PARTITIONS} idle partitions", _create, 20),
+    ):
+        idle = _Idle(bench, come)
+        yield Case(name=f"{name}: memory", ours=idle.memory, limit=limit_mb, unit=Unit.MEGABYTES, most_warm_ups=0)
+        yield Case(
+            name=f"{name}: a core", ours=idle.shares.pop, limit=LIMIT_PERCENT, unit=Unit.PERCENT, most_warm_ups=0
+        )
+
+
+class _Idle:
+    """Runs with one kind of idle thing; ``shares`` of a core are those of the same runs."""
+
+    def __init__(self, bench: Bench, come: Come) -> None:
+        self._bench = bench
+        self._come = come
+        self.shares: list[Done] = []
+
+    def memory(self) -> Done:
+        with ExitStack() as stack:
+            broker = stack.enter_context(TidelogBroker(self._bench.directory() / "tidelog"))
+            broker.start()
+            renew_topic(broker, "warm")  # what the first topic imports is not the partitions' share
+            time.sleep(_CALM_S)
+            before = resident_bytes(broker.process_id)
+            self._come(broker, stack)
+            time.sleep(_CALM_S)
+            grown = resident_bytes(broker.process_id) - before
+            self.shares.append(_share_of_a_core(broker))
+        return Done(seconds=grown / 1e6, bytes=0, records=0)
+
+
+def _share_of_a_core(broker: TidelogBroker) -> Done:
+    before, start = core_seconds(broker.process_id), time.monotonic()
+    time.sleep(_WINDOW_S)
+    used, passed = core_seconds(broker.process_id) - before, time.monotonic() - start
+    return Done(seconds=100 * used / passed, bytes=0, records=0)
+
+
+def _connect(broker: TidelogBroker, stack: ExitStack) -> None:
+    host, _, port = broker.bootstrap.rpartition(":")
+    for _ in range(CONNECTIONS):
+        stack.enter_context(socket.create_connection((host, int(port))))
+
+
+def _create(broker: TidelogBroker, _stack: ExitStack) -> None:
+    renew_topic(broker, "idle", partitions=PARTITIONS)

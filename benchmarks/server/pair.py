@@ -1,0 +1,79 @@
+"""Both brokers as the rows have them: started once, written to and read from in turns, looked at in the end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Times
+from benchmarks.server.brokers import Server, TidelogBroker, kafka_broker, renew_topic
+from benchmarks.server.performance import Load, consume, produce
+from benchmarks.server.process import core_seconds, resident_bytes
+from benchmarks.worker import Done
+
+LOADS = (
+    Load(name="100 B records", topic="hundred", records=2_000_000, record_bytes=100),
+    Load(name="1 KB records", topic="thousand", records=500_000, record_bytes=1000),
+)
+
+
+@dataclass(slots=True)
+class Side:
+    """One broker, and what was measured of it."""
+
+    server: Server
+    latencies: defaultdict[Load, list[Done]] = field(default_factory=lambda: defaultdict(list))
+    """Of the runs of ``produce``, in order."""
+    core_seconds: float = 0.0
+    """Of the broker, in the last run."""
+    _written: set[Load] = field(default_factory=set)
+
+    def produce(self, load: Load) -> Done:
+        """Into a new topic."""
+        renew_topic(self.server, load.topic)
+        before = core_seconds(self.server.process_id)
+        produced = produce(self.server, load)
+        self.core_seconds = core_seconds(self.server.process_id) - before
+        self.latencies[load].append(Done(seconds=produced.mean_latency_s, bytes=0, records=0))
+        self._written.add(load)
+        return produced.done
+
+    def consume(self, load: Load) -> Done:
+        """What was produced last."""
+        if load not in self._written:
+            self.produce(load)
+        before = core_seconds(self.server.process_id)
+        done = consume(self.server, load)
+        self.core_seconds = core_seconds(self.server.process_id) - before
+        return done
+
+    def note(self, load: Load, times: Times) -> str:
+        """What is to be said of the runs of a work."""
+        return (
+            f"{load.records / times.median:,.0f} records a second, {self.core_seconds:.1f} s of a core for the broker"
+        )
+
+    def memory(self, loads: tuple[Load, ...]) -> Done:
+        """In megabytes, after a run of each work at least."""
+        for load in loads:
+            if load not in self._written:
+                self.consume(load)
+        return Done(seconds=resident_bytes(self.server.process_id) / 1e6, bytes=0, records=0)
+
+
+class Pair:
+    """``kafka`` and ``tidelog``, and the loads for them."""
+
+    def __init__(self, directory: Path, enter: Callable[[AbstractContextManager[Any]], Any], scale: float) -> None:
+        """``enter``: keeps a broker until the run ends."""
+        kafka, tidelog = kafka_broker(directory), TidelogBroker(directory / "tidelog")
+        for broker in (kafka, tidelog):
+            enter(broker)
+            broker.start()
+        self.kafka = Side(kafka)
+        self.tidelog = Side(tidelog)
+        self.loads = tuple(replace(load, records=max(round(load.records * scale), 1000)) for load in LOADS)

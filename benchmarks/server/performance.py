@@ -1,0 +1,76 @@
+"""Kafka's own ProducerPerformance and ConsumerPerformance, in a JVM as their scripts start it; they do the timing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+
+from benchmarks.server.brokers import Server
+from benchmarks.worker import Done
+from real_kafka.java import java_command
+
+_TOOLS = "org.apache.kafka.tools"
+_PATIENCE_S = 600
+_HEAP_MIB = 512
+_PRODUCED = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .*, ([\d.]+) ms avg latency", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Records that are produced and consumed."""
+
+    name: str
+    topic: str
+    records: int
+    record_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.records * self.record_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produced:
+    done: Done
+    mean_latency_s: float
+
+
+def produce(server: Server, load: Load) -> Produced:
+    """As fast as it goes, acks=all, every other setting of the producer its default."""
+    printed = _run(
+        "ProducerPerformance",
+        *("--topic", load.topic, "--num-records", str(load.records), "--record-size", str(load.record_bytes)),
+        *("--throughput", "-1", "--producer-props", f"bootstrap.servers={server.bootstrap}", "acks=all"),
+    )
+    sent, rate, latency_ms = _PRODUCED.findall(printed)[-1]
+    if int(sent) != load.records:
+        raise RuntimeError(f"{sent} of {load.records} records were sent:\n{printed}")
+    seconds = load.records / float(rate)
+    return Produced(
+        done=Done(seconds=seconds, bytes=load.bytes, records=load.records), mean_latency_s=float(latency_ms) / 1e3
+    )
+
+
+def consume(server: Server, load: Load) -> Done:
+    """From the beginning, by a new group, joining it included."""
+    printed = _run(
+        "ConsumerPerformance",
+        *("--bootstrap-server", server.bootstrap, "--topic", load.topic, "--messages", str(load.records)),
+        *("--timeout", "60000"),
+    )
+    names, values = (line.split(", ") for line in printed.strip().splitlines()[-2:])
+    figures = dict(zip(names, values, strict=True))
+    consumed = int(figures["data.consumed.in.nMsg"])
+    if consumed < load.records:
+        raise RuntimeError(f"{consumed} of {load.records} records came:\n{printed}")
+    return Done(seconds=consumed / float(figures["nMsg.sec"]), bytes=load.bytes, records=load.records)
+
+
+def _run(tool: str, *arguments: str) -> str:
+    """What a tool prints."""
+    command = java_command(f"{_TOOLS}.{tool}", *arguments, heap_mib=_HEAP_MIB, switches=())
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=_PATIENCE_S)
+    if done.returncode:
+        raise RuntimeError(f"{tool}: {done.stdout}{done.stderr}")
+    return done.stdout

@@ -1,0 +1,81 @@
+"""Row start: from the start of the process to the first request that is answered; and the memory a broker has in use.
+
+A start finds the directory of an earlier one that was stopped in order. The request is ApiVersions, asked again as soon
+as nobody answers. The memory is that of the brokers which the rows produce and consume had, after these.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks.bench import Bench
+from benchmarks.measure import Case, Unit
+from benchmarks.server.brokers import TidelogBroker, free_address, kafka_broker
+from benchmarks.worker import Done
+from real_kafka.broker import Broker
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.frames import length_prefix
+from tidelog.protocol.headers import write_request_header
+
+LIMIT_MS = 500
+LIMIT_MB = 120
+_REQUEST = write_request_header(ApiKey.API_VERSIONS, 0, 1, None)
+_PATIENCE_S = 60
+_RETRY_S = 0.002
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    directory = bench.directory()
+    kafka = bench.enter(kafka_broker(directory))
+    ours = bench.enter(TidelogBroker(directory / "tidelog"))
+    yield Case(
+        name="process start to the first answer",
+        peer=_starts(kafka, kafka.launch),
+        ours=_starts(ours, lambda: ours.launch(free_address())),
+        limit=LIMIT_MS,
+        most_warm_ups=1,
+    )
+    pair = bench.brokers
+    yield Case(
+        name="resident memory after the runs of produce and consume",
+        peer=lambda: pair.kafka.memory(pair.loads),
+        ours=lambda: pair.tidelog.memory(pair.loads),
+        limit=LIMIT_MB,
+        unit=Unit.MEGABYTES,
+        runs=1,
+        most_warm_ups=0,
+    )
+
+
+def _starts(broker: Broker | TidelogBroker, launch: Callable[[], None]) -> Callable[[], Done]:
+    """A start and an orderly stop."""
+
+    def run() -> Done:
+        start = time.perf_counter()
+        launch()
+        _ask_until_answered(broker.bootstrap)
+        done = Done(seconds=time.perf_counter() - start, bytes=0, records=0)
+        broker.stop()
+        return done
+
+    return run
+
+
+def _ask_until_answered(address: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not _is_answered(address):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nobody answers at {address}")
+        time.sleep(_RETRY_S)
+
+
+def _is_answered(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_PATIENCE_S) as connection:
+            connection.sendall(length_prefix([_REQUEST]) + _REQUEST)
+            return bool(connection.recv(4))
+    except OSError:
+        return False
