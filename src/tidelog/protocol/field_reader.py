@@ -131,6 +131,9 @@ class FieldReader:
         """At the end of a struct of a flexible version: ``known`` ones are read by tag, others passed over."""
         if not self.is_flexible:
             return
+        if self._data[self.position] == 0:  # none, nearly always
+            self.position += 1
+            return
         for _ in range(self.varint()):
             tag, size = self.varint(), self.varint()
             end = self.position + size

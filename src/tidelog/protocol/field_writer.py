@@ -51,6 +51,9 @@ class FieldWriter:
     def tagged_fields(self, fields: Sequence[tuple[int, bytes]] = ()) -> None:
         """At the end of a struct: tags, ascending, with what they hold. Nothing in a version that has none."""
         if self.is_flexible:
+            if not fields:
+                self.buffer.append(0)
+                return
             self.varint(len(fields))
             for tag, data in fields:
                 self.varint(tag)

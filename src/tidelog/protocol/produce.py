@@ -40,6 +40,9 @@ _TOPIC_IDS = 13
 _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">ihqq")
 _PARTITION_WITH_LOG_START = Struct(">ihqqq")
+_APPENDED = Struct(">ihqqqBBB")
+"""Of a partition in a flexible version, where there is nothing to say of records, leader and error: all of it."""
+_NO_ITEMS, _NULL, _NO_TAGS = 1, 0, 0
 _INT32 = Struct(">i")
 
 
@@ -137,6 +140,10 @@ def write_produce_response(
 
 def _write_partition(writer: FieldWriter, version: int, partition: PartitionProduceResponse) -> None:
     index, error_code, base_offset, append_time, log_start, record_errors, message, leader = partition
+    if version >= _FLEXIBLE and message is None and leader is UNKNOWN_LEADER and not record_errors:
+        offsets = (base_offset, append_time, log_start)
+        writer.buffer += _APPENDED.pack(index, error_code, *offsets, _NO_ITEMS, _NULL, _NO_TAGS)
+        return
     if version >= _LOG_START:
         writer.buffer += _PARTITION_WITH_LOG_START.pack(index, error_code, base_offset, append_time, log_start)
     else:

@@ -107,8 +107,15 @@ class LogState:
 
     def after_high_watermark(self) -> None:
         """Transactions whose marker is now below the high watermark hold nothing back any more."""
+        if self.has_no_transactions:
+            return
         self.producers.state.on_high_watermark_updated(self.offsets.high_watermark.message_offset)
         self.update_first_unstable()
+
+    @property
+    def has_no_transactions(self) -> bool:
+        """None is open, none waits for its marker to be replicated."""
+        return self.first_unstable is None and self.producers.state.transactions.is_empty
 
     def update_first_unstable(self) -> None:
         first = self.producers.state.first_unstable_offset()

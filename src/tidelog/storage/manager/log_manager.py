@@ -194,7 +194,8 @@ class LogManager:
 
     def log(self, partition: TopicPartition, *, is_future: bool = False) -> PartitionLog | None:
         """None where there is none here, or its directory is offline: ``require`` says which."""
-        return self._table.of(is_future=is_future).get(partition)
+        table = self._table
+        return (table.future if is_future else table.current).get(partition)
 
     def require(self, partition: TopicPartition) -> PartitionLog:
         """StorageError for a partition whose directory is offline; UnknownTopicOrPartitionError."""

@@ -179,7 +179,7 @@ def _take_over(state: LogState, segment: LogSegment, changes: ProducerChanges, e
 
 def _after_producers(state: LogState) -> None:
     """Readers take no lock: what holds them back is known before the high watermark passes it."""
-    if state.first_unstable is None and state.producers.state.transactions.is_empty:
+    if state.has_no_transactions:
         if state.is_sole_replica:
             state.offsets.update_high_watermark(state.offsets.log_end)
         return
