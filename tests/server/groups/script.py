@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -73,8 +75,8 @@ class Script:
         return self.names.setdefault(made_up, f"#{len(self.names)}")
 
     def records(self, directory: Path) -> list[Any]:
-        """Of all groups, in the order they were written, a partition after the other."""
-        return [
+        """Of all groups, as they were written, a partition after the other; runs of one type by their keys."""
+        written = [
             (
                 record.number,
                 self.plain(record.key),
@@ -84,6 +86,11 @@ class Script:
             for path in sorted(directory.glob("__consumer_offsets-*"))
             for record in _records_of(path)
         ]
+        return [record for _, run in groupby(written, itemgetter(0)) for record in sorted(run, key=_key_text)]
+
+
+def _key_text(record: tuple[Any, ...]) -> str:
+    return repr(record[1])
 
 
 def _place(part: Any) -> Any:
@@ -193,6 +200,66 @@ def consumer_life(script: Script) -> None:
     beat("m1", 2, topic_partitions=[{"topic_id": topic_id, "partitions": kept}])
     beat("m5", 0, **{**first, "subscribed_topic_names": None}, subscribed_topic_regex="[")
     beat("m1", 3, subscribed_topic_names=["t", "later"])
+
+
+def regex_life(script: Script) -> None:
+    """A group that subscribes by regular expression, which Kafka looks up when it has time for it."""
+    script.find("r")
+    fields = {"group_id": "r", "member_id": "m1"}
+    joining = {"rebalance_timeout": 60_000, "subscribed_topic_regex": "t|u", "topic_partitions": []}
+    script.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **fields, member_epoch=0, **joining)
+    deadline = time.monotonic() + _PATIENCE_S
+    while script.client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **fields, member_epoch=1).member_epoch == 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    script.call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["r"])
+    script.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **fields, member_epoch=-1)
+
+
+def moving_life(script: Script) -> None:
+    """A classic group that becomes a consumer group, and a classic group again."""
+    script.find("m")
+    call = script.call
+    joining = {
+        "group_id": "m",
+        "session_timeout": 1_000_000,
+        "rebalance_timeout": 60_000,
+        "protocol_type": "consumer",
+        "protocols": RANGE,
+    }
+    one = call(ApiKey.JOIN_GROUP, **joining).member_id
+    joined = call(ApiKey.JOIN_GROUP, **joining, member_id=one)
+    everything = b"\0\1\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1\xff\xff\xff\xff"
+    who = {"group_id": "m", "member_id": one, "generation_id": joined.generation_id}
+    protocol = {"protocol_type": "consumer", "protocol_name": "range"}
+    call(ApiKey.SYNC_GROUP, **who, **protocol, assignments=[{"member_id": one, "assignment": everything}])
+    new = {"group_id": "m", "member_id": "new"}
+    first = {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **new, member_epoch=0, **first)
+    call(ApiKey.HEARTBEAT, **who)
+    call(ApiKey.HEARTBEAT, **{**who, "member_id": "new"})
+    call(ApiKey.SYNC_GROUP, **who, **protocol)
+    owned = [{"name": "range", "metadata": _subscription(0, 1)}]
+    call(ApiKey.JOIN_GROUP, **{**joining, "protocols": owned}, member_id=one)
+    kept = call(ApiKey.SYNC_GROUP, **who, **protocol).assignment[-5]
+    call(ApiKey.HEARTBEAT, **who)
+    owned = [{"name": "range", "metadata": _subscription(kept)}]
+    call(ApiKey.JOIN_GROUP, **{**joining, "protocols": owned}, member_id=one)
+    call(ApiKey.SYNC_GROUP, **{**who, "generation_id": 2}, **protocol)
+    call(ApiKey.HEARTBEAT, **{**who, "generation_id": 2})
+    call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **new, member_epoch=2)
+    call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["m"])
+    call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **new, member_epoch=-1)
+    call(ApiKey.HEARTBEAT, **{**who, "generation_id": 2})
+    call(ApiKey.JOIN_GROUP, **joining, member_id=one)
+    call(ApiKey.LEAVE_GROUP, group_id="m", members=[{"member_id": one}])
+
+
+def _subscription(*owned: int) -> bytes:
+    """Of a consumer that reads ``t`` and has some of its partitions."""
+    parts = b"".join(number.to_bytes(4, "big") for number in owned)
+    head = b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\1\0\1t"
+    return head + len(owned).to_bytes(4, "big") + parts
 
 
 def _commit(group: str, member: str, epoch: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from real_kafka.broker import SMALL, Broker
-from server.groups.script import Script, classic_life, consumer_life
+from server.groups.script import Script, classic_life, consumer_life, moving_life, regex_life
 from server.harness import WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
 
@@ -55,6 +55,8 @@ def test_answers_and_records_are_the_same(tmp_path: Path) -> None:
             scripts[name] = Script(client)
             classic_life(scripts[name])
             consumer_life(scripts[name])
+            regex_life(scripts[name])
+            moving_life(scripts[name])
         records[name] = scripts[name].records(directory)
     assert differing(scripts["ours"].answers, scripts["kafka"].answers) == []
     assert differing(records["ours"], records["kafka"]) == []

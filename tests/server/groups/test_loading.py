@@ -78,9 +78,9 @@ def test_a_partition_that_is_lost_and_led_again_is_read_again(groups: GroupHome)
     groups.commit(1)
     coordinator = groups.home.broker.groups
     number = groups.home.call(lambda: coordinator.partition_of("g"))
-    groups.home.call(lambda: coordinator._resigned(number))
+    groups.home.call(lambda: coordinator.resigned(number))
     assert groups.commit(2) == ErrorCode.NOT_COORDINATOR
-    groups.home.call(lambda: coordinator._elected(number, 9))
+    groups.home.call(lambda: coordinator.elected(number, 9))
     groups.wait_for_groups()
     assert groups.commit(3) == 0
     assert groups.fetch().committed_offset == 3

@@ -12,9 +12,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from server.groups.rig import Answers, Consumer, MemoryTopics, Rig
 from tidelog.protocol.errors import ErrorCode
@@ -281,3 +289,9 @@ TestConsumerMembers = ConsumerMembers.TestCase
 TestConsumerMembers.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestClassicMembers = ClassicMembers.TestCase
 TestClassicMembers.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", [ConsumerMembers, ClassicMembers])
+def test_for_long(machine: type[RuleBasedStateMachine]) -> None:
+    run_state_machine_as_test(machine, settings=settings(max_examples=1000, stateful_step_count=50, deadline=None))

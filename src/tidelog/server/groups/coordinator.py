@@ -76,14 +76,14 @@ class GroupCoordinator:
         """Follow elections and changes of topics from now on."""
         self._is_active = True
         self._unsubscribe = self._broker.metadata.subscribe(self._on_change)
-        self._broker.replicas.add_leader_listener(GROUP_METADATA_TOPIC, self._elected, self._resigned)
+        self._broker.replicas.add_leader_listener(GROUP_METADATA_TOPIC, self.elected, self.resigned)
 
     def stop(self) -> None:
         """Whoever waits is sent away."""
         self._is_active = False
         self._unsubscribe()
         for number in list(self._partitions):
-            self._resigned(number)
+            self.resigned(number)
 
     # --- what handlers ask ---
 
@@ -150,12 +150,14 @@ class GroupCoordinator:
 
     # --- elections ---
 
-    def _elected(self, number: int, _leader_epoch: int) -> None:
-        self._resigned(number)
+    def elected(self, number: int, _leader_epoch: int) -> None:
+        """This broker leads a partition of ``__consumer_offsets`` from now on."""
+        self.resigned(number)
         owned = self._partitions[number] = self._made(number)
         self._broker.spawn(self._load(number, owned))
 
-    def _resigned(self, number: int) -> None:
+    def resigned(self, number: int) -> None:
+        """It leads it no more. Idempotent."""
         owned = self._partitions.pop(number, None)
         if owned is not None:
             owned.journal.is_lost = True

@@ -39,9 +39,11 @@ class ConsumerChange:
 
     def subscribe(self, before: ConsumerMember, after: ConsumerMember) -> bool:
         """The member says who it is and what it reads; whether the target assignment has to be another for it."""
-        regex = self._regexes.change(self.draft, before, after)
+        regex = self._regexes.change(self.group, before, after)
         if after != before or after.member_id not in self.group.members:
             self.draft.add(consumer_records.member_metadata(self.group.group_id, after))
+        if regex is not RegexChange.NONE:
+            self._regexes.forget_unused(self.draft, before.topic_regex)
         self._regexes.resolve_soon_if_due(self.group)
         has_other_topics = after.topic_names != before.topic_names
         return has_other_topics or regex is RegexChange.RESOLVED
@@ -79,8 +81,8 @@ class ConsumerChange:
         group_id = self.group.group_id
         for member in members:
             self.draft.add(*consumer_records.member_tombstones(group_id, member.member_id))
-        for expression in [one for one in self.group.regexes if not self.group.regex_members(one)]:
-            self.draft.add(consumer_records.regex_tombstone(group_id, expression))
+        for expression in {member.topic_regex: None for member in members}:
+            self._regexes.forget_unused(self.draft, expression)
         now_hash = metadata_hash(self.group, self._context.topics)
         self.draft.add(consumer_records.group_epoch(group_id, self.group.group_epoch + 1, now_hash))
 

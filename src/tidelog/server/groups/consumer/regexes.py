@@ -52,16 +52,21 @@ class Regexes:
     def __init__(self, context: ShardContext) -> None:
         self._context = context
 
-    def change(self, draft: GroupDraft, before: ConsumerMember, after: ConsumerMember) -> RegexChange:
-        """INVALID_REGULAR_EXPRESSION for a new one that is none. Called before ``after`` is in the draft."""
+    def change(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> RegexChange:
+        """What a member's subscription does, looked at before ``group`` has it.
+
+        INVALID_REGULAR_EXPRESSION for a new expression that is none.
+        """
         if (before.topic_regex or "") == (after.topic_regex or ""):
             return RegexChange.NONE
-        group = draft.group
-        if before.topic_regex and group.regex_members(before.topic_regex) == 1:
-            draft.add(consumer_records.regex_tombstone(group.group_id, before.topic_regex))
         if after.topic_regex and not group.regex_members(after.topic_regex):
             check_regex(after.topic_regex)
         return RegexChange.RESOLVED if after.topic_regex in group.regexes else RegexChange.UNRESOLVED
+
+    def forget_unused(self, draft: GroupDraft, expression: str | None) -> None:
+        """A member does not subscribe with ``expression`` any more."""
+        if expression and not draft.group.regex_members(expression):
+            draft.add(consumer_records.regex_tombstone(draft.group.group_id, expression))
 
     def resolve_soon_if_due(self, group: ConsumerGroup) -> None:
         """``group`` as it will be. Nothing happens within this call."""

@@ -1,0 +1,188 @@
+"""Consumer groups of real clients: members that come, go and die; commits; static members; restarts of the broker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from server.clients.group_members import MAKERS, TOPIC, ConfluentMember, KafkaPythonMember, Member
+from server.groups.group_home import GroupHome, group_home
+from tidelog.protocol.api_key import ApiKey
+
+PARTITIONS = 4
+PATIENCE_S = 120
+QUICK = {
+    "group_consumer_min_heartbeat_interval_ms": "100",
+    "group_consumer_heartbeat_interval_ms": "200",
+    "group_min_session_timeout_ms": "500",
+}
+"""Rebalances are heard of at once. Sessions are long: on a busy machine members are silent for a while."""
+SHORT_SESSIONS = {"group_consumer_min_session_timeout_ms": "500", "group_consumer_session_timeout_ms": "3000"}
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> Iterator[GroupHome]:
+    with group_home(tmp_path / "data", **QUICK) as home:
+        home.make_topic(TOPIC, PARTITIONS)
+        yield home
+
+
+def produce(groups: GroupHome, first: int, count: int) -> set[bytes]:
+    """Values that are spread over all partitions."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": groups.home.bootstrap, "log_level": 0})
+    values = [b"%d" % number for number in range(first, first + count)]
+    for number, value in enumerate(values):
+        producer.produce(TOPIC, value, partition=number % PARTITIONS)
+    assert producer.flush(PATIENCE_S) == 0
+    return set(values)
+
+
+def drive(members: list[Member], until: Callable[[], bool]) -> list[bytes]:
+    """Poll all in turn until something is so; the values that have come."""
+    deadline = time.monotonic() + PATIENCE_S
+    values: list[bytes] = []
+    while not until():
+        assert time.monotonic() < deadline, [member.partitions() for member in members]
+        for member in members:
+            values += [value for _, value in member.poll()]
+    return values
+
+
+def read(members: list[Member], wanted: set[bytes]) -> list[bytes]:
+    """Poll until all of ``wanted`` have come."""
+    values: list[bytes] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while not wanted <= set(values):
+        assert time.monotonic() < deadline, sorted(wanted - set(values))[:5]
+        for member in members:
+            values += [value for _, value in member.poll()]
+    return values
+
+
+def share(members: list[Member]) -> bool:
+    """Whether they have all partitions, each one, evenly."""
+    sizes = [len(member.partitions()) for member in members]
+    everything = set().union(*(member.partitions() for member in members))
+    return sum(sizes) == PARTITIONS == len(everything) and max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_members_come_and_go_and_offsets_go_on(groups: GroupHome, name: str) -> None:
+    make = MAKERS[name]
+    first = produce(groups, 0, 40)
+    one = make(groups.home.bootstrap, "g")
+    assert sorted(read([one], first)) == sorted(first), "each once"
+    one.commit()
+    two = make(groups.home.bootstrap, "g")
+    assert drive([one, two], lambda: share([one, two])) == [], "what was committed does not come again"
+    second = produce(groups, 100, 40)
+    assert sorted(read([one, two], second)) == sorted(second)
+    one.commit()
+    two.commit()
+    one.close()
+    drive([two], lambda: share([two]))
+    third = produce(groups, 200, 8)
+    assert sorted(read([two], third)) == sorted(third)
+    two.close()
+
+
+def test_one_member_after_the_other_with_kafka_python(groups: GroupHome) -> None:
+    for number in range(2):
+        values = produce(groups, 100 * number, 20)
+        member = KafkaPythonMember(groups.home.bootstrap, "g")
+        assert sorted(read([member], values)) == sorted(values)
+        member.commit()
+        member.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_partitions_of_a_member_that_was_killed_are_taken_over(tmp_path: Path, protocol: str) -> None:
+    with group_home(tmp_path / "data", **QUICK, **SHORT_SESSIONS) as groups:
+        groups.make_topic(TOPIC, PARTITIONS)
+        survivor = ConfluentMember(groups.home.bootstrap, "g", **{"group.protocol": protocol})
+        drive([survivor], lambda: share([survivor]))
+        script = Path(__file__).with_name("dying_member.py")
+        command = [sys.executable, str(script), groups.home.bootstrap, "g", protocol]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as dying:
+            drive([survivor], lambda: len(survivor.partitions()) == PARTITIONS // 2)
+            dying.kill()
+        drive([survivor], lambda: share([survivor]))
+        survivor.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_static_member_is_back_without_a_rebalance(groups: GroupHome, protocol: str) -> None:
+    def member(instance_id: str) -> ConfluentMember:
+        settings = {"group.protocol": protocol, "group.instance.id": instance_id}
+        return ConfluentMember(groups.home.bootstrap, "g", **settings)
+
+    one, two = member("one"), member("two")
+    drive([one, two], lambda: share([one, two]))
+    before = two.partitions()
+    epoch = epoch_of(groups, protocol)
+    two.close()
+    two = member("two")
+    drive([one, two], lambda: two.partitions() == before)
+    assert epoch_of(groups, protocol) == epoch
+    one.close()
+    two.close()
+
+
+@pytest.mark.parametrize("name", ["confluent, range", "confluent, consumer protocol"])
+def test_members_go_on_after_a_restart_of_the_broker(tmp_path: Path, name: str) -> None:
+    with group_home(tmp_path / "data", **QUICK, **fixed_port()) as groups:
+        groups.make_topic(TOPIC, PARTITIONS)
+        member = MAKERS[name](groups.home.bootstrap, "g")
+        first = produce(groups, 0, 20)
+        assert sorted(read([member], first)) == sorted(first)
+        member.commit()
+        groups.restart()
+        second = produce(groups, 100, 20)
+        assert sorted(read([member], second)) == sorted(second)
+        member.close()
+
+
+def test_a_group_moves_to_the_new_protocol_member_by_member(groups: GroupHome) -> None:
+    old = ConfluentMember(groups.home.bootstrap, "g")
+    drive([old], lambda: share([old]))
+    new = ConfluentMember(groups.home.bootstrap, "g", **{"group.protocol": "consumer"})
+    drive([old, new], lambda: share([old, new]))
+    (listed,) = groups.client.call(ApiKey.LIST_GROUPS).groups
+    assert listed.group_type == "consumer"
+    values = produce(groups, 0, 20)
+    assert sorted(read([old, new], values)) == sorted(values)
+    new.close()
+    drive([old], lambda: share([old]))
+    (listed,) = groups.client.call(ApiKey.LIST_GROUPS).groups
+    assert listed.group_type == "classic"
+    old.close()
+
+
+def test_topics_by_regular_expression(groups: GroupHome) -> None:
+    member = ConfluentMember(groups.home.bootstrap, "g", **{"group.protocol": "consumer"})
+    member.consumer.subscribe(["^t.*"])
+    drive([member], lambda: share([member]))
+    member.close()
+
+
+def epoch_of(groups: GroupHome, protocol: str) -> int:
+    group = groups.home.call(lambda: groups.home.broker.groups.shard_of("g").groups["g"])
+    return int(getattr(group, "generation_id" if protocol == "classic" else "group_epoch"))
+
+
+def fixed_port() -> dict[str, str]:
+    """Clients look for the broker where it was; below the ports that the system hands out, nobody takes its place."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return {"listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    raise AssertionError("no port is free")
