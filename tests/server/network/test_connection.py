@@ -195,4 +195,22 @@ def test_closing_the_listener_cancels_what_is_waited_for() -> None:
         home.wait_for_requests(1)
         home.call(home.listener.close)
         assert client.is_closed_by_broker()
-        assert waiting[0].cancelled()
+        home.wait_for(lambda: waiting[0].cancelled())
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_request_that_is_cancelled_at_once_leaves_nothing_behind() -> None:
+    async def later() -> Reply:
+        await asyncio.sleep(3600)
+        return None
+
+    def answer(_frame: bytes) -> Awaitable[Reply]:
+        home.loop.call_soon(home.listener.close)
+        return finish(later())
+
+    async def finish(awaitable: Awaitable[Reply]) -> Reply:
+        return await awaitable
+
+    with listening(answer) as home, home.client() as client:
+        client.send_frames(b"?")
+        assert client.is_closed_by_broker()

@@ -134,7 +134,8 @@ class Connection:
         self._output.clear()
         self._account(0)
         if self._pending is not None:
-            self._pending.cancel()
+            # In its turn: a task that ends before its first step never awaits what it was given.
+            self._owner.loop.call_soon(self._pending.cancel)
         if self._held_back is not None:
             self._held_back.cancel()
         self._owner.forget(self)
