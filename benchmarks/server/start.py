@@ -1,7 +1,9 @@
 """Row start: from the start of the process to the first request that is answered; and the memory a broker has in use.
 
 A start finds the directory of an earlier one that was stopped in order. The request is ApiVersions, asked again as soon
-as nobody answers. The memory is that of the brokers which the rows produce and consume had, after these.
+as nobody answers. ``tidelog.testing.Broker`` starts in a process that had one before, as all but the first test of a
+suite find it, on a new directory. The memory is that of the brokers which the rows produce and consume had, after
+these.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from real_kafka.broker import Broker
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import write_request_header
+from tidelog.testing.broker import Broker as TestsBroker
 
 LIMIT_MS = 500
+LIMIT_IN_TESTS_MS = 300
 LIMIT_MB = 120
 _REQUEST = write_request_header(ApiKey.API_VERSIONS, 0, 1, None)
 _PATIENCE_S = 60
@@ -37,6 +41,7 @@ def cases(bench: Bench) -> Iterator[Case]:
         limit=LIMIT_MS,
         most_warm_ups=1,
     )
+    yield Case(name="tidelog.testing.Broker, made to the first answer", ours=_start_for_a_test, limit=LIMIT_IN_TESTS_MS)
     pair = bench.brokers
     yield Case(
         name="resident memory after the runs of produce and consume",
@@ -61,6 +66,13 @@ def _starts(broker: Broker | TidelogBroker, launch: Callable[[], None]) -> Calla
         return done
 
     return run
+
+
+def _start_for_a_test() -> Done:
+    start = time.perf_counter()
+    with TestsBroker() as broker:
+        _ask_until_answered(broker.bootstrap_servers)
+        return Done(seconds=time.perf_counter() - start, bytes=0, records=0)
 
 
 def _ask_until_answered(address: str) -> None:

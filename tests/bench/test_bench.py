@@ -64,7 +64,7 @@ def test_the_rows_of_the_broker_run(tmp_path: Path) -> None:
     assert figures == {
         "produce": [{"seconds"}] * 4,
         "consume": [{"seconds"}] * 2,
-        "start": [{"seconds"}, {"megabytes"}],
+        "start": [{"seconds"}, {"seconds"}, {"megabytes"}],
         "idle": [{"megabytes"}, {"percent"}] * 2,
     }
 
