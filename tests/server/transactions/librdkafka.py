@@ -15,9 +15,13 @@ SINGLE_NODE = {
     "group_initial_rebalance_delay_ms": "0",
 }
 
+STAYS = {"metadata.recovery.strategy": "none", "reconnect.backoff.max.ms": "200"}
+"""A client that finds no broker at all asks the same ones again. librdkafka's default is to forget them and begin anew,
+and what waits for one of those it has forgotten, such as offsets on their way to a group's coordinator, then hangs."""
+
 
 def transactional(bootstrap: str, name: str = "worker") -> Producer:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, **STAYS})
     producer.init_transactions(PATIENCE_S)
     return producer
 
@@ -31,6 +35,7 @@ def reader(bootstrap: str, group: str = "readers") -> Consumer:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            **STAYS,
         }
     )
 

@@ -1,0 +1,117 @@
+"""Exactly once over a broker that is killed in the middle of transactions, and comes back where it was.
+
+A worker takes a batch from the input, writes it to the output in upper case, and commits offsets and output together.
+The broker is killed at each of three moments of a transaction; worker and producer live on. Who is told that a
+transaction has to be aborted aborts it, and takes the same batch again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from server.harness import PATIENCE_S, running_broker
+from server.transactions.librdkafka import SINGLE_NODE, committed, polled, reader, transactional
+
+INPUT, OUTPUT, GROUP = "input", "output", "workers"
+BATCH = 20
+BATCHES = 6
+MOMENTS = ("half written", "offsets sent", "committed")
+
+
+class Worker:
+    """One batch after the other; ``at`` is called with each moment of a transaction."""
+
+    def __init__(self, bootstrap: str, at: Callable[[str], None]) -> None:
+        self._at = at
+        self._producer = transactional(bootstrap)
+        self._consumer = reader(bootstrap, GROUP)
+
+    def take_batch(self) -> bool:
+        """False where there was none."""
+        start = self._committed()
+        self._consumer.assign([TopicPartition(INPUT, 0, start)])
+        taken = []
+        while len(taken) < BATCH and (message := polled(self._consumer)) is not None:
+            taken.append(message)
+        if not taken:
+            return False
+        self._producer.begin_transaction()
+        self._write(taken[::2])
+        self._at("half written")
+        self._write(taken[1::2])
+        self._finish(start + len(taken))
+        return True
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _committed(self) -> int:
+        """Asked until the group has its coordinator: what librdkafka does for all but this."""
+        while True:
+            try:
+                (position,) = self._consumer.committed([TopicPartition(INPUT, 0)], PATIENCE_S)
+                return max(position.offset, 0)
+            except KafkaException as error:
+                if error.args[0].code() not in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS):
+                    raise
+
+    def _write(self, messages: list[Message]) -> None:
+        for message in messages:
+            self._producer.produce(OUTPUT, (message.value() or b"").upper())
+        assert not self._producer.flush(PATIENCE_S)
+
+    def _finish(self, next_offset: int) -> None:
+        try:
+            offsets = [TopicPartition(INPUT, 0, next_offset)]
+            _insist(lambda: _send_offsets(self._producer, self._consumer, offsets))
+            self._at("offsets sent")
+            _insist(lambda: self._producer.commit_transaction(PATIENCE_S))
+            self._at("committed")
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            _insist(lambda: self._producer.abort_transaction(PATIENCE_S))
+
+
+def _send_offsets(producer: Producer, consumer: Consumer, offsets: list[TopicPartition]) -> None:
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), PATIENCE_S)
+
+
+def _insist(call: Callable[[], None]) -> None:
+    """Again, as long as the client says that it may be tried again."""
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_exactly_once_over_a_kill(tmp_path: Path, moment: str) -> None:
+    values = [f"value {number}".encode() for number in range(BATCH * BATCHES)]
+    with running_broker(tmp_path, **SINGLE_NODE) as home:
+        for topic in (INPUT, OUTPUT):
+            home.create_topic(topic)
+        source = Producer({"bootstrap.servers": home.bootstrap})
+        for value in values:
+            source.produce(INPUT, value)
+        assert not source.flush(PATIENCE_S)
+        kills = iter((False, True, False, True))  # in the second batch, and two later
+
+        def at(reached: str) -> None:
+            if reached == moment and next(kills, False):
+                home.kill()
+                home.start()
+
+        worker = Worker(home.bootstrap, at)
+        while worker.take_batch():
+            pass
+        worker.close()
+        written = committed(home.bootstrap, OUTPUT)
+    assert sorted(written) == sorted(value.upper() for value in values)
+    assert len(set(written)) == len(written)
