@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tidelog.testing import Broker
+from server.harness import WireClient
+from tidelog.testing import ApiKey, Broker, ErrorCode
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -59,6 +60,35 @@ def test_records_go_when_their_time_is_over(broker: Broker) -> None:
     assert len(broker.records("t")) == 1
     broker.advance(HOUR_MS + 6 * MINUTE_MS)
     assert broker.records("t") == []
+
+
+def test_a_session_is_over_when_its_time_is(broker: Broker) -> None:
+    joining = {
+        "group_id": "group",
+        "member_id": "",
+        "session_timeout": 30_000,
+        "rebalance_timeout": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    }
+    with WireClient(int(broker.bootstrap_servers.partition(":")[2])) as client:
+        while (found := client.call(ApiKey.FIND_COORDINATOR, 3, key="group", key_type=0)).error_code:
+            assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        while (joined := client.call(ApiKey.JOIN_GROUP, 3, **joining)).error_code:
+            assert joined.error_code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        member = {"group_id": "group", "member_id": joined.member_id, "generation_id": joined.generation_id}
+
+        def heartbeat() -> int:
+            code: int = client.call(ApiKey.HEARTBEAT, 3, **member).error_code
+            return code
+
+        assert client.call(ApiKey.SYNC_GROUP, 2, **member, assignments=[]).error_code == 0
+        broker.advance(29_000)
+        assert heartbeat() == 0
+        broker.advance(29_000)
+        assert heartbeat() == 0, "its session began anew"
+        broker.advance(30_000)
+        assert heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_consumer_gets_its_answers_though_time_stands_still(broker: Broker) -> None:
