@@ -56,7 +56,7 @@ def test_while_it_is_read_clients_are_told_to_wait(groups: GroupHome, monkeypatc
         assert goes_on.wait(60)
         load_log(log, replay, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("tidelog.server.groups.coordinator.load_log", slow_load)
+    monkeypatch.setattr("tidelog.server.groups.owned_shard.load_log", slow_load)
     groups.restart(waits=False)
     assert is_reading.wait(60)
     who = {"group_id": "g", "member_id": member_id, "generation_id": generation}

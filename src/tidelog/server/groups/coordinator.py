@@ -12,33 +12,26 @@ state          begins with                                    a request for one 
 
 Before ``start`` and after ``stop`` everything is answered COORDINATOR_NOT_AVAILABLE. A partition whose log cannot be
 read stays loading. What a crash leaves is the log: members that live are heard of again within their session.
-Made and started by the broker after replicas and metadata. Called by: handlers/groups, the transaction coordinator.
-Thread rule: the loop's. Source: Kafka's ``GroupCoordinatorService``, ``CoordinatorRuntime``.
+Made and started by the broker when ``__consumer_offsets`` is there, or when a client first asks. Called by:
+handlers/groups, the transaction coordinator. Thread rule: the loop's.
+Source: Kafka's ``GroupCoordinatorService``, ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.config.resources.group_settings import GroupSettings
-from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.groups.consumer.targets import assignor_names
-from tidelog.server.groups.group_map import GroupMap
 from tidelog.server.groups.image_topics import ImageTopics
-from tidelog.server.groups.keyed_timers import KeyedTimers
-from tidelog.server.groups.log.loading import load_log
-from tidelog.server.groups.log.partition_journal import PartitionJournal
-from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.server.groups.owned_shard import OwnedShard
 from tidelog.server.groups.routing import partition_of
 from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.metadata.image import MetadataChange
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 
@@ -47,19 +40,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Owned:
-    """A partition from its election to its resignation."""
-
-    shard: Shard
-    journal: PartitionJournal
-    is_loaded: bool = False
-    completed: list[tuple[int, bool]] = field(default_factory=list)
-    """Transactions that were ended while the log was read: their markers may lie behind where it was read to."""
-
 
 class GroupCoordinator:
     """``topics``: as assignments see them; ``settings``: of the start, none of them changes at run time."""
@@ -67,9 +47,10 @@ class GroupCoordinator:
     def __init__(self, broker: Broker) -> None:
         self.settings = CoordinatorSettings.of(broker.config)
         self.assignors = assignor_names(self.settings.consumer.assignors)
-        self.topics = ImageTopics(lambda: broker.metadata.image)
+        """On the server's side; the first is the default."""
+        self.topics = ImageTopics(lambda: broker.metadata.image, lambda: broker.metadata.applied_offset)
         self._broker = broker
-        self._partitions: dict[int, _Owned] = {}
+        self._partitions: dict[int, OwnedShard] = {}
         self._is_active = False
 
     def start(self) -> None:
@@ -134,10 +115,8 @@ class GroupCoordinator:
     def transaction_completed(self, number: int, producer_id: int, is_commit: bool) -> None:
         """A marker was written to a partition of ``__consumer_offsets``."""
         owned = self._partitions.get(number)
-        if owned is not None and owned.is_loaded:
-            owned.shard.replay.end_transaction(producer_id, is_commit=is_commit)
-        elif owned is not None:
-            owned.completed.append((producer_id, is_commit))
+        if owned is not None:
+            owned.end_transaction(producer_id, is_commit=is_commit)
 
     def _on_change(self, change: MetadataChange) -> None:
         changed = self.topics.note(change)
@@ -153,59 +132,15 @@ class GroupCoordinator:
     def elected(self, number: int, _leader_epoch: int) -> None:
         """This broker leads a partition of ``__consumer_offsets`` from now on."""
         self.resigned(number)
-        owned = self._partitions[number] = self._made(number)
-        self._broker.spawn(self._load(number, owned))
+        owned = OwnedShard(number, self._broker, settings=self.settings, topics=self.topics, timeouts=self._timeouts)
+        self._partitions[number] = owned
+        self._broker.spawn(owned.load())
 
     def resigned(self, number: int) -> None:
         """It leads it no more. Idempotent."""
         owned = self._partitions.pop(number, None)
         if owned is not None:
-            owned.journal.is_lost = True
-            if owned.is_loaded:
-                owned.shard.abandon()
-
-    async def _load(self, number: int, owned: _Owned) -> None:
-        try:
-            log = self._broker.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number)).log
-            if log.end_offset > log.log_start_offset:
-                await self._broker.in_thread(
-                    load_log,
-                    log,
-                    owned.shard.replay,
-                    chunk_bytes=self.settings.load_buffer_bytes,
-                    is_wanted=lambda: not owned.journal.is_lost,
-                )
-        except TidelogError as error:
-            _log.error("the groups of partition %d cannot be read: %s", number, error)
-            return
-        if owned.journal.is_lost:
-            return
-        for producer_id, is_commit in owned.completed:
-            owned.shard.replay.end_transaction(producer_id, is_commit=is_commit)
-        owned.is_loaded = True
-        owned.shard.resume()
-
-    def _made(self, number: int) -> _Owned:
-        broker = self._broker
-        journal = PartitionJournal(
-            broker.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number)),
-            timers=broker.timers,
-            spawn=broker.spawn,
-            settings=self.settings,
-        )
-        shard = Shard(
-            ShardContext(
-                groups=GroupMap(),
-                offsets=OffsetStore(),
-                journal=journal,
-                timers=KeyedTimers(broker.timers),
-                topics=self.topics,
-                settings=self.settings,
-                timeouts=self._timeouts,
-            )
-        )
-        journal.replay = shard.replay
-        return _Owned(shard=shard, journal=journal)
+            owned.give_up()
 
     def _timeouts(self, group_id: str) -> GroupTimeouts:
         overrides = self._broker.metadata.image.settings_of(ResourceType.GROUP, group_id)

@@ -12,16 +12,20 @@ from tidelog.server.metadata.image import MetadataChange, MetadataImage, Topic
 class ImageTopics:
     """``Topics`` over the image as it is now; ``note`` is told of every change."""
 
-    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+    def __init__(self, image: Callable[[], MetadataImage], applied_offset: Callable[[], int]) -> None:
+        """``applied_offset``: of the last record that the image has, which is Kafka's version of it."""
         self._image = image
-        self.version = 0
-        self.made_version = 0
+        self._applied_offset = applied_offset
+        self.made_version = -1
+
+    @property
+    def version(self) -> int:
+        return self._applied_offset()
 
     def note(self, change: MetadataChange) -> frozenset[str]:
         """The names of the topics that are not what they were: made, deleted, with more partitions."""
-        self.version = change.end_offset
         if change.created_topics:
-            self.made_version = change.end_offset
+            self.made_version = change.end_offset - 1
         names = {topic.name for topic in (*change.created_topics, *change.deleted_topics)}
         for (topic_id, _), delta in change.partitions.items():
             topic = self._image().topics_by_id.get(topic_id)

@@ -14,11 +14,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.storage.producer import NO_GUARD, VerificationGuard
+
+if TYPE_CHECKING:
+    from tidelog.server.groups.log.group_record import GroupRecord
 
 Done = Callable[[ErrorCode], None]
 

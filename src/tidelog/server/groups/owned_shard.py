@@ -1,0 +1,96 @@
+"""A partition of ``__consumer_offsets`` that this broker leads, from its election to its resignation.
+
+*loading* → *loaded* → *lost*. While its log is read in a thread nobody asks it; transactions that are ended meanwhile
+are noted, for their markers may lie behind where the log is read to. A log that cannot be read stays loading.
+Called by: the group coordinator. Thread rule: the loop's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.server.groups.group_map import GroupMap
+from tidelog.server.groups.journal import Topics
+from tidelog.server.groups.keyed_timers import KeyedTimers
+from tidelog.server.groups.log.loading import load_log
+from tidelog.server.groups.log.partition_journal import PartitionJournal
+from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
+from tidelog.server.groups.shard import Shard
+from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.topic_name import GROUP_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_log = logging.getLogger(__name__)
+
+
+class OwnedShard:
+    """``shard`` may be asked when ``is_loaded``."""
+
+    def __init__(
+        self,
+        number: int,
+        broker: Broker,
+        *,
+        settings: CoordinatorSettings,
+        topics: Topics,
+        timeouts: Callable[[str], GroupTimeouts],
+    ) -> None:
+        self.is_loaded = False
+        self._broker = broker
+        self._settings = settings
+        self._partition = broker.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number))
+        self._completed: list[tuple[int, bool]] = []
+        self._journal = PartitionJournal(self._partition, timers=broker.timers, spawn=broker.spawn, settings=settings)
+        self.shard = Shard(
+            ShardContext(
+                groups=GroupMap(),
+                offsets=OffsetStore(),
+                journal=self._journal,
+                timers=KeyedTimers(broker.timers),
+                topics=topics,
+                settings=settings,
+                timeouts=timeouts,
+            )
+        )
+        self._journal.replay = self.shard.replay
+
+    async def load(self) -> None:
+        """Read the log; afterwards the shard is loaded, or was lost, or an error was told."""
+        try:
+            log = self._partition.log
+            if log.end_offset > log.log_start_offset:
+                await self._broker.in_thread(
+                    load_log,
+                    log,
+                    self.shard.replay,
+                    chunk_bytes=self._settings.load_buffer_bytes,
+                    is_wanted=lambda: not self._journal.is_lost,
+                )
+        except TidelogError as error:
+            _log.error("the groups of %s cannot be read: %s", self._partition.topic_partition, error)
+            return
+        if self._journal.is_lost:
+            return
+        for producer_id, is_commit in self._completed:
+            self.shard.replay.end_transaction(producer_id, is_commit=is_commit)
+        self.is_loaded = True
+        self.shard.resume()
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """A marker is in the log."""
+        if self.is_loaded:
+            self.shard.replay.end_transaction(producer_id, is_commit=is_commit)
+        else:
+            self._completed.append((producer_id, is_commit))
+
+    def give_up(self) -> None:
+        """Another broker leads the partition: whoever waits is sent away."""
+        self._journal.is_lost = True
+        if self.is_loaded:
+            self.shard.abandon()
