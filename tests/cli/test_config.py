@@ -90,7 +90,7 @@ def test_what_differs_from_the_defaults(server: Path) -> None:
         ("segment.ms", "topic"),
     ]
     text = run("config", "--file", server).stdout
-    assert "Known to Kafka, without effect in tidelog: node.id, log.dirs, ssl.key.password." in text
+    assert "Known to Kafka, without effect in tidelog: ssl.key.password." in text
     assert "A Kafka broker does not start without process.roles." in text
 
 
