@@ -346,14 +346,19 @@ def test_readers_in_threads_while_others_want_to_map(make: Make, monkeypatch: py
             wrong.append(error)
 
     threads = [threading.Thread(target=read, args=(index,)) for index in (first, second)]
-    for thread in threads:
-        thread.start()
-    for _ in range(200):
-        first.resize(1600)
-        first.resize(1000)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(200):
+            first.resize(1600)
+            first.resize(1000)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(before)
     assert wrong == []
     assert len(kept) <= 1
 

@@ -18,7 +18,7 @@ from tidelog.model import ClosedError, LockedError, StorageError
 from tidelog.storage.fs import record_lock
 from tidelog.storage.fs.interface import FileStat
 from tidelog.storage.fs.limits import raise_open_file_limit
-from tidelog.storage.fs.os_errors import MAP, storage_error, translated
+from tidelog.storage.fs.os_errors import MAP, SystemCall, storage_error
 from tidelog.storage.fs.record_lock import RecordLock
 
 if TYPE_CHECKING:
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 
 _FILE_MODE = 0o644
 _NO_FILE = -1
+_MAP_OPTIONS: dict[str, bool] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+"""Without a descriptor of its own, of which a log with many segments has few."""
 # Not blocking: opening a FIFO that strayed into the directory must fail, not wait for a writer.
 _READ = os.O_RDONLY | os.O_NONBLOCK
 _WRITE = os.O_RDWR | os.O_NONBLOCK
 
 
 class LocalFile:
-    """A descriptor and its path. The calls that are made a thousand times a second do without ``translated``."""
+    """A descriptor and its path. The calls that are made a thousand times a second do without ``SystemCall``."""
 
     __slots__ = ("_fd", "_path")
 
@@ -72,18 +74,15 @@ class LocalFile:
             raise storage_error(error, "read", self._path) from error
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
-        try:
-            with memoryview(buffer).cast("B") as view:
-                done = 0
-                while done < len(view):
-                    count = os.preadv(self.fileno(), [view[done:]], position + done)
-                    if count == 0:
-                        break
-                    done += count
-                self.fileno()
-                return done
-        except OSError as error:
-            raise storage_error(error, "read", self._path) from error
+        with SystemCall("read", self._path), memoryview(buffer).cast("B") as view:
+            done = 0
+            while done < len(view):
+                count = os.preadv(self.fileno(), [view[done:]], position + done)
+                if count == 0:
+                    break
+                done += count
+            self.fileno()
+            return done
 
     def pwrite(self, data: Buffer, position: int) -> int:
         try:
@@ -99,30 +98,26 @@ class LocalFile:
             raise storage_error(error, "write", self._path) from error
 
     def truncate(self, size: int) -> None:
-        with translated(f"truncate to {size} bytes", self._path):
+        with SystemCall(f"truncate to {size} bytes", self._path):
             os.ftruncate(self.fileno(), size)
 
     def allocate(self, size: int) -> None:
         if self.size < size:
-            with translated(f"allocate {size} bytes", self._path):
+            with SystemCall(f"allocate {size} bytes", self._path):
                 os.ftruncate(self.fileno(), size)
 
     def sync(self) -> None:
-        with translated("sync", self._path):
+        with SystemCall("sync", self._path):
             os.fsync(self.fileno())
 
     def map(self, size: int) -> mmap.mmap:
         if size <= 0:
             raise ValueError(f"a mapping of {size} bytes: the operating system refuses empty ones")
-        if size > self.size:
-            raise StorageError(f"cannot map {size} bytes of a file of {self.size}", path=self._path)
-        with translated(MAP, self._path):
-            if sys.version_info >= (
-                3,
-                13,
-            ):  # without a descriptor of its own, of which a log with many segments has few
-                return mmap.mmap(self.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, trackfd=False)
-            return mmap.mmap(self.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        try:
+            with SystemCall(MAP, self._path):
+                return mmap.mmap(self.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, **_MAP_OPTIONS)
+        except ValueError as error:  # found by mmap itself: a file may be cut between any question and the mapping
+            raise StorageError(f"cannot map {size} bytes of a file of {self.size}", path=self._path) from error
 
     def fileno(self) -> int:
         if self._fd < 0:
@@ -173,25 +168,22 @@ class LocalFileSystem:
         return LocalFile(path, fd)
 
     def list_names(self, directory: Path) -> list[str]:
-        with translated("list the directory", directory):
+        with SystemCall("list the directory", directory):
             return sorted(os.listdir(directory))
 
     def list_directories(self, directory: Path) -> list[str]:
-        with translated("list the directory", directory), os.scandir(directory) as entries:
+        with SystemCall("list the directory", directory), os.scandir(directory) as entries:
             return sorted([entry.name for entry in entries if entry.is_dir()])
 
     def list_sizes(self, directory: Path) -> dict[str, int]:
         sizes = {}
-        try:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    try:
-                        status = entry.stat()
-                        sizes[entry.name] = status.st_size if stat_bits.S_ISREG(status.st_mode) else _NO_FILE
-                    except FileNotFoundError:  # a link to nothing, or it was removed this moment
-                        sizes[entry.name] = _NO_FILE
-        except OSError as error:
-            raise storage_error(error, "list the directory", directory) from error
+        with SystemCall("list the directory", directory), os.scandir(directory) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat()
+                    sizes[entry.name] = status.st_size if stat_bits.S_ISREG(status.st_mode) else _NO_FILE
+                except FileNotFoundError:  # a link to nothing, or it was removed this moment
+                    sizes[entry.name] = _NO_FILE
         return dict(sorted(sizes.items()))
 
     def stat(self, path: Path) -> FileStat:
@@ -207,15 +199,15 @@ class LocalFileSystem:
         return os.path.exists(path)
 
     def rename(self, source: Path, target: Path) -> None:
-        with translated(f"rename to {target.name}", source):
+        with SystemCall(f"rename to {target.name}", source):
             os.replace(source, target)
 
     def set_mtime(self, path: Path, mtime_ms: int) -> None:
-        with translated("set the time", path):
+        with SystemCall("set the time", path):
             os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
 
     def remove(self, path: Path, *, missing_ok: bool = False) -> None:
-        with translated("remove", path):
+        with SystemCall("remove", path):
             try:
                 os.unlink(path)
             except FileNotFoundError:
@@ -223,15 +215,15 @@ class LocalFileSystem:
                     raise
 
     def make_dir(self, path: Path) -> None:
-        with translated("make the directory", path):
+        with SystemCall("make the directory", path):
             os.makedirs(path, exist_ok=True)
 
     def remove_dir(self, path: Path) -> None:
-        with translated("remove the directory", path):
+        with SystemCall("remove the directory", path):
             os.rmdir(path)
 
     def sync_dir(self, path: Path) -> None:
-        with translated("sync the directory", path):
+        with SystemCall("sync the directory", path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(fd)

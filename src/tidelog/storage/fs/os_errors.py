@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 
 from tidelog.model import DirectoryError, FileMissingError, StorageError
 from tidelog.storage.fs.limits import too_many_files, too_many_mappings
@@ -53,10 +52,21 @@ def _reason(error: OSError, action: str) -> str:
     return _REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
-@contextmanager
-def translated(action: str, path: Path) -> Iterator[None]:
-    """Run a block of system calls; any OSError leaves it as a StorageError about ``path``."""
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error, action, path) from error
+class SystemCall:
+    """A block of system calls in ``with``; any OSError leaves it as a StorageError about ``path``."""
+
+    __slots__ = ("_action", "_path")
+
+    def __init__(self, action: str, path: Path) -> None:
+        """``action``: a verb phrase, such as "open"."""
+        self._action = action
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            raise storage_error(error, self._action, self._path) from error

@@ -22,7 +22,7 @@ import threading
 from pathlib import Path
 
 from tidelog.model import LockedError
-from tidelog.storage.fs.os_errors import translated
+from tidelog.storage.fs.os_errors import SystemCall
 
 _FLOCK = struct.Struct("@hhqqi4x")
 """Linux's ``struct flock`` on 64-bit machines: type, whence, start, length (0: to the end), pid."""
@@ -59,7 +59,7 @@ class RecordLock:
 
 def acquire(path: Path) -> RecordLock:
     """Lock ``path``, creating the file if need be; LockedError if this or another process holds it."""
-    with _registry_lock, translated("lock", path):
+    with _registry_lock, SystemCall("lock", path):
         if is_held(path):
             raise LockedError("this process has already locked it", path=path)
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -104,7 +104,7 @@ def keep_if_held(fd: int, status: os.stat_result) -> bool:
 
 def holder(path: Path) -> int | None:
     """Process id of the holder, None without one or without the file."""
-    with _registry_lock, translated("look for the lock's holder", path):
+    with _registry_lock, SystemCall("look for the lock's holder", path):
         if is_held(path):
             return os.getpid()
         try:

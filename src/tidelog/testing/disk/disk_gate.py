@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidelog.runtime import Clock
-from tidelog.storage.fs.os_errors import translated
+from tidelog.storage.fs.os_errors import SystemCall
 from tidelog.testing.disk.disk_calls import CHANGING_CALLS, DiskCall, PowerLoss
 from tidelog.testing.disk.disk_faults import DiskFault
 from tidelog.testing.disk.sector_map import SECTOR_BYTES
@@ -37,7 +37,7 @@ class DiskGate:
 
         ``changes``: False for a call that would change something, but has nothing to change; it is not counted.
         """
-        with translated(action, path):
+        with SystemCall(action, path):
             with self.lock:
                 number = self._count(name, path) if changes and name in CHANGING_CALLS else None
                 self.require_power()

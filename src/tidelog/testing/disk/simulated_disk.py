@@ -30,7 +30,7 @@ import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tidelog.storage.fs.os_errors import translated
+from tidelog.storage.fs.os_errors import SystemCall
 from tidelog.testing.disk.directory_node import DirectoryNode
 from tidelog.testing.disk.disk_calls import CHANGING_CALLS, FILE_CALLS, PATH_CALLS, DiskCall
 from tidelog.testing.disk.disk_faults import DiskFault
@@ -160,7 +160,7 @@ class SimulatedDisk(SimulatedFileSystem):
         return [self.after_crash(Chance(seed * _SEEDS + number)) for number in range(2 * limit)]
 
     def _directory(self, path: Path) -> DirectoryNode:
-        with translated("look at", path):
+        with SystemCall("look at", path):
             return self._require_directory(path)
 
 
