@@ -10,15 +10,14 @@ when the partition was lost. Source: Kafka's ``CoordinatorLoaderImpl``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from tidelog.kernel import BatchTable, ColumnDecoder, scan_batches
-from tidelog.model import Isolation, Record, TidelogError
+from tidelog.model import TidelogError
 from tidelog.record.control import ControlType, control_type
-from tidelog.record.decode import decode_columns, iter_records
+from tidelog.server.coordinator_log import LoggedRecord, read_records
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.server.groups.log.replay import Replay
-from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 
@@ -27,30 +26,15 @@ _NO_PRODUCER = -1
 
 def load_log(log: PartitionLog, replay: Replay, *, chunk_bytes: int, is_wanted: Callable[[], bool]) -> None:
     """TidelogError where the log cannot be read."""
-    offset, end = log.log_start_offset, log.end_offset
-    while offset < end and is_wanted():
-        limits = ReadLimits(start_offset=offset, max_bytes=chunk_bytes, isolation=Isolation.LOG_END)
-        data = log.read(limits).data()
-        table = scan_batches(data)
-        if not len(table):
-            return
-        for record, batch in _records(data, table):
-            if record.offset >= offset:
-                _apply(log, replay, record, table, batch)
-        offset = int(table.last_offset[-1]) + 1
+    for found in read_records(log, chunk_bytes=chunk_bytes, is_wanted=is_wanted):
+        _apply(log, replay, found)
 
 
-def _records(data: bytes, table: BatchTable) -> Iterator[tuple[Record, int]]:
-    """Each record, those of control batches among them, with the row of its batch."""
-    for columns in decode_columns(data, table, ColumnDecoder(headers=False)):
-        assert columns.batch is not None
-        yield from zip(iter_records(columns), columns.batch.tolist(), strict=True)
-
-
-def _apply(log: PartitionLog, replay: Replay, record: Record, table: BatchTable, batch: int) -> None:
-    producer_id = int(table.producer_id[batch])
+def _apply(log: PartitionLog, replay: Replay, found: LoggedRecord) -> None:
+    record, table, row = found
+    producer_id = int(table.producer_id[row])
     try:
-        if table.is_control[batch]:
+        if table.is_control[row]:
             type_ = control_type(record.key)
             if type_ in (ControlType.COMMIT, ControlType.ABORT):
                 replay.end_transaction(producer_id, is_commit=type_ is ControlType.COMMIT)
@@ -59,7 +43,7 @@ def _apply(log: PartitionLog, replay: Replay, record: Record, table: BatchTable,
         if read is None:
             _log.warning("%s: a record of a type that is not known, at offset %d", log.directory, record.offset)
         else:
-            is_transactional = bool(table.is_transactional[batch])
+            is_transactional = bool(table.is_transactional[row])
             replay.apply(read, record.offset, producer_id if is_transactional else _NO_PRODUCER)
     except TidelogError as error:
         _log.error("%s: passed over the record at offset %d: %s", log.directory, record.offset, error)

@@ -1,21 +1,10 @@
 """The journal of one shard: records appended to its partition of ``__consumer_offsets``, applied, and waited for.
 
-What an append fails with, in the words of a coordinator:
-
-===================================================================  =================================================
-the partition                                                        the client hears
-===================================================================  =================================================
-UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS,                     COORDINATOR_NOT_AVAILABLE: ask again
-NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT
-NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR                          NOT_COORDINATOR: find the new one
-MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_FETCH_SIZE         UNKNOWN_SERVER_ERROR
-NETWORK_EXCEPTION (of a verification, KIP-890)                       COORDINATOR_LOAD_IN_PROGRESS: ask again here
-another                                                              as it is
-===================================================================  =================================================
+What an append fails with is told in the words of a coordinator (``coordinator_log``).
 
 State is that of the log's end, not of its high watermark: where replicas lag, a fetch may see a commit whose client has
 not heard of it yet. Thread rule: the loop's.
-Source: Kafka's ``CoordinatorRuntime``, ``CoordinatorOperationExceptionHelper``.
+Source: Kafka's ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
@@ -26,6 +15,7 @@ from typing import Any, Final
 from tidelog.model import Record, TidelogError, TimestampType
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.build import build_batch
+from tidelog.server.coordinator_log import coordinator_code
 from tidelog.server.groups.journal import Done, TransactionalProducer
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.server.groups.log.replay import Replay
@@ -37,23 +27,6 @@ from tidelog.storage.producer import NO_GUARD, AppendOrigin
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 _NO_PRODUCER: Final = -1
-_COORDINATOR_CODES: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-}
-
-
-def coordinator_code(code: ErrorCode) -> ErrorCode:
-    """By the module's table."""
-    return _COORDINATOR_CODES.get(code, code)
 
 
 class PartitionJournal:

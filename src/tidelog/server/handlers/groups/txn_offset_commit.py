@@ -12,9 +12,9 @@ from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.coordinator_log import coordinator_code
 from tidelog.server.groups.classic.syncing import MemberClaim
 from tidelog.server.groups.journal import TransactionalProducer
-from tidelog.server.groups.log.partition_journal import coordinator_code
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
 from tidelog.server.groups.routing import check_group_id
