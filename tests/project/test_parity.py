@@ -11,7 +11,7 @@ from project.parity_page import BEHAVIOURS, KAFKA_CASES, PAGE, code, require_tes
 from project.tree import ROOT, project_files
 
 SECTIONS = {"Files": "F", "Segment": "S", "Log": "L", "Log manager": "M", "Cleaner": "C", "Server": "B"}
-PARTS = ("log semantics", "log manager", "cleaner", "server")
+PARTS = ("log semantics", "log manager", "cleaner", "server", "replication")
 STATE = re.compile(rf"done|(?:partly|later): (?:{'|'.join(PARTS)})")
 NOTHING = "–"
 MISSING = re.compile(r"\bMissing\b|\bmissing\b|\bNow\b|\bOurs\b")
