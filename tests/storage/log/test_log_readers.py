@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from log_maker import plain
 from storage.log.log_home import NOW, RECORD_BYTES, LogHome
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, LogOffsetMetadata, OffsetOutOfRangeError
-from tidelog.storage.fs.local import LocalFileSystem
+from tidelog.storage.fs.local import LocalFile, LocalFileSystem
+from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.list_offsets import OffsetSpec
 from tidelog.storage.log.log_read import read_segments
 from tidelog.storage.log.log_state import LogState
@@ -76,12 +78,33 @@ class TestOffsetsAtOneMoment:
         assert (found.log_start, found.log_end) == (4, LogOffsetMetadata(4, 4, 0))
 
 
+class WatchedLock:
+    """A log's lock; ``wanted`` hears of each thread that is about to wait for it."""
+
+    def __init__(self, lock: Any, wanted: Callable[[], None]) -> None:
+        self._lock = lock
+        self._wanted = wanted
+        self.release = lock.release
+
+    def acquire(self) -> None:
+        self._wanted()
+        self._lock.acquire()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
 class Readers:
     """Three questions, each asked in a thread of its own."""
 
     def __init__(self, log: PartitionLog) -> None:
         log.offsets()  # the high watermark's place is looked up: there is no need of the lock
+        log._gate.lock = WatchedLock(log._gate.lock, self._stopped)  # type: ignore[assignment]
         self._answers: list[object] = []
+        self._stops: dict[threading.Thread, threading.Event] = {}
         self._threads = [
             threading.Thread(target=self._ask, args=(question,))
             for question in (
@@ -92,11 +115,12 @@ class Readers:
         ]
 
     def begin(self) -> None:
-        """Return when they are done, or, after a moment, while they wait."""
+        """Return when each is done, or about to wait for the log's lock."""
+        self._stops = {thread: threading.Event() for thread in self._threads}
         for thread in self._threads:
             thread.start()
-        for thread in self._threads:
-            thread.join(0.1)
+        for stop in self._stops.values():
+            assert stop.wait(60)
 
     def answers(self) -> list[object]:
         """Errors among them."""
@@ -109,6 +133,12 @@ class Readers:
             self._answers.append(question())
         except BaseException as error:
             self._answers.append(error)
+        self._stopped()
+
+    def _stopped(self) -> None:
+        stop = self._stops.get(threading.current_thread())
+        if stop is not None:
+            stop.set()
 
 
 class TestFilesThatMove:
@@ -150,6 +180,45 @@ class TestFilesThatMove:
         answers = readers.answers()
         assert not [answer for answer in answers if isinstance(answer, BaseException)]
         assert [10, 11, 12, 13, 14] in answers
+
+    @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex"])
+    def test_a_file_that_is_opened_while_the_directory_is_renamed(
+        self, home: LogHome, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
+        """It is known by its new name from then on."""
+        settings = {"segment_bytes": 5 * RECORD_BYTES, "index_interval_bytes": 1}
+        log = home.open(**settings)
+        home.add(log, 30)
+        log.close()
+        again = home.open(**settings)
+        moves, whole = [home.directory.with_name("t-0.gone-delete")], LocalFileSystem.open
+
+        def early(fs: LocalFileSystem, path: Path, **options: bool) -> LocalFile:
+            file = whole(fs, path, **options)
+            if path.name == f"{10:020d}{kind}" and moves:
+                again.rename(moves.pop())
+            return file
+
+        monkeypatch.setattr(LocalFileSystem, "open", early)
+        for _ in range(2):
+            assert again.list_offset(OffsetSpec.MAX_TIMESTAMP, Isolation.LOG_END) is not None
+            assert read(again, 12, Isolation.LOG_END) == [12, 13, 14]
+        assert not moves
+
+
+def test_the_largest_timestamp_beside_a_truncation(log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The indexes of a segment that is being cut may end below what is left of it."""
+    found: list[TimestampOffset] = []
+    before, cut = log.segments[5].max_timestamp, LogSegment._largest_timestamp
+
+    def slow(segment: LogSegment) -> TimestampOffset:
+        found.append(segment.max_timestamp)
+        return cut(segment)
+
+    monkeypatch.setattr(LogSegment, "_largest_timestamp", slow)
+    log.truncate_to(27)
+    assert found == [before]
+    assert log.segments[5].max_timestamp.offset <= 27
 
 
 def test_a_segment_that_went_while_it_was_asked_for(log: PartitionLog) -> None:

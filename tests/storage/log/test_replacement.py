@@ -19,7 +19,8 @@ from tidelog.model import (
     LogOffsetMetadata,
     StorageError,
 )
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import LOCAL, LocalFileSystem
+from tidelog.storage.fs.local import LocalFile
 from tidelog.storage.index import AbortedTransaction, encode_transactions
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.segment.file_names import MAX_OFFSET
@@ -103,6 +104,32 @@ def test_it_is_there_after_loading_again(home: LogHome) -> None:
     assert again.base_offsets == [0, 12, 16]
     assert read(again, 0) == [3, 7]
     assert again.end_offset == 16
+
+
+@pytest.mark.parametrize("kind", [".log", ".index"])
+def test_a_file_that_is_opened_meanwhile_is_that_of_the_old_segment(
+    home: LogHome, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The new one, whose batches lie elsewhere, has the same name by then."""
+    filled(home).close()
+    log = home.open(segment_bytes=SEGMENT, index_interval_bytes=0)
+    log.update_high_watermark(16)  # nothing has to be opened to know where it lies
+    if kind == ".index":
+        assert log.segments[0]._file.size == SEGMENT
+    drafts, whole = [SegmentDraft(LOCAL, log.directory, 0, index_interval_bytes=0)], LocalFileSystem.open
+    data = b"".join(plain(offset, 1, size=50) for offset in (0, 1, 3))
+    drafts[0].append(data, scan_batches(data))
+    drafts[0].finish(mtime_ms=5_000)
+
+    def late(fs: LocalFileSystem, path: Path, **options: bool) -> LocalFile:
+        if path.name == f"{0:020d}{kind}" and drafts:
+            replace(log, drafts.pop(), log.segments[:1])
+        return whole(fs, path, **options)
+
+    monkeypatch.setattr(LocalFileSystem, "open", late)
+    assert read(log, 3) == [3]
+    assert read(log, 2) == [3]
+    assert not drafts
 
 
 class TestRefused:

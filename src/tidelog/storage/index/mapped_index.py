@@ -194,6 +194,10 @@ class MappedIndex(ABC):
         self._path = path
         self.write_pending()
 
+    def follow(self, path: Path) -> None:
+        """The same from any thread: what waits goes on waiting."""
+        self._path = path
+
     def delete_if_exists(self) -> None:
         self.close_handler()
         self._fs.remove(self._path, missing_ok=True)

@@ -178,6 +178,10 @@ class TransactionIndexWriter:
         self._release()
         self._path = path
 
+    def follow(self, path: Path) -> None:
+        """The same from any thread: a file that is open stays open."""
+        self._path = path
+
     def delete_if_exists(self) -> None:
         self._release()
         self._fs.remove(self._path, missing_ok=True)

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidelog.model import CorruptRecordError, LogCleaningAbortedError
+from tidelog.model import CorruptRecordError, LogCleaningAbortedError, StorageError
 from tidelog.storage.log.load.overflow_split import SegmentPiece, plan_pieces
 from tidelog.storage.log.load.segment_swap import swap_in
 from tidelog.storage.log.log_state import LogState
-from tidelog.storage.segment.file_names import MAX_OFFSET
+from tidelog.storage.segment.file_names import MAX_OFFSET, FileState
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_draft import FinishedDraft, SegmentDraft
 
@@ -51,7 +51,15 @@ def replace_segments(state: LogState, new: Sequence[FinishedDraft], old: Sequenc
             f"the segments from {old[0].base_offset} to {old[-1].base_offset} are not those that were read any more",
             path=state.directory,
         )
-    swap_in(state.fs, state.directory, [draft.base_offset for draft in new], [one.base_offset for one in there])
+    # First: whatever of an old one is opened from here on is its own file, or not there yet, never the new one.
+    for segment in there:
+        segment.renamed(FileState.DELETED)
+    try:
+        swap_in(state.fs, state.directory, [draft.base_offset for draft in new], [one.base_offset for one in there])
+    except StorageError:
+        for segment in there:
+            segment.renamed(FileState.LIVE)
+        raise
     now_ms, limits = state.clock.now_ms(), state.config.segment_limits
     replaced = [
         LogSegment(state.fs, state.directory, draft.base_offset, limits, now_ms=now_ms, size=draft.size)

@@ -122,8 +122,14 @@ class LogSegment:
     @property
     def _file(self) -> File:
         file = self._file_or_none
-        if file is None:
-            file = self._file_or_none = self._fs.open(self.path, write=True)
+        while file is None:
+            path = self.path
+            file = self._fs.open(path, write=True)
+            if path != self.path:  # renamed meanwhile: this may be the file that has its old name now
+                file.close()
+                file = None
+                continue
+            self._file_or_none = file
             if not self._is_appended_to:
                 KEPT_OPEN.opened(self)
         return file
@@ -332,7 +338,7 @@ class LogSegment:
             self._size = found.position
         if self._size == 0:
             self._roll_timestamp = None
-        self._builder = None
+        # Until then readers have the largest timestamp of before: an index that was cut may end below what is left.
         self._resume_builder(self._largest_timestamp())
         return cut
 
@@ -355,14 +361,12 @@ class LogSegment:
         self._write_final_time_entry()
         self._trim_log()
         self._indexes.close()
-        if self._file_or_none is not None:
-            self._file_or_none.close()
+        self._close_file()
 
     def close_handlers(self) -> None:
         """Let go of the files as they are, after a disk failure or a fork; idempotent."""
         self._indexes.close_handlers()
-        if self._file_or_none is not None:
-            self._file_or_none.close()
+        self._close_file()
 
     def delete(self) -> None:
         """Remove the files, the ``.log`` last: a crash in between leaves a segment, not orphaned indexes."""
@@ -379,7 +383,7 @@ class LogSegment:
         self.renamed(state)
 
     def renamed(self, state: FileState) -> None:
-        """Take over another suffix, which the files have already."""
+        """Take over another suffix, which the files have, or are about to get."""
         self._state = state
         self._indexes.moved_to(self._directory, self._state)
 
@@ -397,6 +401,11 @@ class LogSegment:
         self._indexes.moved_to(self._directory, self._state)
 
     # --- inside ---
+
+    def _close_file(self) -> None:
+        file = self._file_or_none  # one look: another thread may have it let go of
+        if file is not None:
+            file.close()
 
     def _index_builder(self) -> IndexBuilder:
         if self._builder is None:

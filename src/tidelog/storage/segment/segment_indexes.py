@@ -10,11 +10,15 @@ at once, one has its way); whatever else changes it, under the partition's lock.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from tidelog.storage.fs import FileSystem, sync_whole
 from tidelog.storage.index import MappedIndex, OffsetIndexWriter, TimeIndexWriter, TransactionIndexWriter
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
+
+_I = TypeVar("_I", OffsetIndexWriter, TimeIndexWriter, TransactionIndexWriter)
 
 
 class SegmentIndexes:
@@ -35,28 +39,17 @@ class SegmentIndexes:
     @property
     def offset(self) -> OffsetIndexWriter:
         index = self._offset.get(None)
-        if index is None:
-            path, size = self._path_of(FileKind.INDEX), self._max_index_bytes
-            opened = OffsetIndexWriter(self._fs, path, self._base_offset, max_index_bytes=size)
-            index = self._offset.setdefault(None, opened)
-        return index
+        return self._opened(FileKind.INDEX, self._offset, self._open_offset) if index is None else index
 
     @property
     def time(self) -> TimeIndexWriter:
         index = self._time.get(None)
-        if index is None:
-            path, size = self._path_of(FileKind.TIME_INDEX), self._max_index_bytes
-            opened = TimeIndexWriter(self._fs, path, self._base_offset, max_index_bytes=size)
-            index = self._time.setdefault(None, opened)
-        return index
+        return self._opened(FileKind.TIME_INDEX, self._time, self._open_time) if index is None else index
 
     @property
     def transactions(self) -> TransactionIndexWriter:
         index = self._txn.get(None)
-        if index is None:
-            opened = TransactionIndexWriter(self._fs, self._path_of(FileKind.TXN_INDEX), self._base_offset)
-            index = self._txn.setdefault(None, opened)
-        return index
+        return self._opened(FileKind.TXN_INDEX, self._txn, self._open_transactions) if index is None else index
 
     def growing(self) -> tuple[OffsetIndexWriter, TimeIndexWriter]:
         """The two that are appended to, with room for more entries if they are those of the open segment."""
@@ -116,6 +109,31 @@ class SegmentIndexes:
         ):
             for index in indexes.values():
                 index.moved_to(self._path_of(kind))
+
+    def _opened(self, kind: FileKind, indexes: dict[None, _I], open_at: Callable[[Path], _I]) -> _I:
+        """The one that is kept, under the name that its file has by then.
+
+        A file that is renamed meanwhile may have left its name to another: that one is not kept. Whoever renames sets
+        the new names first, then tells the indexes that are kept; so one of the two always sees the other.
+        """
+        while True:
+            path = self._path_of(kind)
+            opened = open_at(path)
+            if path != self._path_of(kind):
+                continue
+            index = indexes.setdefault(None, opened)
+            while index.path != (path := self._path_of(kind)):
+                index.follow(path)
+            return index
+
+    def _open_offset(self, path: Path) -> OffsetIndexWriter:
+        return OffsetIndexWriter(self._fs, path, self._base_offset, max_index_bytes=self._max_index_bytes)
+
+    def _open_time(self, path: Path) -> TimeIndexWriter:
+        return TimeIndexWriter(self._fs, path, self._base_offset, max_index_bytes=self._max_index_bytes)
+
+    def _open_transactions(self, path: Path) -> TransactionIndexWriter:
+        return TransactionIndexWriter(self._fs, path, self._base_offset)
 
     def _path_of(self, kind: FileKind) -> Path:
         return segment_file(self._directory, self._base_offset, kind, self._state)
