@@ -111,13 +111,7 @@ def classic_life(script: Script) -> tuple[str, int]:
     """A group of the classic protocol: members come and go, commit, are refused; one is left, with its generation."""
     script.find("c")
     call = script.call
-    joining = {
-        "group_id": "c",
-        "session_timeout": 1_000_000,
-        "rebalance_timeout": 60_000,
-        "protocol_type": "consumer",
-        "protocols": RANGE,
-    }
+    joining = _joining("c")
     call(ApiKey.HEARTBEAT, group_id="c", member_id="who", generation_id=1)
     call(ApiKey.JOIN_GROUP, **{**joining, "member_id": "who"})
     call(ApiKey.JOIN_GROUP, **{**joining, "session_timeout": 1})
@@ -220,13 +214,7 @@ def moving_life(script: Script) -> None:
     """A classic group that becomes a consumer group, and a classic group again."""
     script.find("m")
     call = script.call
-    joining = {
-        "group_id": "m",
-        "session_timeout": 1_000_000,
-        "rebalance_timeout": 60_000,
-        "protocol_type": "consumer",
-        "protocols": RANGE,
-    }
+    joining = _joining("m")
     one = call(ApiKey.JOIN_GROUP, **joining).member_id
     joined = call(ApiKey.JOIN_GROUP, **joining, member_id=one)
     everything = b"\0\1\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1\xff\xff\xff\xff"
@@ -253,6 +241,17 @@ def moving_life(script: Script) -> None:
     call(ApiKey.HEARTBEAT, **{**who, "generation_id": 2})
     call(ApiKey.JOIN_GROUP, **joining, member_id=one)
     call(ApiKey.LEAVE_GROUP, group_id="m", members=[{"member_id": one}])
+
+
+def _joining(group: str) -> dict[str, Any]:
+    """Of a consumer that no session's end surprises."""
+    return {
+        "group_id": group,
+        "session_timeout": 1_000_000,
+        "rebalance_timeout": 60_000,
+        "protocol_type": "consumer",
+        "protocols": RANGE,
+    }
 
 
 def _subscription(*owned: int) -> bytes:

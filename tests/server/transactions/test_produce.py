@@ -31,12 +31,6 @@ def home(tmp_path: Path) -> Iterator[BrokerHome]:
         yield running
 
 
-@pytest.fixture
-def client(home: BrokerHome) -> Iterator[WireClient]:
-    with home.client() as connected:
-        yield connected
-
-
 def produce(
     client: WireClient,
     name: str,

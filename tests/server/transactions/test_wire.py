@@ -27,12 +27,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
         yield running
 
 
-@pytest.fixture
-def client(home: BrokerHome) -> Iterator[WireClient]:
-    with home.client() as connected:
-        yield connected
-
-
 def make_topics(home: BrokerHome) -> None:
     state = NewTopic(name=TRANSACTION_STATE_TOPIC, partitions=2, replication_factor=1)
     topics = [state, *(NewTopic(name=name, **ONE) for name in ("events", "audit"))]

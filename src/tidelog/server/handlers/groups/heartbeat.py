@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.groups.classic.syncing import MemberClaim
 from tidelog.server.groups.routing import check_group_id
+from tidelog.server.handlers.groups.member_claim import claim_of
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, _context: RequestContext, request: Struct) -> Answer:
     check_group_id(request.group_id)
-    claim = MemberClaim(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        generation_id=request.generation_id,
-    )
+    claim = claim_of(request, request.generation_id)
     try:
         return {"error_code": broker.groups.shard_of(request.group_id).heartbeat(claim)}
     except ApiError as error:

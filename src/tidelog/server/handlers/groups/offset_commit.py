@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from tidelog.protocol.errors import ApiError
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.groups.classic.syncing import MemberClaim
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
+from tidelog.server.handlers.groups.member_claim import claim_of
 from tidelog.server.handlers.groups.topic_parts import (
     Results,
     answered_topics,
@@ -48,10 +48,4 @@ async def _committed(
 
 
 def _claim(context: RequestContext, request: Struct) -> CommitClaim:
-    member = MemberClaim(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        generation_id=request.generation_id_or_member_epoch,
-    )
-    return CommitClaim(member=member, version=context.version)
+    return CommitClaim(member=claim_of(request, request.generation_id_or_member_epoch), version=context.version)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.groups.classic.syncing import MemberClaim, SyncRequest
+from tidelog.server.groups.classic.syncing import SyncRequest
 from tidelog.server.groups.routing import check_group_id
+from tidelog.server.handlers.groups.member_claim import claim_of
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -22,12 +23,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     if context.version >= _SAYS_PROTOCOL and None in (request.protocol_type, request.protocol_name):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     check_group_id(request.group_id)
-    claim = MemberClaim(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        generation_id=request.generation_id,
-    )
+    claim = claim_of(request, request.generation_id)
     syncing = SyncRequest(
         claim=claim,
         protocol_type=request.protocol_type,

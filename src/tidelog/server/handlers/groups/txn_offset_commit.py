@@ -13,11 +13,11 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
 from tidelog.server.coordinator_log import coordinator_code
-from tidelog.server.groups.classic.syncing import MemberClaim
 from tidelog.server.groups.journal import TransactionalProducer
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
 from tidelog.server.groups.routing import check_group_id
+from tidelog.server.handlers.groups.member_claim import claim_of
 from tidelog.server.handlers.groups.topic_parts import (
     Results,
     answered_topics,
@@ -83,10 +83,4 @@ async def _verified(broker: Broker, context: RequestContext, request: Struct) ->
 
 
 def _claim(context: RequestContext, request: Struct) -> CommitClaim:
-    member = MemberClaim(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        generation_id=request.generation_id,
-    )
-    return CommitClaim(member=member, version=context.version, is_transactional=True)
+    return CommitClaim(member=claim_of(request, request.generation_id), version=context.version, is_transactional=True)
