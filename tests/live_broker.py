@@ -1,8 +1,9 @@
-"""A stand-in for a running broker, for tests of readers: run as ``live_broker.py LOG_DIRECTORY SEED SECONDS``.
+"""A stand-in for a running broker, for tests of readers: run as ``live_broker.py LOG_DIRECTORY SEED``.
 
 It holds the directory's lock and writes partition ``t-0`` as a broker does to its files: batches in torn writes, rolls,
 retention (rename to ``.deleted``, then unlink), compaction through ``.cleaned`` and ``.swap``. Every record's value is
-its offset in 20 digits. At the end it writes what it did to ``summary.json`` and drops the lock as a kill would.
+its offset in 20 digits. It says ``ready`` when it begins and ``busy`` when it has done some of everything, and goes on
+until its standard input ends. Then it writes what it did to ``summary.json`` and drops the lock as a kill would.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import random
+import select
 import struct
 import sys
 import time
@@ -106,14 +108,17 @@ class LiveBroker:
 
 
 def main() -> None:
-    root, seed, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    root, seed = Path(sys.argv[1]), int(sys.argv[2])
     with (root / ".lock").open("w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         broker = LiveBroker(root / "t-0", seed)
         print("ready", flush=True)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        is_busy = False
+        while not select.select([sys.stdin], [], [], 0)[0]:
             broker.step()
+            if not is_busy and broker.rolls > 3 and broker.deletions and broker.compactions:
+                is_busy = True
+                print("busy", flush=True)
             time.sleep(0.0005)
         names = ("log_end", "rolls", "deletions", "compactions")
         (root / "summary.json").write_text(json.dumps({name: getattr(broker, name) for name in names}))

@@ -27,6 +27,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from real_kafka.java import CLASS_ARCHIVE, QUICK_START, java_command, run_java
+from tidelog.testing.broker.in_process import keep_port
 
 CLUSTER_ID = "tidelogTestsClusterIdA"
 NEVER_MS = str(2**31 - 1)
@@ -87,7 +88,8 @@ class Broker:
         """``now_ms``: the wall clock the broker shall see at its start (None: the real one).
 
         ``quick``: a JVM that starts quickly, rather than one that runs long and fast. ``ports``: of broker and
-        controller (None: free ones, others at each start). ``voters_in_log``: the quorum is a dynamic one (KIP-853).
+        controller (None: free ones, others at each start, which nobody else gets meanwhile). ``voters_in_log``: the
+        quorum is a dynamic one (KIP-853).
         """
         self.directory = directory
         self.work = work
@@ -98,6 +100,7 @@ class Broker:
         self.ports = ports
         self.voters_in_log = voters_in_log
         self.bootstrap = ""
+        self._places: list[socket.socket] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._admin: AdminClient | None = None
         work.mkdir(parents=True, exist_ok=True)
@@ -109,6 +112,7 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+        self._leave_places()
 
     @property
     def _new_archive(self) -> Path:
@@ -131,6 +135,7 @@ class Broker:
         self.directory.mkdir(parents=True, exist_ok=True)
         standalone = ["--standalone"] if self.voters_in_log else []
         run_java("kafka.tools.StorageTool", "format", *standalone, "-t", CLUSTER_ID, "-c", self._write_properties())
+        self._leave_places()
 
     def start(self, timeout: float = 90) -> None:
         """Start and return when every partition has a leader. Raises BrokerError."""
@@ -235,7 +240,7 @@ class Broker:
         return "\n".join(self.log_text.splitlines()[-30:])
 
     def _write_properties(self) -> Path:
-        broker_port, controller_port = self.ports or free_ports(2)
+        broker_port, controller_port = self.ports or self._new_ports()
         self.bootstrap = f"127.0.0.1:{broker_port}"
         lines = {
             **self.properties,
@@ -251,14 +256,11 @@ class Broker:
         path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         return path
 
+    def _new_ports(self) -> list[int]:
+        self._leave_places()
+        self._places = [keep_port() for _ in range(2)]
+        return [place.getsockname()[1] for place in self._places]
 
-def free_ports(count: int) -> tuple[int, ...]:
-    """Ports of 127.0.0.1 that nothing listens on; all held at once, so they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return tuple(one.getsockname()[1] for one in sockets)
-    finally:
-        for one in sockets:
-            one.close()
+    def _leave_places(self) -> None:
+        for place in self._places:
+            place.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from real_kafka.broker import Broker, free_ports
+from real_kafka.broker import Broker
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.inspect.dump import dump_json
 from tidelog.runtime import SYSTEM_CLOCK, ThreadScheduler
@@ -32,6 +32,7 @@ from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, Em
 from tidelog.server.metadata.requests import NewPartitions, NewTopic
 from tidelog.storage.checkpoint import CleanShutdownFile, MetaProperties
 from tidelog.storage.fs import LOCAL
+from tidelog.testing.broker.in_process import keep_port
 
 pytestmark = pytest.mark.kafka
 
@@ -187,10 +188,16 @@ def log_files(directory: Path) -> list[Path]:
     return list((directory / METADATA).glob("*.log"))
 
 
+@pytest.fixture
+def ports() -> Iterator[tuple[int, int]]:
+    """Of broker and controller, for one of the two after the other."""
+    with keep_port() as one, keep_port() as other:
+        yield one.getsockname()[1], other.getsockname()[1]
+
+
 @pytest.mark.parametrize("voters_in_log", [False, True])
-def test_new_directories_are_formatted_alike(tmp_path: Path, voters_in_log: bool) -> None:
-    ports = free_ports(2)
-    kafka = Broker(tmp_path / "kafka", work=tmp_path / "work", ports=(ports[0], ports[1]), voters_in_log=voters_in_log)
+def test_new_directories_are_formatted_alike(tmp_path: Path, ports: tuple[int, int], voters_in_log: bool) -> None:
+    kafka = Broker(tmp_path / "kafka", work=tmp_path / "work", ports=ports, voters_in_log=voters_in_log)
     kafka.format()
     own = OwnNode(tmp_path / "own", ports)
     static = {} if voters_in_log else {"controller.quorum.voters": f"1@127.0.0.1:{ports[1]}"}
@@ -211,8 +218,7 @@ def test_new_directories_are_formatted_alike(tmp_path: Path, voters_in_log: bool
     assert (theirs.version, theirs.node_id) == (ours.version, ours.node_id) == (1, 1)
 
 
-def test_kafka_and_tidelog_go_on_alike_with_what_tidelog_wrote(tmp_path: Path) -> None:
-    ports = free_ports(2)
+def test_kafka_and_tidelog_go_on_alike_with_what_tidelog_wrote(tmp_path: Path, ports: tuple[int, int]) -> None:
     own = OwnNode(tmp_path / "own", ports)
     own.live(begin, SNAPSHOTS)
     assert min(int(path.stem) for path in log_files(own.directory)) > 0, "the log has to begin with a snapshot"
@@ -223,7 +229,7 @@ def test_kafka_and_tidelog_go_on_alike_with_what_tidelog_wrote(tmp_path: Path) -
         tmp_path / "kafka",
         work=tmp_path / "work",
         properties=NO_SNAPSHOTS,
-        ports=(ports[0], ports[1]),
+        ports=ports,
         voters_in_log=True,
     )
     with broker:

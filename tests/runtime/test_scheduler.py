@@ -14,7 +14,7 @@ from tidelog.model import StorageError
 from tidelog.runtime import ThreadScheduler
 from tidelog.testing import HeldClock
 
-SOON = 20.0
+SOON = 60.0
 """Seconds: how long a test waits for what happens within milliseconds on a machine with nothing else to do."""
 
 
@@ -66,10 +66,10 @@ def test_no_thread_is_made_before_it_is_needed() -> None:
     scheduler = ThreadScheduler(8)
     scheduler.startup()
     assert own_threads() == []
-    done = []
-    for _ in range(5):  # one after the other: one thread does them all
+    done: list[threading.Thread] = []
+    for number in range(1, 6):  # one after the other: one thread does them all
         scheduler.schedule("short", lambda: done.append(threading.current_thread()))
-        wait_for(lambda: scheduler._pool is not None and scheduler._pool._idle == 1)
+        wait_for(lambda number=number: len(done) == number and scheduler._pool._idle == 1)  # type: ignore[misc, union-attr]
     assert len(set(done)) == 1
     scheduler.shutdown()
     assert own_threads() == []
@@ -173,19 +173,31 @@ def test_tasks_come_in_order_of_time_then_as_they_were_given() -> None:
     scheduler.shutdown()
 
 
-def test_a_cancelled_task_does_not_run_any_more(scheduler: ThreadScheduler) -> None:
+def test_a_cancelled_task_does_not_run_any_more() -> None:
+    clock = HeldClock(0)
+    scheduler = ThreadScheduler(1, clock=clock)  # one: when a later task has run, all that was due before has
+    scheduler.startup()
     ran: list[str] = []
+
+    def until(due_ms: int) -> None:
+        passed = threading.Event()
+        scheduler.schedule("passed", passed.set, delay_ms=due_ms - clock.now)
+        clock.now = due_ms
+        assert passed.wait(SOON)
+
     scheduler.schedule("later", lambda: ran.append("later"), delay_ms=50).cancel()
-    periodic = scheduler.schedule("periodic", lambda: ran.append("periodic"), period_ms=1)
-    wait_for(lambda: len(ran) >= 2)
+    periodic = scheduler.schedule("periodic", lambda: ran.append("periodic"), period_ms=10)
+    for due_ms in (10, 20, 60):
+        until(due_ms)
+    assert ran == ["periodic"] * len(ran)
+    assert len(ran) >= 3
     periodic.cancel()
     periodic.cancel()
-    time.sleep(0.02)
     count = len(ran)
-    time.sleep(0.1)
+    until(100)
     assert len(ran) == count
-    assert "later" not in ran
     assert periodic.name == "periodic"
+    scheduler.shutdown()
 
 
 def test_a_task_may_cancel_itself(scheduler: ThreadScheduler) -> None:
@@ -224,7 +236,10 @@ def test_errors_are_counted_and_logged_once_and_the_task_goes_on(
     assert leaving.getMessage() == "Background task flush-log failed: 3"
 
 
-def test_shutdown_waits_for_what_runs_and_begins_nothing_more(scheduler: ThreadScheduler) -> None:
+def test_shutdown_waits_for_what_runs_and_begins_nothing_more() -> None:
+    clock = HeldClock(0)
+    scheduler = ThreadScheduler(4, clock=clock)
+    scheduler.startup()
     begun, ended = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -239,9 +254,9 @@ def test_shutdown_waits_for_what_runs_and_begins_nothing_more(scheduler: ThreadS
     scheduler.shutdown()
     assert ended.is_set()
     assert own_threads() == []
-    time.sleep(0.1)
-    assert never == []
+    clock.now = 100  # with no thread left, nothing that could see it
     scheduler.shutdown()
+    assert never == []
 
 
 def test_a_task_may_shut_its_scheduler_down(scheduler: ThreadScheduler) -> None:

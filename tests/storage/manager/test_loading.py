@@ -154,7 +154,7 @@ def test_directories_are_loaded_side_by_side(home: DiskHome, monkeypatch: pytest
     load = PartitionLog.open
 
     def wait_and_load(request: OpenRequest) -> PartitionLog:
-        together.wait(10)
+        together.wait(60)
         return load(request)
 
     monkeypatch.setattr(log_directory.PartitionLog, "open", wait_and_load)

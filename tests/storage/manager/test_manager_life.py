@@ -106,14 +106,14 @@ def test_deletion_without_a_delay(home: DiskHome) -> None:
     manager = home.start(default_config=config, scheduler=scheduler, initial_task_delay_ms=0)
     log = manager.get_or_create(T0)
     manager.delete(T0)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while home.disk.exists(log.directory) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not home.disk.exists(log.directory)
     begun = time.monotonic()
     manager.shutdown()
     scheduler.shutdown()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
 
 
 def test_two_stops_are_one(home: DiskHome) -> None:
@@ -203,7 +203,7 @@ def test_everything_at_once(home: DiskHome) -> None:
         time.sleep(0.05)
     is_over.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert not any(thread.is_alive() for thread in threads)
     manager.handle_failures()
     assert list(manager.offline) == [home.paths[0]]

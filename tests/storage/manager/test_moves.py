@@ -263,7 +263,7 @@ def test_appenders_lose_nothing_and_write_nothing_twice(home: DiskHome) -> None:
         thread.start()
     for path in (home.paths[1], home.paths[2], home.paths[0], home.paths[1]):
         manager.move(T0, path)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while manager.require(T0).directory.parent != path and time.monotonic() < deadline:
             time.sleep(0.01)
     is_over.set()

@@ -73,7 +73,7 @@ def test_stopping_early_closes_what_is_read():
     for _ in range(3):
         next(items)
     items.close()
-    assert closed.wait(10)
+    assert closed.wait(60)
     assert len(threads) <= 5
-    threads[-1].join(10)
+    threads[-1].join(60)
     assert not threads[-1].is_alive()

@@ -277,7 +277,7 @@ class TestStates:
         def pause() -> None:
             with state.paused(T2):
                 inside.release()
-                ends.wait(10)
+                ends.wait(60)
 
         waiting = [in_thread(pause) for _ in range(threads)]
         while state.state_of(T2) != PartitionState(is_taken=True, pauses=threads):
@@ -288,7 +288,7 @@ class TestStates:
         assert not inside.acquire(timeout=0.02)
         state.done_cleaning(found, 25)
         for _ in waiting:
-            assert inside.acquire(timeout=10)
+            assert inside.acquire(timeout=60)
         assert state.state_of(T2) == PartitionState(is_taken=False, pauses=threads)
         assert on_disk(home)[T2] == 20  # what was compacted may have been cut
         ends.set()
@@ -369,7 +369,7 @@ class TestCheckpoints:
         assert not state.await_cleaned(T2, 21, 10)
         assert not state.await_cleaned(TopicPartition("none", 0), 0, 10)
         thread = in_thread(lambda: state.done_cleaning(found, 30))
-        assert state.await_cleaned(T2, 30, 10_000)
+        assert state.await_cleaned(T2, 30, 60_000)
         thread.join()
 
 

@@ -85,7 +85,7 @@ class Round:
 
     def cleaned(self, log: PartitionLog, partition: TopicPartition = T0, offset: int | None = None) -> None:
         """Wait until all but the active segment is compacted."""
-        assert self.state.await_cleaned(partition, log.base_offsets[-1] if offset is None else offset, 20_000)
+        assert self.state.await_cleaned(partition, log.base_offsets[-1] if offset is None else offset, 60_000)
 
     def gauge(self, name: str) -> float:
         """Of the first log directory."""
@@ -105,7 +105,7 @@ def found(log: PartitionLog) -> Written:
 
 
 def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.002)
