@@ -148,6 +148,30 @@ def test_a_produce_request_is_read_as_kio_reads_it(version: int, values: Mapping
         assert all(isinstance(partition.records, bytearray | None) for partition in topic.partition_data)
 
 
+PRODUCE_ALONE_REQUESTS = struct(
+    transactional_id=st.none(),
+    acks=INT16,
+    timeout=INT32,
+    topic_data=st.lists(
+        struct(
+            topic_id=TOPIC_ID,
+            partition_data=st.lists(struct(index=INT32, records=st.none() | RECORDS), min_size=1, max_size=1),
+        ),
+        min_size=1,
+        max_size=1,
+    ),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=PRODUCE_ALONE_REQUESTS, behind=st.binary(max_size=2))
+def test_a_produce_request_of_one_partition_is_read_as_kio_reads_it(values: Mapping[str, Any], behind: bytes) -> None:
+    """As most are; what lies behind a request is nobody's."""
+    data = write_request(ApiKey.PRODUCE, produce.LATEST, values)
+    own = produce.read_produce_request(produce.LATEST, memoryview(data + behind))
+    assert_same(own, read_request(ApiKey.PRODUCE, produce.LATEST, data))
+
+
 @settings(max_examples=40, deadline=None)
 @given(version=st.integers(fetch.OLDEST, fetch.LATEST), values=FETCH_REQUESTS)
 def test_a_fetch_request_is_read_as_kio_reads_it(version: int, values: Mapping[str, Any]) -> None:
@@ -173,6 +197,21 @@ def test_a_produce_response_is_written_as_kio_writes_it(
     values = {"responses": values_of(topics), "throttle_time": throttle, "node_endpoints": values_of(nodes)}
     by_kio = write_response(ApiKey.PRODUCE, version, values)
     assert produce.write_produce_response(version, topics, throttle, nodes) == by_kio
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    topic_id=TOPIC_ID,
+    numbers=st.tuples(INT32, st.integers(-1, 133), INT64, st.integers(-1, 2**41), INT64),
+    throttle=st.integers(0, 2**31 - 1),
+)
+def test_a_produce_response_of_one_partition_is_written_as_kio_writes_it(
+    topic_id: UUID | None, numbers: tuple[int, int, int, int, int], throttle: int
+) -> None:
+    partition = produce.PartitionProduceResponse(*numbers)
+    topics = [produce.TopicProduceResponse("", topic_id, [partition])]
+    by_kio = write_response(ApiKey.PRODUCE, produce.LATEST, {"responses": values_of(topics), "throttle_time": throttle})
+    assert produce.write_produce_response(produce.LATEST, topics, throttle) == by_kio
 
 
 @settings(max_examples=40, deadline=None)

@@ -29,9 +29,9 @@ _NO_ID = bytes(_UUID_BYTES)
 
 
 @lru_cache(maxsize=4096)
-def _topic_id(raw: bytes) -> UUID:
-    """Making one takes longer than all else that is read of a topic."""
-    return UUID(bytes=raw)
+def topic_id_of(raw: bytes) -> UUID | None:
+    """None for the zero id. Making one takes longer than all else that is read of a topic."""
+    return None if raw == _NO_ID else UUID(bytes=raw)
 
 
 def message_reader(read: Callable[[int, memoryview], T]) -> Callable[[int, memoryview], T]:
@@ -101,8 +101,7 @@ class FieldReader:
 
     def uuid(self) -> UUID | None:
         """None for the zero id."""
-        raw = bytes(self._take(_UUID_BYTES))
-        return None if raw == _NO_ID else _topic_id(raw)
+        return topic_id_of(bytes(self._take(_UUID_BYTES)))
 
     def string(self) -> str:
         """MalformedMessageError for null."""

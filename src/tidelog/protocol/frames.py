@@ -49,16 +49,19 @@ class FrameReader:
     def receive(self, data: Buffer) -> None:
         """MalformedMessageError for a length below 0 or above the limit; nothing can be received any more then."""
         view = memoryview(data)
-        while view:
-            if self._frame is None:
-                view = self._begin(view)
-                continue
-            space = self._room()
-            count = min(len(space), len(view))
-            space[:count] = view[:count]
-            space.release()
-            view = view[count:]
-            self.filled(count)
+        position, end = 0, len(view)
+        while position < end:
+            if self._frame is not None:
+                space = self._room()
+                count = min(len(space), end - position)
+                space[:count] = view[position : position + count]
+                space.release()
+                self.filled(count)
+                position += count
+            elif self._prefix or end - position < _LENGTH.size:
+                position += self._begin(view[position:])
+            else:
+                position = self._take(view, position, end)
 
     def space(self) -> memoryview | None:
         """Where the next bytes of the stream belong, if a frame is under way. Release it before anything else."""
@@ -72,20 +75,34 @@ class FrameReader:
             self._frames.append(self._frame)
             self._frame = None
 
-    def _begin(self, view: memoryview) -> memoryview:
-        """Take the length off the front of ``view``; what is left of it."""
+    def _take(self, view: memoryview, position: int, end: int) -> int:
+        """The frame whose length lies at ``position``, if it is whole; else its length. The position behind it."""
+        length: int = _LENGTH.unpack_from(view, position)[0]
+        start = position + _LENGTH.size
+        if not 0 <= length <= end - start or length > self._max_bytes:
+            self._begin_frame(length)
+            return start
+        self._frames.append(bytearray(view[start : start + length]))
+        return start + length
+
+    def _begin(self, view: memoryview) -> int:
+        """Take the length off the front of ``view``, as much of it as is there; how many bytes that were."""
         missing = _LENGTH.size - len(self._prefix)
         self._prefix += view[:missing]
         if len(self._prefix) == _LENGTH.size:
-            (self._length,) = _LENGTH.unpack(self._prefix)
+            (length,) = _LENGTH.unpack(self._prefix)
             self._prefix = b""
-            if not 0 <= self._length <= self._max_bytes:
-                raise MalformedMessageError(f"a frame of {self._length} bytes; {self._max_bytes} are the most")
-            self._frame = bytearray(min(self._length, _FIRST_BYTES))
-            self._have = 0
-            if self._length == 0:
-                self.filled(0)
-        return view[missing:]
+            self._begin_frame(length)
+        return min(missing, len(view))
+
+    def _begin_frame(self, length: int) -> None:
+        if not 0 <= length <= self._max_bytes:
+            raise MalformedMessageError(f"a frame of {length} bytes; {self._max_bytes} are the most")
+        self._length = length
+        self._frame = bytearray(min(length, _FIRST_BYTES))
+        self._have = 0
+        if length == 0:
+            self.filled(0)
 
     def _room(self) -> memoryview:
         """Of the frame under way; at least one byte. What is full is doubled."""

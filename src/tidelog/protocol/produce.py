@@ -25,7 +25,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.protocol.field_reader import FieldReader, message_reader
+from tidelog.protocol.field_reader import FieldReader, message_reader, topic_id_of
 from tidelog.protocol.field_writer import FieldWriter
 from tidelog.protocol.leader_hints import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint, leader_field, node_field
 
@@ -43,6 +43,15 @@ _PARTITION_WITH_LOG_START = Struct(">ihqqq")
 _APPENDED = Struct(">ihqqqBBB")
 """Of a partition in a flexible version, where there is nothing to say of records, leader and error: all of it."""
 _NO_ITEMS, _NULL, _NO_TAGS = 1, 0, 0
+_ONE_ITEM = 2
+"""Of an array, as its length is written."""
+_ALONE = Struct(">BhiB16sBi")
+"""A request with topic ids, up to the records of its first partition: transactional id, acks, timeout, number of
+topics, topic id, number of partitions, index."""
+_BEHIND_ALONE = bytes(3)
+"""Behind those records where nothing follows: no tags of the partition, the topic and the request."""
+_APPENDED_ALONE = Struct(">B16sBihqqqBBBBiB")
+"""A whole answer with topic ids, to such a request, where there is nothing to say of records, leader and error."""
 _INT32 = Struct(">i")
 
 
@@ -95,6 +104,8 @@ class TopicProduceResponse(NamedTuple):
 @message_reader
 def read_produce_request(version: int, body: memoryview) -> ProduceRequest:
     """MalformedMessageError for bytes that are no such request."""
+    if version >= _TOPIC_IDS and len(body) > _ALONE.size and (alone := _read_alone(body)) is not None:
+        return alone
     reader = FieldReader(body, is_flexible=version >= _FLEXIBLE)
 
     def partition() -> PartitionProduceData:
@@ -115,6 +126,20 @@ def read_produce_request(version: int, body: memoryview) -> ProduceRequest:
     return ProduceRequest(transactional_id, acks, timeout, topics)
 
 
+def _read_alone(body: memoryview) -> ProduceRequest | None:
+    """A request for one partition and outside of transactions, as most are; None for any other."""
+    transactional_id, acks, timeout, topics, raw_id, partitions, index = _ALONE.unpack_from(body)
+    if transactional_id != _NULL or topics != _ONE_ITEM or partitions != _ONE_ITEM:
+        return None
+    reader = FieldReader(body, is_flexible=True)
+    reader.position = _ALONE.size
+    records = reader.nullable_bytes()
+    if body[reader.position :] != _BEHIND_ALONE:
+        return None
+    topic = TopicProduceData("", topic_id_of(raw_id), [PartitionProduceData(index, records)])
+    return ProduceRequest(None, acks, timeout, [topic])
+
+
 def write_produce_response(
     version: int,
     responses: Sequence[TopicProduceResponse],
@@ -122,6 +147,10 @@ def write_produce_response(
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytearray:
     """What follows the header; ``throttle_time`` in ms."""
+    if version >= _TOPIC_IDS and len(responses) == 1 and not node_endpoints:
+        (topic,) = responses
+        if len(topic.partition_responses) == 1 and _says_offsets_only(topic.partition_responses[0]):
+            return _write_alone(topic, throttle_time)
     writer = FieldWriter(is_flexible=version >= _FLEXIBLE)
     writer.length(len(responses))
     for topic in responses:
@@ -138,9 +167,21 @@ def write_produce_response(
     return writer.buffer
 
 
+def _says_offsets_only(partition: PartitionProduceResponse) -> bool:
+    _, _, _, _, _, record_errors, message, leader = partition
+    return message is None and leader is UNKNOWN_LEADER and not record_errors
+
+
+def _write_alone(topic: TopicProduceResponse, throttle_time: int) -> bytearray:
+    numbers = topic.partition_responses[0][:5]
+    raw_id = bytes(16) if topic.topic_id is None else topic.topic_id.bytes
+    ends = (_NO_ITEMS, _NULL, _NO_TAGS, _NO_TAGS, throttle_time, _NO_TAGS)
+    return bytearray(_APPENDED_ALONE.pack(_ONE_ITEM, raw_id, _ONE_ITEM, *numbers, *ends))
+
+
 def _write_partition(writer: FieldWriter, version: int, partition: PartitionProduceResponse) -> None:
     index, error_code, base_offset, append_time, log_start, record_errors, message, leader = partition
-    if version >= _FLEXIBLE and message is None and leader is UNKNOWN_LEADER and not record_errors:
+    if version >= _FLEXIBLE and _says_offsets_only(partition):
         offsets = (base_offset, append_time, log_start)
         writer.buffer += _APPENDED.pack(index, error_code, *offsets, _NO_ITEMS, _NULL, _NO_TAGS)
         return

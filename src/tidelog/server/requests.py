@@ -78,7 +78,8 @@ class Requests:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.interceptor: Interceptor | None = None
-        self._handlers: dict[ApiKey, Handler] = {}
+        self._handlers: dict[tuple[ApiKey, int], Handler] = {}
+        """Of the versions that were asked for so far, of those there are."""
 
     def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
         """As ``Service`` says. What it returns may be awaited only where the handler has to wait."""
@@ -87,10 +88,12 @@ class Requests:
         context = RequestContext(
             api, version, header.correlation_id, header.client_id, peer, self._broker.timers.now_ms(), len(frame)
         )
-        if version not in VERSIONS[api] or api not in HANDLERS:
-            return _unsupported(context)
+        handler = self._handlers.get((api, version))
+        if handler is None:
+            if version not in VERSIONS[api] or api not in HANDLERS:
+                return _unsupported(context)
+            handler = self._load(api, version)
         self._broker.server_metrics.count(api, version)
-        handler = self._handlers.get(api) or self._load(api)
         if self._broker.quotas.is_on:
             return self._begin_counted(handler, context, memoryview(frame)[header.size :])
         return self._begin(handler, context, memoryview(frame)[header.size :])
@@ -112,6 +115,8 @@ class Requests:
                 answer = self.interceptor(context, request, partial(handler.handle, self._broker, context, request))
         except Exception as error:
             answer = _refusal(handler, context, request, error)
+        if isinstance(answer, EncodedAnswer):
+            return _reply(context, answer)
         if isinstance(answer, Awaitable):
             return self._finish(handler, context, request, answer)
         return self._reply(context, answer)
@@ -132,10 +137,10 @@ class Requests:
             answer = {**answer, **said}
         return _reply(context, answer)
 
-    def _load(self, api: ApiKey) -> Handler:
+    def _load(self, api: ApiKey, version: int) -> Handler:
         module = import_module(_PACKAGE + HANDLERS[api])
         handler = Handler(module.handle, getattr(module, "read", read_request), getattr(module, "refuse", None))
-        self._handlers[api] = handler
+        self._handlers[api, version] = handler
         return handler
 
 

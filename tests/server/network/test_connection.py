@@ -35,6 +35,45 @@ def test_frames_that_come_together_are_answered_in_order() -> None:
         assert [client.receive_frame() for _ in frames] == frames
 
 
+def test_many_answers_that_are_there_at_once_go_out_in_order_and_others_have_their_turn() -> None:
+    frames = [bytes([number]) * number * 4 for number in range(250)]
+    with listening(echo) as home, home.client() as client, home.client() as other:
+        client.send_frames(*frames)
+        assert other.exchange(b"?") == b"?"
+        assert [client.receive_frame() for _ in frames] == frames
+
+
+def test_an_answer_does_not_wait_for_that_of_a_slower_request_that_came_with_it() -> None:
+    waiting: list[asyncio.Future[Reply]] = []
+
+    def answer(frame: bytes) -> Reply | Awaitable[Reply]:
+        if frame == b"quick":
+            return reply(frame)
+        waiting.append(home.loop.create_future())
+        return waiting[-1]
+
+    with listening(answer) as home, home.client() as client:
+        client.send_frames(b"quick", b"quick", b"slow", b"quick")
+        assert [client.receive_frame() for _ in range(2)] == [b"quick", b"quick"]
+        home.wait_for_requests(3)
+        client.send_frames(b"quick")
+        home.call(lambda: waiting[0].set_result(reply(b"slow")))
+        assert [client.receive_frame() for _ in range(3)] == [b"slow", b"quick", b"quick"]
+
+
+def test_an_answer_goes_out_though_the_request_behind_it_fails() -> None:
+    def answer(frame: bytes) -> Reply:
+        if frame == b"bad":
+            raise ZeroDivisionError
+        return reply(frame)
+
+    with listening(answer) as home, home.client() as client:
+        client.send_frames(b"good", b"bad")
+        assert client.receive_frame() == b"good"
+        assert client.is_closed_by_broker()
+        assert home.begun == [b"good", b"bad"]
+
+
 def test_a_frame_that_comes_byte_by_byte_is_answered() -> None:
     with listening(echo) as home, home.client() as client:
         client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

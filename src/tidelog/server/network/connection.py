@@ -13,7 +13,9 @@ closed    for good                                 an answer that comes later is
 
 So answers are in the order of requests, and what a peer can make the broker hold is one request and one answer, beside
 the few small frames that came with one system call. A request that is answered at once passes through all states within
-one callback; more of them that came together take turns with other connections.
+one callback, and so do those that came with it, as long as their answers are small: these go out together. After a few
+of them other connections have their turn. While a request waits for its answer, its connection is watched until more
+comes, which is left where it is.
 Called by: Listener. Thread rule: the loop's. Source: Kafka's ``SocketServer``, which mutes channels to the same effect.
 """
 
@@ -33,9 +35,10 @@ from tidelog.server.network.output import Output
 from tidelog.server.network.peer import Peer
 from tidelog.server.timers import TimerHandle, Timers
 
-_RECEIVE_BYTES = 64 * 1024
 _RECEIVES_AT_ONCE = 16
 """System calls until other connections have their turn."""
+_REQUESTS_AT_ONCE = 8
+"""Requests that are answered at once, the same."""
 
 _log = logging.getLogger(__name__)
 
@@ -153,19 +156,20 @@ class Connection:
             self._owner.loop.remove_reader(self._descriptor)
 
     def _on_readable(self) -> None:
-        if self._held_bytes == 0 and not self._owner.has_room(self):
+        if self._pending is not None or (self._held_bytes == 0 and not self._owner.has_room(self)):
             self._stop_reading()
             return
         try:
             frame = self._receive()
-            self._account(self._frames.held_bytes + (0 if frame is None else len(frame)))
         except (OSError, EOFError):
             self.close()
             return
         except MalformedMessageError as error:
             self._refuse(error)
             return
-        if frame is not None:
+        if frame is None:
+            self._account(self._frames.held_bytes)
+        else:
             self.last_active_ms = self._owner.timers.monotonic_ms()
             self._work(frame)
 
@@ -174,8 +178,10 @@ class Connection:
         frames, sock = self._frames, self._socket
         for _ in range(_RECEIVES_AT_ONCE):
             space = frames.space()
+            room = self._owner.scratch if space is None else space
+            size = len(room)
             try:
-                count = sock.recv_into(self._owner.scratch if space is None else space)
+                count = sock.recv_into(room)
             except BlockingIOError:
                 return None
             finally:
@@ -189,7 +195,7 @@ class Connection:
                 frames.filled(count)
             if (frame := frames.next_frame()) is not None:
                 return frame
-            if count < _RECEIVE_BYTES and space is None:
+            if count < size:  # that was all there is
                 return None
         return None
 
@@ -200,18 +206,32 @@ class Connection:
 
     # --- working ---
 
-    def _work(self, frame: bytearray) -> None:
-        try:
-            reply = self._owner.service.begin(frame, self.peer)
-        except Exception as error:
-            self._refuse(error)
-            return
-        if reply is None or isinstance(reply, list):
-            self._answer(reply)
-            return
-        self._stop_reading()
+    def _work(self, frame: bytearray | None) -> None:
+        begin, peer, frames, output = self._owner.service.begin, self.peer, self._frames, self._output
+        turns = _REQUESTS_AT_ONCE
+        while frame is not None:
+            try:
+                reply = begin(frame, peer)
+            except Exception as error:
+                self._send_first()
+                self._refuse(error)
+                return
+            if isinstance(reply, list):
+                output.add(reply)
+            elif reply is not None:
+                self._wait_for(reply, len(frame))
+                return
+            turns -= 1
+            frame = None if peer.held_back_ms or output.is_large or not turns else frames.next_frame()
+        self._account(frames.held_bytes)
+        self._send()
+
+    def _wait_for(self, reply: Awaitable[Reply], frame_bytes: int) -> None:
+        """For the answer to a request of so many bytes; those to the requests before it go first."""
+        self._account(self._frames.held_bytes + frame_bytes)
         self._pending = asyncio.ensure_future(reply, loop=self._owner.loop)
         self._pending.add_done_callback(self._on_done)
+        self._send_first()
 
     def _on_done(self, pending: asyncio.Future[Reply]) -> None:
         self._pending = None
@@ -224,7 +244,11 @@ class Connection:
         if error is not None:
             self._refuse(error)
             return
-        self._answer(pending.result())
+        self._account(self._frames.held_bytes)
+        reply = pending.result()
+        if reply is not None:
+            self._output.add(reply)
+        self._send()
 
     def _refuse(self, error: BaseException) -> None:
         trace = None if isinstance(error, TidelogError) else error
@@ -233,13 +257,10 @@ class Connection:
 
     # --- writing ---
 
-    def _answer(self, reply: Reply) -> None:
-        self._account(self._frames.held_bytes)
-        if reply is not None:
-            self._output.add(reply)
+    def _send_first(self) -> None:
+        """What there is to send, before what comes next."""
+        if self._output:
             self._send()
-        else:
-            self._be_held_back()
 
     def _send(self) -> None:
         try:
@@ -249,7 +270,8 @@ class Connection:
             return
         if is_sent:
             self._stop_writing()
-            self._be_held_back()
+            if self._pending is None:
+                self._be_held_back()
         elif not self._is_writing:
             self._stop_reading()
             self._is_writing = True

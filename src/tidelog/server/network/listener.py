@@ -21,7 +21,8 @@ from tidelog.server.network.peer import Peer
 from tidelog.server.timers import TimerHandle, Timers
 
 _ACCEPTS_AT_ONCE = 64
-_SCRATCH_BYTES = 64 * 1024
+_SCRATCH_BYTES = 128 * 1024
+"""Room for the batches of 16 KB that a producer has under way, five of them."""
 _PAUSE_MS = 1000
 """Where no connection can be accepted for want of descriptors."""
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})

@@ -27,22 +27,28 @@ _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EN
 
 
 class Output:
-    __slots__ = ("_parts", "_sent")
+    __slots__ = ("_parts", "_sent", "is_large")
 
     def __init__(self) -> None:
         self._parts: deque[Part] = deque()
         self._sent = 0
         """Bytes of the first part that are gone."""
+        self.is_large = False
+        """Whether an answer is among what there is to send that was not small: it should go before more is added."""
 
     def __bool__(self) -> bool:
         return bool(self._parts)
 
     def add(self, parts: Sequence[Part]) -> None:
         """Small answers, which most are, become one part."""
-        if not any(isinstance(part, FileSlice) for part in parts) and sum(map(len, parts)) <= _JOINED_BYTES:
+        size = 0
+        for part in parts:
+            size += _JOINED_BYTES + 1 if isinstance(part, FileSlice) else len(part)
+        if size <= _JOINED_BYTES:
             self._parts.append(b"".join(parts))  # type: ignore[arg-type] # no part of a file is among them
         else:
             self._parts.extend(part for part in parts if len(part))
+            self.is_large = True
 
     def send(self, sock: socket.socket) -> bool:
         """As much as the socket takes now, within bounds; whether all is sent. OSError where the peer is gone, or a
@@ -56,11 +62,15 @@ class Output:
                 budget -= count
         except BlockingIOError:
             return False
-        return not self._parts
+        if self._parts:
+            return False
+        self.is_large = False
+        return True
 
     def clear(self) -> None:
         self._parts.clear()
         self._sent = 0
+        self.is_large = False
 
     def _send_bytes(self, sock: socket.socket) -> int:
         if len(self._parts) == 1 and not self._sent:

@@ -80,6 +80,7 @@ class Partition:
         self.is_deleted = False
         self.waiters = Waiters()
         self._node_id = node_id
+        self._only_here = (node_id,)
         self._logs = logs
         self._timers = timers
         self._epoch_start_offset = 0
@@ -90,6 +91,11 @@ class Partition:
     @property
     def is_leading(self) -> bool:
         return self.leader == self._node_id and not self.is_deleted
+
+    @property
+    def is_alone(self) -> bool:
+        """It leads, and no other replica is to have its records: what is appended is replicated."""
+        return self.isr == self._only_here == self.replicas and self.leader == self._node_id and not self.is_deleted
 
     @property
     def log(self) -> PartitionLog:
@@ -185,9 +191,13 @@ class Partition:
 
         ApiError as ``leading_log``, NOT_ENOUGH_REPLICAS for acks=all; errors of ``PartitionLog.append_as_leader``.
         """
-        log = self.require_appendable(required_acks)
-        result = self.write(log, records, origin, guard)
-        self.appended()
+        is_alone = self.is_alone
+        log = self.leading_log() if is_alone else self.require_appendable(required_acks)
+        result = self.write(log, records, origin, guard, is_replicated=is_alone)
+        if is_alone:
+            self.changed()
+        else:
+            self.appended()
         return result
 
     def require_appendable(self, required_acks: int) -> PartitionLog:
@@ -202,12 +212,20 @@ class Partition:
         return log
 
     def write(
-        self, log: PartitionLog, records: bytearray, origin: AppendOrigin, guard: VerificationGuard = NO_GUARD
+        self,
+        log: PartitionLog,
+        records: bytearray,
+        origin: AppendOrigin,
+        guard: VerificationGuard = NO_GUARD,
+        *,
+        is_replicated: bool = False,
     ) -> AppendResult:
-        """The second step, in any thread."""
+        """The second step, in any thread. ``is_replicated``: as ``append_as_leader`` has it, of who is on the loop."""
         while True:
             try:
-                return log.append_as_leader(records, leader_epoch=self.leader_epoch, origin=origin, guard=guard)
+                return log.append_as_leader(
+                    records, leader_epoch=self.leader_epoch, origin=origin, guard=guard, is_replicated=is_replicated
+                )
             except ClosedError:  # moved to another directory, or its own has failed; the records are as they were
                 self._logs.handle_failures()  # returns when a move or failure under way is over
                 before, log = log, self.log

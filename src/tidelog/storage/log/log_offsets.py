@@ -125,8 +125,10 @@ class LogOffsets:
         self._move_high_watermark(place)
 
     def _lower_recovery_point(self, end: int) -> None:
-        self.recovery_point = min(self.recovery_point, end)
-        self.synced = min(self.synced, end)
+        if self.recovery_point > end:
+            self.recovery_point = end
+        if self.synced > end:
+            self.synced = end
 
     def _move_high_watermark(self, place: LogOffsetMetadata) -> None:
         before, self._high_watermark = self._high_watermark, place

@@ -105,6 +105,13 @@ class LogState:
         if self.is_sole_replica:
             self.offsets.update_high_watermark(end)
 
+    def move_high_watermark_to_end(self) -> None:
+        """All that is there is replicated."""
+        offsets = self.offsets
+        if offsets.high_watermark is not offsets.log_end:
+            offsets.update_high_watermark(offsets.log_end)
+            self.after_high_watermark()
+
     def after_high_watermark(self) -> None:
         """Transactions whose marker is now below the high watermark hold nothing back any more."""
         if self.has_no_transactions:

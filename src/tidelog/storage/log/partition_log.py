@@ -42,8 +42,8 @@ from tidelog.model import (
 )
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.append_rules import AppendRules
-from tidelog.storage.log.append.append_validation import analyze, assign_offsets
-from tidelog.storage.log.append.batch_write import goes_alone, write_alone, write_run, write_set
+from tidelog.storage.log.append.append_validation import analyze, assign_offsets, check_plain
+from tidelog.storage.log.append.batch_write import goes_alone, write_alone, write_plain, write_run, write_set
 from tidelog.storage.log.append.follower_check import check_fetched, require_at_or_above
 from tidelog.storage.log.append.produce_check import check_own, raise_for
 from tidelog.storage.log.append.producer_check import Appender
@@ -150,18 +150,35 @@ class PartitionLog(ReadableLog):
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard = NO_GUARD,
+        is_replicated: bool = False,
     ) -> AppendResult:
         """Append what a client or coordinator sent; see ``append_validation``. The buffer becomes the log's.
 
         ``guard``: what ``start_verification`` gave, once the transaction's coordinator has said that it is open.
+        ``is_replicated``: no other replica has to have it, so the high watermark moves to the log end with it.
         A duplicate of one of a producer's last five batches is answered with the first one's offsets. Errors as there,
         and OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
         TransactionCoordinatorFencedError, RecordBatchTooLargeError (more than a segment); nothing is appended then.
         """
-        now_ms = self._clock.now_ms()
+        now_ms, rules, appender = self._clock.now_ms(), self._rules, Appender(origin, guard)
+        result = None
+        if not rules.log_append_time and (plain := check_plain(buffer, rules, origin, now_ms)) is not None:
+            with self._gate.changing:
+                result = write_plain(self._state, buffer, plain, appender, leader_epoch, now_ms)
+                if result is not None and is_replicated:
+                    self._state.move_high_watermark_to_end()
+        if result is None:
+            result = self._append_any(buffer, appender, leader_epoch, now_ms, is_replicated=is_replicated)
+        self._flush_by_messages()
+        return result
+
+    def _append_any(
+        self, buffer: bytearray, appender: Appender, leader_epoch: int, now_ms: int, *, is_replicated: bool
+    ) -> AppendResult:
+        """``append_as_leader`` for whatever may come."""
         size = len(buffer)
         try:
-            analysis = analyze(buffer, self._rules, origin, now_ms=now_ms, leader_epoch=leader_epoch)
+            analysis = analyze(buffer, self._rules, appender.origin, now_ms=now_ms, leader_epoch=leader_epoch)
         except TidelogError as error:
             with self._gate.lock:
                 self.counters.note_refused(error, size)
@@ -175,15 +192,13 @@ class PartitionLog(ReadableLog):
             result = AppendResult.of_leader(validated, self.log_start_offset)
             batches, last_offset, max_timestamp = validated.batches, result.last_offset, result.max_timestamp
             self.counters.converted_records += validated.stats.converted_records
-            appender = Appender(origin, guard)
             if goes_alone(state, batches, last_offset, max_timestamp, leader_epoch, now_ms):
                 duplicate = write_alone(state, batches, last_offset, max_timestamp, appender)
             else:
                 duplicate = write_set(state, memoryview(batches), validated.table(), appender, now_ms)
-            if duplicate is not None:
-                return AppendResult.of_duplicate(duplicate, self.log_start_offset)
-        self._flush_by_messages()
-        return result
+            if is_replicated:
+                state.move_high_watermark_to_end()
+            return result if duplicate is None else AppendResult.of_duplicate(duplicate, self.log_start_offset)
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
         """Append a leader's batches as they are; a cut last one, and those of a later epoch, are left out.
@@ -424,7 +439,8 @@ class PartitionLog(ReadableLog):
     # --- inside ---
 
     def _flush_by_messages(self) -> None:
-        if self.end_offset - self.recovery_point >= self._state.config.flush_messages:
+        offsets = self._state.offsets
+        if offsets.log_end.message_offset - offsets.recovery_point >= self._state.config.flush_messages:
             self.flush()
 
 

@@ -194,12 +194,13 @@ class LogSegment:
 
     def append_one(self, data: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         """``append`` for one batch of ``size`` bytes that is known to fit; without a table, for speed."""
-        start = self._size
-        builder = self._index_builder()
+        start, builder, file = self._size, self._builder, self._file_or_none
+        if builder is None or file is None:
+            builder, file = self._index_builder(), self._file
         try:
-            self._file.pwrite(data, start)
+            file.pwrite(data, start)
         except StorageError:
-            self._file.truncate(start)
+            file.truncate(start)
             raise
         self._size = start + size
         if start == 0:

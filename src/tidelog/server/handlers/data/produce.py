@@ -77,8 +77,9 @@ def handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> 
     produce = _Produce(broker, context, request)
     produce.look()
     pending = produce.pending
-    if any(part.is_slow or part.batch.is_transactional for part in pending):
-        return produce.run_slowly()
+    for part in pending:
+        if part.is_slow or part.is_transactional:
+            return produce.run_slowly()
     for part in pending:
         part.append(request.acks)
     return produce.acknowledge()
@@ -103,12 +104,15 @@ class _Produce:
 
     def look(self) -> None:
         """At every part; some are refused already."""
+        replicas, version = self._broker.replicas, self._context.version
+        is_administrator, has_transactional = self._context.client_id == _ADMIN_CLIENT, False
         for topic, parts in self._topics:
             for part in parts:
-                part.look(self._broker.replicas, topic, self._context.version)
-                if self._context.client_id != _ADMIN_CLIENT:
+                part.look(replicas, topic, version)
+                if not is_administrator:
                     part.require_public()
-        if self._request.transactional_id is None and any(part.batch.is_transactional for part in self._parts):
+                has_transactional |= part.is_transactional
+        if has_transactional and self._request.transactional_id is None:
             for part in self._parts:
                 part.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if self._request.acks not in (ACKS_ALL, _NO_ACKS, 1):

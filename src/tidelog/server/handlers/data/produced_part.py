@@ -43,7 +43,7 @@ _KNOWN_ERRORS: Final = frozenset(
 class ProducedPart:
     """``end``: of its records in the log, 0 before they are there; ``guard``: of a transaction's."""
 
-    __slots__ = ("_records", "answer", "batch", "end", "guard", "index", "is_slow", "partition")
+    __slots__ = ("_records", "answer", "batch", "end", "guard", "index", "is_slow", "is_transactional", "partition")
 
     def __init__(self, data: PartitionProduceData) -> None:
         self.index = data.index
@@ -51,6 +51,7 @@ class ProducedPart:
         self.batch = NO_BATCH
         self.partition: Partition | None = None
         self.guard = NO_GUARD
+        self.is_transactional = False
         self.is_slow = False
         """Whether the append may take long."""
         self.end = 0
@@ -64,6 +65,7 @@ class ProducedPart:
             else:
                 self.partition = replicas.by_topic_id(topic.topic_id, self.index)
             self.batch = look_at(version, self._records)
+            self.is_transactional = self.batch.is_transactional
             self.is_slow = self._takes_long(self.partition.log.config)
         except ApiError as error:
             self.refuse(error.code)
@@ -100,7 +102,7 @@ class ProducedPart:
 
     def is_replicated(self) -> bool:
         """Whether nothing more has to be waited for; that it cannot be any more becomes the answer."""
-        if not self.end or self.partition is None:
+        if not self.end or self.partition is None or self.partition.is_alone:
             return True
         error = self.partition.replication_error(self.end)
         if error:

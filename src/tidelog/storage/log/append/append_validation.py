@@ -3,7 +3,7 @@
 ``analyze`` does all that does not depend on where the log ends: it leaves out a batch that is cut at the end, checks
 every batch and record, opens what is compressed, and builds the records anew where they cannot stay as they are.
 ``assign_offsets`` then writes offsets, leader epoch and, where the log sets the time, timestamps. One plain v2 batch,
-as a producer without compression sends it, is one compiled pass over its bytes and a few stores.
+as a producer without compression sends it, is one compiled pass over its bytes (``check_plain``) and a few stores.
 
 ===============================  ==============================================================================
 the batches                      what is stored
@@ -37,7 +37,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidelog.kernel import BatchRow, BatchTable, Problem, Stop, scan_batches, set_max_timestamp, validate_batches
+from tidelog.kernel import (
+    BatchRow,
+    BatchTable,
+    Problem,
+    Stop,
+    Validation,
+    scan_batches,
+    set_max_timestamp,
+    validate_batches,
+)
 from tidelog.kernel import validate_records as validate_payload
 from tidelog.model import (
     CorruptRecordError,
@@ -118,10 +127,9 @@ def analyze(
     """
     if origin is AppendOrigin.REPLICATION:
         raise ValueError("a follower's batches are not validated")
-    if _is_plain(buffer, rules) and origin is not AppendOrigin.RAFT_LEADER:
-        validation = validate_batches(buffer, rules.compiled(origin), 0, -1, now_ms)
-        if validation:
-            return Analysis(buffer, validation.record_count, validation.max_timestamp, rules.log_append_time)
+    plain = check_plain(buffer, rules, origin, now_ms)
+    if plain is not None:
+        return Analysis(buffer, plain.record_count, plain.max_timestamp, rules.log_append_time)
     table = scan_batches(buffer)
     _check_shallow(table, rules, origin, leader_epoch)
     if table.end_position < len(buffer):
@@ -129,6 +137,18 @@ def analyze(
     if origin is AppendOrigin.RAFT_LEADER:
         return _kept(buffer, table)
     return _analyzed(buffer, table, rules, origin, now_ms)
+
+
+def check_plain(buffer: bytearray, rules: AppendRules, origin: AppendOrigin, now_ms: int) -> Validation | None:
+    """One sound, uncompressed v2 batch that fills the buffer and will be stored as it is; None: all else."""
+    size = len(buffer)
+    if size < V2_HEADER_BYTES or rules.codec or rules.magic != CURRENT_MAGIC or origin is AppendOrigin.RAFT_LEADER:
+        return None
+    length, magic, attributes = _SHAPE.unpack_from(buffer)
+    if length != size - _PREFIX_BYTES or magic != CURRENT_MAGIC or attributes & CODEC_MASK:
+        return None
+    validation = validate_batches(buffer, rules.compiled(origin), 0, -1, now_ms)
+    return validation if validation else None
 
 
 def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, now_ms: int) -> Validated:
@@ -148,15 +168,6 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
         set_max_timestamp(batches, now_ms, True)
     offset_of_max = last_offset if max_timestamp >= 0 else -1
     return Validated(batches, first_offset, last_offset, max_timestamp, offset_of_max, append_time, analysis.stats)
-
-
-def _is_plain(buffer: bytearray, rules: AppendRules) -> bool:
-    """One uncompressed v2 batch that fills the buffer and will be stored as it is."""
-    size = len(buffer)
-    if size < V2_HEADER_BYTES or rules.codec or rules.magic != CURRENT_MAGIC:
-        return False
-    length, magic, attributes = _SHAPE.unpack_from(buffer)
-    return length == size - _PREFIX_BYTES and magic == CURRENT_MAGIC and not attributes & CODEC_MASK
 
 
 def _check_shallow(table: BatchTable, rules: AppendRules, origin: AppendOrigin, leader_epoch: int) -> None:

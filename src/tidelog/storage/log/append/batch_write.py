@@ -1,9 +1,10 @@
 """Put checked batches, which have their offsets, at the end of the log. No lock: the appends' caller has it.
 
-Three ways: ``write_set``, a leader's or follower's batches as one set that goes into one segment; ``write_alone``, the
-short one for a single batch; ``write_run``, a bulk append of this process, laid out over segments as if each
-batch had been appended alone. Order, as in Kafka: epochs are noted, the log rolls if it must, producers are checked,
-the batches are written, the log end moves, then producer state, transaction index and first unstable offset follow.
+Four ways: ``write_set``, a leader's or follower's batches as one set that goes into one segment; ``write_alone``, the
+short one for a single batch, and ``write_plain``, which gives it its offsets too; ``write_run``, a bulk append of this
+process, laid out over segments as if each batch had been appended alone. Order, as in Kafka: epochs are noted, the log
+rolls if it must, producers are checked, the batches are written, the log end moves, then producer state, transaction
+index and first unstable offset follow.
 What is written before a failure stays in the log.
 """
 
@@ -13,9 +14,10 @@ from struct import Struct
 
 import numpy as np
 
-from tidelog.kernel import BatchTable
+from tidelog.kernel import BatchTable, Validation
 from tidelog.model import LogOffsetMetadata, RecordBatchTooLargeError
 from tidelog.record.attributes import CONTROL_FLAG
+from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.producer_check import NO_CHANGES, Appender, ProducerChanges, check_producers
 from tidelog.storage.log.append.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
 from tidelog.storage.log.log_state import LogState
@@ -25,9 +27,12 @@ from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
 from tidelog.storage.segment.segment import LogSegment
 
 _PREFIX_BYTES = 12
+_MAX_OFFSET = 2**63 - 1
 _LENGTH, _LENGTH_AT = Struct(">i"), 8
-_ATTRIBUTES, _ATTRIBUTES_AT = Struct(">h"), 21
-_PRODUCER, _PRODUCER_AT = Struct(">qhi"), 43
+_PLACE = Struct(">qii")
+"""Base offset, length, leader epoch: how a batch begins."""
+_PRODUCER = Struct(">21xh20xqhi")
+"""Attributes; producer id, epoch, first sequence."""
 
 
 def write_set(
@@ -81,16 +86,32 @@ def goes_alone(
     )
 
 
+def write_plain(
+    state: LogState, buffer: bytearray, batch: Validation, appender: Appender, leader_epoch: int, now_ms: int
+) -> AppendResult | None:
+    """``write_alone`` for the one batch of ``check_plain``, which gets its offsets; None, with nothing done, where it
+    does not go alone."""
+    offsets, max_timestamp = state.offsets, batch.max_timestamp
+    first = offsets.log_end.message_offset
+    last = first + batch.record_count - 1
+    if last > _MAX_OFFSET or not goes_alone(state, buffer, last, max_timestamp, leader_epoch, now_ms):
+        return None
+    _PLACE.pack_into(buffer, 0, first, len(buffer) - _PREFIX_BYTES, leader_epoch)
+    duplicate = write_alone(state, buffer, last, max_timestamp, appender)
+    if duplicate is not None:
+        return AppendResult.of_duplicate(duplicate, offsets.log_start)
+    return AppendResult(first, last, offsets.log_start, max_timestamp)
+
+
 def write_alone(
     state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, appender: Appender
 ) -> CachedBatch | None:
     """``write_set`` for one batch, without a table."""
     segment, producers = state.active, state.producers.state
     first = state.offsets.log_end.message_offset
-    producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(buffer, _PRODUCER_AT)
+    attributes, producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(buffer)
     entry, changes, batch = None, NO_CHANGES, None
     if producer_id >= 0:
-        attributes = _ATTRIBUTES.unpack_from(buffer, _ATTRIBUTES_AT)[0]
         control = attributes & CONTROL_FLAG != 0
         who = (producer_id, producer_epoch, base_sequence)
         batch = ReplayBatch(*who, first, last_offset, max_timestamp, attributes, 0, len(buffer), control)
@@ -109,9 +130,12 @@ def write_alone(
         producers.map_end_offset = last_offset + 1
         return None
     state.offsets.set_log_end(end)
-    if entry is not None:
+    if entry is None:
+        _take_over(state, segment, changes, last_offset + 1)
+    else:
         entry.add_batch(batch)
-    _take_over(state, segment, changes, last_offset + 1)
+        producers.map_end_offset = last_offset + 1
+        _after_producers(state)
     return None
 
 
