@@ -1,4 +1,4 @@
-"""Produce and Fetch are read and written without kio, as kio reads and writes them."""
+"""Produce, Fetch and ApiVersions are read and written without kio, as kio reads and writes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.protocol import fetch, produce
+from tidelog.protocol import api_versions, fetch, produce
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.leader_hints import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint
@@ -235,6 +235,36 @@ def test_records_that_are_not_in_memory_are_parts_of_their_own(version: int, res
     assert b"".join(part.data if isinstance(part, StoredRecords) else part for part in parts) == in_memory[0]
 
 
+API_VERSIONS = st.integers(0, VERSIONS[ApiKey.API_VERSIONS].latest)
+API_VERSIONS_ANSWERS = st.builds(
+    api_versions.ApiVersionsResponse,
+    few(st.builds(api_versions.ApiVersion, INT16, INT16, INT16)),
+    st.integers(-1, 133),
+    st.integers(0, 2**31 - 1),
+    few(st.builds(api_versions.SupportedFeature, TEXT, INT16, INT16)),
+    INT64,
+    few(st.builds(api_versions.FinalizedFeature, TEXT, INT16, INT16)),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(version=API_VERSIONS, name=TEXT, software=TEXT)
+def test_an_api_versions_request_is_read_as_kio_reads_it(version: int, name: str, software: str) -> None:
+    values = {"client_software_name": name, "client_software_version": software}
+    data = write_request(ApiKey.API_VERSIONS, version, values)
+    own = api_versions.read_api_versions_request(version, memoryview(data))
+    assert_same(own, read_request(ApiKey.API_VERSIONS, version, data))
+
+
+@settings(max_examples=40, deadline=None)
+@given(version=API_VERSIONS, response=API_VERSIONS_ANSWERS)
+def test_an_api_versions_response_is_written_as_kio_writes_it(
+    version: int, response: api_versions.ApiVersionsResponse
+) -> None:
+    by_kio = write_response(ApiKey.API_VERSIONS, version, values_of(response))
+    assert api_versions.write_api_versions_response(version, response) == by_kio
+
+
 def test_the_versions_are_those_that_are_served() -> None:
     assert (VERSIONS[ApiKey.PRODUCE].latest, VERSIONS[ApiKey.FETCH].latest) == (produce.LATEST, fetch.LATEST)
     assert VERSIONS[ApiKey.FETCH].oldest == fetch.OLDEST
@@ -254,10 +284,15 @@ READERS: list[tuple[ApiKey, Callable[[int, memoryview], Any], Mapping[str, Any]]
             "forgotten_topics_data": [{"topic": "topic", "topic_id": UUID(int=5), "partitions": [7]}],
         },
     ),
+    (
+        ApiKey.API_VERSIONS,
+        api_versions.read_api_versions_request,
+        {"client_software_name": "name", "client_software_version": "version"},
+    ),
 ]
 
 
-@pytest.mark.parametrize(("api", "read", "values"), READERS, ids=["produce", "fetch"])
+@pytest.mark.parametrize(("api", "read", "values"), READERS, ids=["produce", "fetch", "api_versions"])
 def test_no_request_that_ends_early_is_read(
     api: ApiKey, read: Callable[[int, memoryview], Any], values: Mapping[str, Any]
 ) -> None:
@@ -268,7 +303,7 @@ def test_no_request_that_ends_early_is_read(
                 read(version, memoryview(data)[:end])
 
 
-@pytest.mark.parametrize(("api", "read", "values"), READERS, ids=["produce", "fetch"])
+@pytest.mark.parametrize(("api", "read", "values"), READERS, ids=["produce", "fetch", "api_versions"])
 @settings(max_examples=60, deadline=None)
 @given(damage=st.binary(min_size=1, max_size=12), at=st.integers(0, 60), version=st.integers(4, 18))
 def test_damaged_requests_are_refused_or_read(

@@ -6,14 +6,20 @@ A client's name and version are kept for its connection, where they are well for
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey
+from tidelog.protocol.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeature,
+    SupportedFeature,
+    read_api_versions_request,
+    write_api_versions_response,
+)
 from tidelog.protocol.errors import ErrorCode
-from tidelog.protocol.messages import write_response
-from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer, EncodedAnswer
 from tidelog.server.handlers.table import advertised_versions
 from tidelog.server.metadata.features import SUPPORTED
@@ -33,37 +39,33 @@ Levels = tuple[tuple[str, int], ...]
 """Features by name."""
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+def read(_api: ApiKey, version: int, body: memoryview) -> ApiVersionsRequest:
+    return read_api_versions_request(version, body)
+
+
+def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> Answer:
     if context.version >= _FIRST_WITH_SOFTWARE:
         software = (request.client_software_name, request.client_software_version)
         if not all(map(_WELL_FORMED.fullmatch, software)):
             return {"error_code": ErrorCode.INVALID_REQUEST}
         context.peer.software = software
+    throttle_ms = broker.quotas.throttle(context)
     told = context.version, broker.metadata.applied_offset, tuple(broker.metadata.finalized_features.items())
-    if broker.quotas.is_on:  # the answer may have to say for how long the client is held back
-        return _values(*told)
-    return EncodedAnswer([_encoded(*told)])
+    return EncodedAnswer([_encoded(*told, throttle_ms)])
 
 
 @lru_cache(maxsize=VERSIONS[ApiKey.API_VERSIONS].latest + 1)
-def _encoded(version: int, epoch: int, finalized: Levels) -> bytes:
+def _encoded(version: int, epoch: int, finalized: Levels, throttle_ms: int) -> bytes:
     """Kept, for each new connection asks for it."""
-    return write_response(ApiKey.API_VERSIONS, version, _values(version, epoch, finalized))
-
-
-def _values(version: int, epoch: int, finalized: Levels) -> Mapping[str, Any]:
-    return {
-        "api_keys": [
-            {"api_key": api, "min_version": versions.oldest, "max_version": versions.latest}
-            for api, versions in advertised_versions().items()
-        ],
-        "supported_features": [
-            {"name": name, "min_version": levels.oldest, "max_version": levels.latest}
+    response = ApiVersionsResponse(
+        api_keys=[ApiVersion(api, row.oldest, row.latest) for api, row in advertised_versions().items()],
+        throttle_time=throttle_ms,
+        supported_features=[
+            SupportedFeature(name, levels.oldest, levels.latest)
             for name, levels in SUPPORTED.items()
             if levels.oldest > 0 or version >= _FIRST_WITH_ALL_FEATURES
         ],
-        "finalized_features_epoch": epoch,
-        "finalized_features": [
-            {"name": name, "min_version_level": level, "max_version_level": level} for name, level in finalized
-        ],
-    }
+        finalized_features_epoch=epoch,
+        finalized_features=[FinalizedFeature(name, level, level) for name, level in finalized],
+    )
+    return write_api_versions_response(version, response)
