@@ -280,7 +280,7 @@ def test_offsets_of_deleted_topics_go() -> None:
 
 
 def expiring() -> Rig:
-    rig = Rig(MemoryTopics(a=2, b=1), offsets_retention_ms=HOUR, retention_check_interval_ms=MINUTE)
+    rig = Rig(MemoryTopics(a=2, b=1), offsets_retention_minutes=60, retention_check_interval_ms=MINUTE)
     rig.shard.resume()
     return rig
 
@@ -338,7 +338,7 @@ def test_an_offset_that_says_when_it_expires_goes_then() -> None:
     rig = expiring()
     commit(rig, claim(version=4), OffsetToCommit(A0, 1), retention_ms=5 * MINUTE)
     assert rig.journal.records[-1].version == 1
-    rig = rig.reloaded(offsets_retention_ms=HOUR, retention_check_interval_ms=MINUTE)
+    rig = rig.reloaded(offsets_retention_minutes=60, retention_check_interval_ms=MINUTE)
     rig.wait(5 * MINUTE)
     assert offset(rig) is None
 

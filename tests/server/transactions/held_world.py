@@ -46,7 +46,7 @@ class HeldWorld:
         self.loop = asyncio.new_event_loop()
         self.clock = HeldClock(START)
         self.timers = HeldTimers(self.clock)
-        self.settings = TransactionSettings(partitions=STATE_PARTITIONS, add_retry_max_ms=100)
+        self.settings = TransactionSettings(add_retry_max_ms=100)
         self.replicas = LocalReplicas(directory, self.clock)
         self.server_version = server_version
         self.verifies = True

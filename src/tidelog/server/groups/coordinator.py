@@ -34,6 +34,7 @@ from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
 from tidelog.server.metadata.image import MetadataChange
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
+from tidelog.server.topics.internal_topics import partition_count
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -70,8 +71,7 @@ class GroupCoordinator:
 
     def partition_of(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` that the group belongs to."""
-        topic = self._broker.metadata.image.topics.get(GROUP_METADATA_TOPIC)
-        count = len(topic.partitions) if topic else self._broker.config.number("offsets.topic.num.partitions")
+        count = partition_count(GROUP_METADATA_TOPIC, self._broker.metadata.image, self._broker.config)
         return partition_of(group_id, count)
 
     def require_consumer_protocol(self) -> None:

@@ -1,35 +1,70 @@
-"""What the group coordinator goes by: Kafka's ``group.*`` and ``offsets.*`` keys as fields. Pure.
+"""What the group coordinator goes by: Kafka's ``group.*`` and ``offsets.*`` keys as fields, with its defaults. Pure.
 
 Consumer groups can have time-outs of their own (``config.resources.group_settings``): ``GroupTimeouts``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.settings_keys import SettingsKeys
 
 MS_PER_MINUTE = 60_000
+
+_GROUP_KEYS = SettingsKeys(
+    {
+        "session_timeout_ms": "group.consumer.session.timeout.ms",
+        "heartbeat_interval_ms": "group.consumer.heartbeat.interval.ms",
+    }
+)
+_CONSUMER_KEYS = SettingsKeys(
+    {
+        "max_size": "group.consumer.max.size",
+        "assignors": "group.consumer.assignors",
+        "migration_policy": "group.consumer.migration.policy",
+        "regex_refresh_interval_ms": "group.consumer.regex.refresh.interval.ms",
+    }
+)
+_KEYS = SettingsKeys(
+    {
+        "initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms",
+        "min_session_timeout_ms": "group.min.session.timeout.ms",
+        "max_session_timeout_ms": "group.max.session.timeout.ms",
+        "max_size": "group.max.size",
+        "offset_metadata_max_bytes": "offset.metadata.max.bytes",
+        "offsets_retention_minutes": "offsets.retention.minutes",
+        "retention_check_interval_ms": "offsets.retention.check.interval.ms",
+        "commit_timeout_ms": "offsets.commit.timeout.ms",
+        "load_buffer_bytes": "offsets.load.buffer.size",
+        "codec": "offsets.topic.compression.codec",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTimeouts:
     """Of the members of one consumer group."""
 
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5000
+    session_timeout_ms: int = _GROUP_KEYS.default("session_timeout_ms")
+    heartbeat_interval_ms: int = _GROUP_KEYS.default("heartbeat_interval_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupSettings:
     """Consumer groups (KIP-848)."""
 
-    max_size: int = 2**31 - 1
-    assignors: tuple[str, ...] = ("uniform", "range")
+    max_size: int = _CONSUMER_KEYS.default("max_size")
+    assignors: tuple[str, ...] = _CONSUMER_KEYS.default("assignors")
     """The first is the default."""
-    migration_policy: str = "bidirectional"
-    regex_refresh_interval_ms: int = 600_000
+    migration_policy: str = _CONSUMER_KEYS.default("migration_policy")
+    regex_refresh_interval_ms: int = _CONSUMER_KEYS.default("regex_refresh_interval_ms")
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        """As a broker's properties say."""
+        return cls(**_CONSUMER_KEYS.read(config))
 
     @property
     def may_upgrade(self) -> bool:
@@ -46,45 +81,27 @@ class ConsumerGroupSettings:
 class CoordinatorSettings:
     """Classic groups, offsets and the topic they are kept in."""
 
-    consumer: ConsumerGroupSettings = ConsumerGroupSettings()
-    initial_rebalance_delay_ms: int = 3000
-    min_session_timeout_ms: int = 6000
-    max_session_timeout_ms: int = 1_800_000
+    consumer: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
+    initial_rebalance_delay_ms: int = _KEYS.default("initial_rebalance_delay_ms")
+    min_session_timeout_ms: int = _KEYS.default("min_session_timeout_ms")
+    max_session_timeout_ms: int = _KEYS.default("max_session_timeout_ms")
     new_member_join_timeout_ms: int = 300_000
     """Kafka has no key for it: how long a new member's first join may wait for the others."""
-    max_size: int = 2**31 - 1
-    offset_metadata_max_bytes: int = 4096
-    offsets_retention_ms: int = 10_080 * MS_PER_MINUTE
-    retention_check_interval_ms: int = 600_000
-    commit_timeout_ms: int = 5000
+    max_size: int = _KEYS.default("max_size")
+    offset_metadata_max_bytes: int = _KEYS.default("offset_metadata_max_bytes")
+    offsets_retention_minutes: int = _KEYS.default("offsets_retention_minutes")
+    retention_check_interval_ms: int = _KEYS.default("retention_check_interval_ms")
+    commit_timeout_ms: int = _KEYS.default("commit_timeout_ms")
     """How long the replicas may take with what is written."""
-    load_buffer_bytes: int = 5_242_880
-    codec: int = 0
+    load_buffer_bytes: int = _KEYS.default("load_buffer_bytes")
+    codec: int = _KEYS.default("codec")
     """Of the batches written to ``__consumer_offsets``."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """The settings of a broker."""
-        number = config.number
-        return cls(
-            consumer=_consumer_settings(config),
-            initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
-            min_session_timeout_ms=number("group.min.session.timeout.ms"),
-            max_session_timeout_ms=number("group.max.session.timeout.ms"),
-            max_size=number("group.max.size"),
-            offset_metadata_max_bytes=number("offset.metadata.max.bytes"),
-            offsets_retention_ms=number("offsets.retention.minutes") * MS_PER_MINUTE,
-            retention_check_interval_ms=number("offsets.retention.check.interval.ms"),
-            commit_timeout_ms=number("offsets.commit.timeout.ms"),
-            load_buffer_bytes=number("offsets.load.buffer.size"),
-            codec=number("offsets.topic.compression.codec"),
-        )
+        """As a broker's properties say."""
+        return cls(consumer=ConsumerGroupSettings.of(config), **_KEYS.read(config))
 
-
-def _consumer_settings(config: BrokerConfig) -> ConsumerGroupSettings:
-    return ConsumerGroupSettings(
-        max_size=config.number("group.consumer.max.size"),
-        assignors=config.texts("group.consumer.assignors"),
-        migration_policy=str(config["group.consumer.migration.policy"]),
-        regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
-    )
+    @property
+    def offsets_retention_ms(self) -> int:
+        return self.offsets_retention_minutes * MS_PER_MINUTE

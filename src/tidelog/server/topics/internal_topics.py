@@ -1,6 +1,6 @@
 """What a topic gets that is made because somebody asked for it: counts and settings, of Kafka's own topics, too. Pure.
 
-Called by: Metadata, FindCoordinator. Source: Kafka's ``AutoTopicCreationManager`` and the coordinators' topic configs.
+Called by: Metadata, FindCoordinator, the coordinators. Source: Kafka's ``AutoTopicCreationManager`` and the coordinators' topic configs.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import NewTopic
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 
@@ -64,3 +65,9 @@ def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
         replication_factor=config.number(keys.replication_factor),
         configs=settings,
     )
+
+
+def partition_count(name: str, image: MetadataImage, config: BrokerConfig) -> int:
+    """Of one of Kafka's own topics: what it has, or what it will be made with."""
+    topic = image.topics.get(name)
+    return len(topic.partitions) if topic else config.number(_KEYS[name].partitions)

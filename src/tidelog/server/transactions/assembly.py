@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.server.groups.routing import partition_of
 from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
+from tidelog.server.topics.internal_topics import partition_count
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.coordinator import CoordinatorParts, TransactionCoordinator
 from tidelog.server.transactions.markers import LocalMarkers, TransactionCompleted
@@ -30,8 +31,7 @@ def assemble_coordinator(broker: Broker, transaction_completed: TransactionCompl
     metadata, replicas, timers = broker.metadata, broker.replicas, broker.timers
 
     def state_partition_of(transactional_id: str) -> int:
-        topic = metadata.image.topics.get(TRANSACTION_STATE_TOPIC)
-        return partition_of(transactional_id, len(topic.partitions) if topic else settings.partitions)
+        return partition_of(transactional_id, partition_count(TRANSACTION_STATE_TOPIC, metadata.image, broker.config))
 
     markers = LocalMarkers(
         replicas, timers=timers, timeout_ms=settings.append_timeout_ms, transaction_completed=transaction_completed
