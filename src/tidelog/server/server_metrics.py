@@ -14,51 +14,32 @@ from typing import TYPE_CHECKING
 
 from tidelog.protocol.api_key import ApiKey
 from tidelog.runtime import ScheduledTask, Scheduler
-from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry, Sample
+from tidelog.runtime.metrics import MetricDescription, MetricFamily, MetricRegistry, Sample
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
+_LISTENER = MetricFamily("kafka.server", "socket-server-metrics", ("listener",))
 
-def _of_listener(name: str, unit: str, meaning: str) -> MetricDescription:
-    return MetricDescription(
-        group="kafka.server",
-        type="socket-server-metrics",
-        name=name,
-        tags=("listener",),
-        kind=MetricKind.GAUGE,
-        unit=unit,
-        meaning=meaning,
-    )
-
-
-BROKER_STATE = MetricDescription(
-    group="kafka.server",
-    type="KafkaServer",
-    name="BrokerState",
-    kind=MetricKind.GAUGE,
-    unit="state",
-    meaning="1 starting, 2 joining the cluster, 3 running, 7 shutting down.",
+BROKER_STATE = MetricFamily("kafka.server", "KafkaServer").gauge(
+    "BrokerState", "state", "1 starting, 2 joining the cluster, 3 running, 7 shutting down."
 )
-REQUESTS = MetricDescription(
-    group="kafka.network",
-    type="RequestMetrics",
-    name="RequestsPerSec",
-    tags=("request", "version"),
-    kind=MetricKind.METER,
-    unit="requests",
-    meaning="Of an API in a version, answered or not. There from the first one on.",
+REQUESTS = MetricFamily("kafka.network", "RequestMetrics").meter(
+    "RequestsPerSec",
+    "requests",
+    "Of an API in a version, answered or not. There from the first one on.",
+    "request",
+    "version",
 )
-MEMORY_USED = MetricDescription(
-    group="kafka.network",
-    type="SocketServer",
-    name="MemoryPoolUsed",
-    kind=MetricKind.GAUGE,
-    unit="bytes",
-    meaning="Of requests that are being read or answered.",
+MEMORY_USED = MetricFamily("kafka.network", "SocketServer").gauge(
+    "MemoryPoolUsed", "bytes", "Of requests that are being read or answered."
 )
-CONNECTIONS = _of_listener("connection-count", "connections", "Open now. In Kafka an attribute, by network thread.")
-ACCEPTED = _of_listener("connection-creation-total", "connections", "Accepted since the start. An attribute in Kafka.")
+CONNECTIONS = _LISTENER.gauge(
+    "connection-count", "connections", "Open now. In Kafka an attribute, by network thread."
+)
+ACCEPTED = _LISTENER.gauge(
+    "connection-creation-total", "connections", "Accepted since the start. An attribute in Kafka."
+)
 
 COLLECT_EVERY_MS = 5_000
 """As often as meters carry their rates on."""

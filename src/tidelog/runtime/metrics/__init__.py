@@ -1,6 +1,6 @@
 """Metrics under Kafka's names: gauges, meters, histograms, timers, and reporters that carry them elsewhere."""
 
-from tidelog.runtime.metrics.description import MetricDescription
+from tidelog.runtime.metrics.description import MetricDescription, MetricFamily
 from tidelog.runtime.metrics.histogram import Histogram
 from tidelog.runtime.metrics.meter import Meter
 from tidelog.runtime.metrics.metric_name import MetricName
@@ -13,6 +13,7 @@ __all__ = [
     "Histogram",
     "Meter",
     "MetricDescription",
+    "MetricFamily",
     "MetricKind",
     "MetricName",
     "MetricRegistry",

@@ -28,3 +28,36 @@ class MetricDescription:
     def named(self, *values: str) -> MetricName:
         """With a value for each tag; an empty one leaves the tag out."""
         return MetricName(self.group, self.type, self.name, tuple(zip(self.tags, values, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFamily:
+    """The metrics of one group and type: describes each of them."""
+
+    group: str
+    type: str
+    tags: tuple[str, ...] = ()
+    """That all of them have; those of one metric alone come after them."""
+
+    def gauge(self, name: str, unit: str, meaning: str, *tags: str) -> MetricDescription:
+        return self._described(MetricKind.GAUGE, name, unit, meaning, tags)
+
+    def meter(self, name: str, unit: str, meaning: str, *tags: str) -> MetricDescription:
+        return self._described(MetricKind.METER, name, unit, meaning, tags)
+
+    def timer(self, name: str, meaning: str, *tags: str) -> MetricDescription:
+        """In ms."""
+        return self._described(MetricKind.TIMER, name, "ms", meaning, tags)
+
+    def _described(
+        self, kind: MetricKind, name: str, unit: str, meaning: str, tags: tuple[str, ...]
+    ) -> MetricDescription:
+        return MetricDescription(
+            group=self.group,
+            type=self.type,
+            name=name,
+            tags=(*self.tags, *tags),
+            kind=kind,
+            unit=unit,
+            meaning=meaning,
+        )

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tidelog.runtime.metrics.description import MetricDescription
+from tidelog.runtime.metrics.description import MetricDescription, MetricFamily
 from tidelog.runtime.metrics.registry import MetricRegistry
-from tidelog.runtime.metrics.sample import MetricKind, Sample
+from tidelog.runtime.metrics.sample import Sample
 from tidelog.runtime.scheduler import ThreadScheduler
 
-TASK_ERRORS = MetricDescription(
-    group="tidelog",
-    type="Scheduler",
-    name="TaskErrors",
-    tags=("task",),
-    kind=MetricKind.GAUGE,
-    unit="errors",
-    meaning="Of a task in the background since the start; each text is logged once. There where a task has failed.",
+TASK_ERRORS = MetricFamily("tidelog", "Scheduler").gauge(
+    "TaskErrors",
+    "errors",
+    "Of a task in the background since the start; each text is logged once. There where a task has failed.",
+    "task",
 )
-REPORT_ERRORS = MetricDescription(
-    group="tidelog",
-    type="MetricRegistry",
-    name="ReportErrors",
-    kind=MetricKind.GAUGE,
-    unit="errors",
-    meaning="Of sources and gauges that were missing from reports since the start; each text is logged once.",
+REPORT_ERRORS = MetricFamily("tidelog", "MetricRegistry").gauge(
+    "ReportErrors",
+    "errors",
+    "Of sources and gauges that were missing from reports since the start; each text is logged once.",
 )
 
 METRICS: tuple[MetricDescription, ...] = (TASK_ERRORS, REPORT_ERRORS)

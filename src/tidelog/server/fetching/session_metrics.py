@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidelog.runtime.metrics import MetricDescription, MetricKind, Sample
+from tidelog.runtime.metrics import MetricFamily, Sample
 from tidelog.server.fetching.session_cache import SessionCache
 
+_CACHE = MetricFamily("kafka.server", "FetchSessionCache")
 
-def _gauge(name: str, unit: str, meaning: str) -> MetricDescription:
-    return MetricDescription(
-        group="kafka.server", type="FetchSessionCache", name=name, kind=MetricKind.GAUGE, unit=unit, meaning=meaning
-    )
-
-
-SESSIONS = _gauge("NumIncrementalFetchSessions", "sessions", "Of clients that fetch incrementally.")
-PARTITIONS = _gauge("NumIncrementalFetchPartitionsCached", "partitions", "That these sessions follow.")
+SESSIONS = _CACHE.gauge("NumIncrementalFetchSessions", "sessions", "Of clients that fetch incrementally.")
+PARTITIONS = _CACHE.gauge("NumIncrementalFetchPartitionsCached", "partitions", "That these sessions follow.")
 
 METRICS = (SESSIONS, PARTITIONS)
 

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry, Sample
+from tidelog.runtime.metrics import MetricFamily, MetricRegistry, Sample
 from tidelog.server.metadata.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.image import MetadataChange
 from tidelog.server.metadata.partition_state import PartitionState
 
+_CONTROLLER = MetricFamily("kafka.controller", "KafkaController")
 
-def _gauge(name: str, unit: str, meaning: str) -> MetricDescription:
-    return MetricDescription(
-        group="kafka.controller", type="KafkaController", name=name, kind=MetricKind.GAUGE, unit=unit, meaning=meaning
-    )
-
-
-ACTIVE_CONTROLLERS = _gauge("ActiveControllerCount", "controllers", "1 while this process leads the metadata.")
-TOPICS = _gauge("GlobalTopicCount", "topics", "Of the cluster.")
-PARTITIONS = _gauge("GlobalPartitionCount", "partitions", "Of all topics.")
-OFFLINE = _gauge("OfflinePartitionsCount", "partitions", "Without a leader.")
-IMBALANCED = _gauge("PreferredReplicaImbalanceCount", "partitions", "Led by another than their first replica.")
-ACTIVE_BROKERS = _gauge("ActiveBrokerCount", "brokers", "Registered and not fenced.")
-FENCED_BROKERS = _gauge("FencedBrokerCount", "brokers", "Registered, but gone or not yet there.")
-LAST_APPLIED = _gauge("LastAppliedRecordOffset", "offset", "Of the newest metadata record that is a fact.")
+ACTIVE_CONTROLLERS = _CONTROLLER.gauge("ActiveControllerCount", "controllers", "1 while this process leads the metadata.")
+TOPICS = _CONTROLLER.gauge("GlobalTopicCount", "topics", "Of the cluster.")
+PARTITIONS = _CONTROLLER.gauge("GlobalPartitionCount", "partitions", "Of all topics.")
+OFFLINE = _CONTROLLER.gauge("OfflinePartitionsCount", "partitions", "Without a leader.")
+IMBALANCED = _CONTROLLER.gauge("PreferredReplicaImbalanceCount", "partitions", "Led by another than their first replica.")
+ACTIVE_BROKERS = _CONTROLLER.gauge("ActiveBrokerCount", "brokers", "Registered and not fenced.")
+FENCED_BROKERS = _CONTROLLER.gauge("FencedBrokerCount", "brokers", "Registered, but gone or not yet there.")
+LAST_APPLIED = _CONTROLLER.gauge("LastAppliedRecordOffset", "offset", "Of the newest metadata record that is a fact.")
 
 METRICS = (ACTIVE_CONTROLLERS, TOPICS, PARTITIONS, OFFLINE, IMBALANCED, ACTIVE_BROKERS, FENCED_BROKERS, LAST_APPLIED)
 

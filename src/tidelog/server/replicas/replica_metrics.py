@@ -8,27 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidelog.runtime.metrics import MetricDescription, MetricKind, Sample
+from tidelog.runtime.metrics import MetricFamily, Sample
 from tidelog.server.replicas.replica_manager import ReplicaManager
 
+_MANAGER = MetricFamily("kafka.server", "ReplicaManager")
 
-def _gauge(name: str, meaning: str) -> MetricDescription:
-    return MetricDescription(
-        group="kafka.server",
-        type="ReplicaManager",
-        name=name,
-        kind=MetricKind.GAUGE,
-        unit="partitions",
-        meaning=meaning,
-    )
-
-
-LEADERS = _gauge("LeaderCount", "Led by this broker.")
-PARTITIONS = _gauge("PartitionCount", "With a replica here.")
-OFFLINE = _gauge("OfflineReplicaCount", "Of those, in directories that have failed.")
-UNDER_REPLICATED = _gauge("UnderReplicatedPartitions", "Led by this broker, with replicas that are not in sync.")
-UNDER_MIN_ISR = _gauge("UnderMinIsrPartitionCount", "Led, with fewer in sync than `min.insync.replicas` asks for.")
-AT_MIN_ISR = _gauge("AtMinIsrPartitionCount", "Led, with just as many in sync.")
+LEADERS = _MANAGER.gauge("LeaderCount", "partitions", "Led by this broker.")
+PARTITIONS = _MANAGER.gauge("PartitionCount", "partitions", "With a replica here.")
+OFFLINE = _MANAGER.gauge("OfflineReplicaCount", "partitions", "Of those, in directories that have failed.")
+UNDER_REPLICATED = _MANAGER.gauge("UnderReplicatedPartitions", "partitions", "Led by this broker, with replicas that are not in sync.")
+UNDER_MIN_ISR = _MANAGER.gauge("UnderMinIsrPartitionCount", "partitions", "Led, with fewer in sync than `min.insync.replicas` asks for.")
+AT_MIN_ISR = _MANAGER.gauge("AtMinIsrPartitionCount", "partitions", "Led, with just as many in sync.")
 
 METRICS = (LEADERS, PARTITIONS, OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR)
 

@@ -9,53 +9,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tidelog.runtime.metrics import MetricDescription, MetricKind, Sample
+from tidelog.runtime.metrics import MetricDescription, MetricFamily, Sample
 from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 
+_CLEANER = MetricFamily("kafka.log", "LogCleaner")
+_MANAGER = MetricFamily("kafka.log", "LogCleanerManager")
 
-def _gauge(type_: str, name: str, unit: str, meaning: str, *tags: str) -> MetricDescription:
-    return MetricDescription(
-        group="kafka.log", type=type_, name=name, tags=tags, kind=MetricKind.GAUGE, unit=unit, meaning=meaning
-    )
-
-
-def _of_cleaner(name: str, unit: str, meaning: str) -> MetricDescription:
-    return _gauge("LogCleaner", name, unit, meaning)
-
-
-def _of_manager(name: str, unit: str, meaning: str, *tags: str) -> MetricDescription:
-    return _gauge("LogCleanerManager", name, unit, meaning, *tags)
-
-
-MAX_BUFFER_UTILIZATION = _of_cleaner(
+MAX_BUFFER_UTILIZATION = _CLEANER.gauge(
     "max-buffer-utilization-percent", "percent", "How full the map from keys to offsets became: the fullest thread's."
 )
-RECOPY = _of_cleaner(
+RECOPY = _CLEANER.gauge(
     "cleaner-recopy-percent", "percent", "What was left of the bytes that each thread last compacted a log from."
 )
-MAX_CLEAN_TIME = _of_cleaner("max-clean-time-secs", "s", "How long a log took: the slowest thread's last one.")
-MAX_COMPACTION_DELAY = _of_cleaner(
+MAX_CLEAN_TIME = _CLEANER.gauge("max-clean-time-secs", "s", "How long a log took: the slowest thread's last one.")
+MAX_COMPACTION_DELAY = _CLEANER.gauge(
     "max-compaction-delay-secs",
     "s",
     "How long a log had waited past `max.compaction.lag.ms` when a thread last took one.",
 )
-DEAD_THREADS = _of_cleaner("DeadThreadCount", "threads", "Threads of the cleaner that have ended of an error.")
-UNCLEANABLE_PARTITIONS = _of_manager(
+DEAD_THREADS = _CLEANER.gauge("DeadThreadCount", "threads", "Threads of the cleaner that have ended of an error.")
+UNCLEANABLE_PARTITIONS = _MANAGER.gauge(
     "uncleanable-partitions-count", "partitions", "Set aside, since compacting them failed.", "logDirectory"
 )
-UNCLEANABLE_BYTES = _of_manager(
+UNCLEANABLE_BYTES = _MANAGER.gauge(
     "uncleanable-bytes", "bytes", "In those, what is to be compacted for the first time.", "logDirectory"
 )
-MAX_DIRTY = _of_manager("max-dirty-percent", "percent", "Of the filthiest log, when one was last looked for.")
-SINCE_LAST_RUN = _of_manager("time-since-last-run-ms", "ms", "Since a thread last looked for a log to compact.")
-IO = MetricDescription(
-    group="kafka.utils",
-    type="Throttler",
-    name="cleaner-io",
-    kind=MetricKind.METER,
-    unit="bytes",
-    meaning="Read and written by the cleaner.",
-)
+MAX_DIRTY = _MANAGER.gauge("max-dirty-percent", "percent", "Of the filthiest log, when one was last looked for.")
+SINCE_LAST_RUN = _MANAGER.gauge("time-since-last-run-ms", "ms", "Since a thread last looked for a log to compact.")
+IO = MetricFamily("kafka.utils", "Throttler").meter("cleaner-io", "bytes", "Read and written by the cleaner.")
 
 METRICS: tuple[MetricDescription, ...] = (
     MAX_BUFFER_UTILIZATION,

@@ -14,22 +14,12 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from tidelog.model import Refusal
-from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry
+from tidelog.runtime.metrics import MetricFamily, MetricRegistry
 from tidelog.storage.log.log_counters import LogCounters
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.segment.file_names import PartitionDirectoryName
 
-
-def _described(name: str, unit: str, meaning: str, *, of_topics: bool = False) -> MetricDescription:
-    return MetricDescription(
-        group="kafka.server",
-        type="BrokerTopicMetrics",
-        name=name,
-        tags=("topic",) if of_topics else (),
-        kind=MetricKind.METER,
-        unit=unit,
-        meaning=meaning,
-    )
+_TOPICS = MetricFamily("kafka.server", "BrokerTopicMetrics")
 
 
 class _Counts(NamedTuple):
@@ -56,22 +46,22 @@ class _Counts(NamedTuple):
 
 
 DESCRIPTIONS = (
-    _described(
+    _TOPICS.meter(
         "BytesRejectedPerSec",
         "bytes",
         "Of appends that were refused because a batch is larger than `max.message.bytes`.",
-        of_topics=True,
+        "topic",
     ),
-    _described(
+    _TOPICS.meter(
         "ProduceMessageConversionsPerSec",
         "records",
         "Written into new batches, since the topic asks for another codec or message format.",
-        of_topics=True,
+        "topic",
     ),
-    _described("InvalidMessageCrcRecordsPerSec", "appends", "Refused, since a batch is damaged."),
-    _described("InvalidMagicNumberRecordsPerSec", "records", "Refused: of another format than their batch."),
-    _described("InvalidOffsetOrSequenceRecordsPerSec", "records", "Refused: offsets or sequences that do not ascend."),
-    _described("NoKeyCompactedTopicRecordsPerSec", "records", "Refused: without a key, for a compacted topic."),
+    _TOPICS.meter("InvalidMessageCrcRecordsPerSec", "appends", "Refused, since a batch is damaged."),
+    _TOPICS.meter("InvalidMagicNumberRecordsPerSec", "records", "Refused: of another format than their batch."),
+    _TOPICS.meter("InvalidOffsetOrSequenceRecordsPerSec", "records", "Refused: offsets or sequences that do not ascend."),
+    _TOPICS.meter("NoKeyCompactedTopicRecordsPerSec", "records", "Refused: without a key, for a compacted topic."),
 )
 _NOTHING = _Counts(*[0] * len(DESCRIPTIONS))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tidelog.runtime import ScheduledTask, Scheduler
-from tidelog.runtime.metrics import MetricDescription, MetricKind, MetricRegistry, Sample
+from tidelog.runtime.metrics import MetricDescription, MetricFamily, MetricRegistry, Sample
 from tidelog.storage.cleaner.pool import cleaner_metrics
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
@@ -24,49 +24,32 @@ from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirect
 COLLECT_EVERY_MS = 5_000
 """As often as meters carry their rates on."""
 
+_LOG = MetricFamily("kafka.log", "Log", ("topic", "partition", "is-future"))
+_MANAGER = MetricFamily("kafka.log", "LogManager")
 
-def _of_logs(name: str, unit: str, meaning: str) -> MetricDescription:
-    return MetricDescription(
-        group="kafka.log",
-        type="Log",
-        name=name,
-        tags=("topic", "partition", "is-future"),
-        kind=MetricKind.GAUGE,
-        unit=unit,
-        meaning=meaning,
-    )
-
-
-def _of_manager(name: str, tags: tuple[str, ...], unit: str, meaning: str) -> MetricDescription:
-    return MetricDescription(
-        group="kafka.log", type="LogManager", name=name, tags=tags, kind=MetricKind.GAUGE, unit=unit, meaning=meaning
-    )
-
-
-NUM_LOG_SEGMENTS = _of_logs("NumLogSegments", "segments", "Of the partition.")
-LOG_START_OFFSET = _of_logs("LogStartOffset", "offset", "The first that can be read.")
-LOG_END_OFFSET = _of_logs("LogEndOffset", "offset", "The one the next record gets.")
-SIZE = _of_logs("Size", "bytes", "Of all `.log` files of the partition.")
-LOG_FLUSH = MetricDescription(
-    group="kafka.log",
-    type="LogFlushStats",
-    name="LogFlushRateAndTimeMs",
-    kind=MetricKind.TIMER,
-    unit="ms",
-    meaning="How often logs are flushed, and how long it takes: one flush of a log, where Kafka measures each segment.",
+NUM_LOG_SEGMENTS = _LOG.gauge("NumLogSegments", "segments", "Of the partition.")
+LOG_START_OFFSET = _LOG.gauge("LogStartOffset", "offset", "The first that can be read.")
+LOG_END_OFFSET = _LOG.gauge("LogEndOffset", "offset", "The one the next record gets.")
+SIZE = _LOG.gauge("Size", "bytes", "Of all `.log` files of the partition.")
+LOG_FLUSH = MetricFamily("kafka.log", "LogFlushStats").timer(
+    "LogFlushRateAndTimeMs",
+    "How often logs are flushed, and how long it takes: one flush of a log, where Kafka measures each segment.",
 )
-OFFLINE_DIRECTORIES = _of_manager(
-    "OfflineLogDirectoryCount", (), "directories", "Log directories that are not used, since their disks failed."
+OFFLINE_DIRECTORIES = _MANAGER.gauge(
+    "OfflineLogDirectoryCount", "directories", "Log directories that are not used, since their disks failed."
 )
-DIRECTORY_OFFLINE = _of_manager("LogDirectoryOffline", ("logDirectory",), "0 or 1", "1: this log directory is offline.")
-REMAINING_LOGS = _of_manager(
-    "remainingLogsToRecover", ("dir",), "logs", "Still to be loaded in a log directory; only during a start."
+DIRECTORY_OFFLINE = _MANAGER.gauge(
+    "LogDirectoryOffline", "0 or 1", "1: this log directory is offline.", "logDirectory"
 )
-REMAINING_SEGMENTS = _of_manager(
+REMAINING_LOGS = _MANAGER.gauge(
+    "remainingLogsToRecover", "logs", "Still to be loaded in a log directory; only during a start.", "dir"
+)
+REMAINING_SEGMENTS = _MANAGER.gauge(
     "remainingSegmentsToRecover",
-    ("dir", "threadNum"),
     "segments",
     "Still to be recovered in the log that a thread is at; only during a start.",
+    "dir",
+    "threadNum",
 )
 
 METRICS: tuple[MetricDescription, ...] = (
