@@ -35,7 +35,7 @@ from tidelog.storage.cleaner.pool.cleaner_state import CleanerState
 from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.log_table import LogTable
+from tidelog.storage.manager.logs.log_table import LogTable
 
 _log = logging.getLogger(__name__)
 

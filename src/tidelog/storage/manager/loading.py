@@ -33,7 +33,7 @@ from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.manager.directory.directory_set import level_of
 from tidelog.storage.manager.directory.log_directory import LogDirectory
-from tidelog.storage.manager.log_opening import LogOpening
+from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
 

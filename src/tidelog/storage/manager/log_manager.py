@@ -27,10 +27,10 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 
-from tidelog.model import ClosedError, DirectoryError, StorageError, TidelogError, TopicPartition
+from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler
 from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 from tidelog.storage.fs import FileSystem
@@ -42,10 +42,12 @@ from tidelog.storage.manager.directory.directory_set import DirectorySet
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.housekeeping import Housekeeping
 from tidelog.storage.manager.loading import Loading, ProgressListener
-from tidelog.storage.manager.log_making import LogMaking
-from tidelog.storage.manager.log_opening import LogOpening, TopicSettings
-from tidelog.storage.manager.log_table import LogTable
+from tidelog.storage.manager.logs.log_making import LogMaking
+from tidelog.storage.manager.logs.log_opening import LogOpening, TopicSettings
+from tidelog.storage.manager.logs.log_settings import LogSettings
+from tidelog.storage.manager.logs.log_table import LogTable
 from tidelog.storage.manager.manager_settings import ManagerSettings
+from tidelog.storage.manager.move.handover import Handover
 from tidelog.storage.manager.move.log_move import LogMove
 from tidelog.storage.manager.move.moves import Moves
 
@@ -76,8 +78,6 @@ class LogManager:
         """
         self._fs = fs
         self._settings = settings or ManagerSettings()
-        self._default_config = default_config or LogConfig()
-        self._topic_settings = topic_settings
         self._clock = clock
         self._scheduler = scheduler
         self._on_locked = on_locked
@@ -88,6 +88,10 @@ class LogManager:
         self._table = LogTable(is_stray)
         self._cleaning = Cleaning(self._table)
         self._moves = Moves(scheduler, self._replace)
+        self._handover = Handover(self._directories, self._table, self._cleaning, self._moves, clock)
+        self._log_settings = LogSettings(
+            default_config or LogConfig(), topic_settings, self._table, self._cleaning.abort
+        )
         self._housekeeping: Housekeeping | None = None
         self.loading: Loading | None = None
         """While the logs are loaded."""
@@ -95,7 +99,7 @@ class LogManager:
         """Directories that are no partition's."""
         self._opening = LogOpening(
             clock=clock,
-            config_of=self.config_of,
+            config_of=self._log_settings.of,
             scheduler=scheduler,
             is_sole_replica=self._settings.is_sole_replica,
             verifies_transactions=self._settings.verifies_transactions,
@@ -281,7 +285,7 @@ class LogManager:
                         f" offline, {self._directories.offline_text}"
                     )
                 return None
-            directory = self._home_of(log)
+            directory = self._directories.home_of(log)
             self._end_move(partition)
             with nullcontext() if is_future else self._cleaning.deletion(partition, directory.path):
                 if is_stray:
@@ -294,7 +298,7 @@ class LogManager:
 
     def remove_deleted_logs(self) -> int:
         """Remove what was deleted long enough ago; in how many ms to ask again."""
-        delay_ms = self._default_config.file_delete_delay_ms
+        delay_ms = self._log_settings.default.file_delete_delay_ms
         return self._table.deleted.remove_due(self._clock.now_ms(), delay_ms, self._directories.note_failure)
 
     def logs_for_retention(self) -> Iterator[PartitionLog]:
@@ -316,7 +320,7 @@ class LogManager:
             if log is not None:
                 with self._cleaning.cut(partition, log, offset):
                     if log.truncate_to(offset):
-                        affected.append(self._home_of(log))
+                        affected.append(self._directories.home_of(log))
         for directory in dict.fromkeys(affected):
             self._directories.guarded(directory.checkpoint_recovery_points)
 
@@ -328,32 +332,23 @@ class LogManager:
         if log is not None:
             with self._cleaning.cut(partition, log):
                 log.truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
-            self._directories.guarded(self._home_of(log).checkpoint_recovery_points)
+            self._directories.guarded(self._directories.home_of(log).checkpoint_recovery_points)
 
     # --- settings ---
 
     def config_of(self, topic: str) -> LogConfig:
         """The defaults with the topic's settings over them."""
-        settings = self._topic_settings(topic)
-        return self._default_config.with_properties(settings) if settings else self._default_config
+        return self._log_settings.of(topic)
 
     def update_topic_config(self, topic: str) -> None:
         """The settings of a topic have changed."""
         with self._mutex:
-            config = self.config_of(topic)
-            for partition, log in self._table.of_topic(topic):
-                was_compacted = log.config.is_compacted
-                with suppress(ClosedError, StorageError):  # its disk has failed
-                    log.update_config(config)
-                if was_compacted and not config.is_compacted:
-                    self._cleaning.abort(partition)
+            self._log_settings.update_topic(topic)
 
     def update_default_config(self, config: LogConfig) -> None:
         """The broker's settings have changed; what a topic has of its own stays."""
         with self._mutex:
-            self._default_config = config
-            for topic in {partition.topic for partition in (*self._table.current, *self._table.future)}:
-                self.update_topic_config(topic)
+            self._log_settings.update_default(config)
 
     # --- checkpoints ---
 
@@ -452,25 +447,8 @@ class LogManager:
         self._cleaning.moves_no_more(partition)
 
     def _replace(self, partition: TopicPartition, move: LogMove) -> bool:
-        """The future log takes the place of the current one; False where the move was called off."""
-        current, future = move.current, move.future
         with self._mutex:
-            if self.moves.get(partition) is not move:
-                return False
-            source, target = self._home_of(current), self._home_of(future)
-            with current.handing_over():
-                move.finish()
-                future.rename(target.path / partition.directory_name)
-            self._moves.forget(partition)
-            del self._table.future[partition]
-            self._table.current[partition] = future
-            self._cleaning.moved(partition, source.path, target.path)
-            self._directories.guarded(target.checkpoint)
-            now_ms = self._clock.now_ms()
-            self._directories.guarded(lambda: self._table.set_for_deletion(source, partition, current, now_ms))
-            self._directories.guarded(source.checkpoint)
-            _log.info("%s has moved from %s to %s", partition, source.path, target.path)
-            return True
+            return self._handover.carry_out(partition, move)
 
     def _lose(self, directory: LogDirectory, error: StorageError) -> None:
         """A directory is offline: what lay in it is not served any more."""
@@ -487,13 +465,6 @@ class LogManager:
         """A log that reports a failure may hold its lock."""
         if self._scheduler is not None:
             self._scheduler.schedule("log-dir-failure-handler", self.handle_failures)
-
-    def _home_of(self, log: PartitionLog) -> LogDirectory:
-        """StorageError where it is offline."""
-        directory = self._directories.at(log.directory.parent)
-        if directory is None:
-            raise StorageError("the log directory is offline", path=log.directory.parent)
-        return directory
 
     def _require_running(self) -> None:
         if not self._is_started or self._is_shut_down:

@@ -21,7 +21,7 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.cluster_metadata import partition_for_writing, read_cluster_metadata
 from tidelog.storage.manager.directory.log_directory import LogDirectory
-from tidelog.storage.manager.log_opening import LogOpening
+from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import PartitionDirectoryName

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tidelog.model import DirectoryError, StorageError, TidelogError
 from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.directory.directory_check import check_directories, reasons_of
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 
@@ -71,6 +72,13 @@ class DirectorySet:
     def at(self, path: Path) -> LogDirectory | None:
         """The online one at a configured path."""
         return self._online.get(path)
+
+    def home_of(self, log: PartitionLog) -> LogDirectory:
+        """StorageError where it is offline."""
+        directory = self.at(log.directory.parent)
+        if directory is None:
+            raise StorageError("the log directory is offline", path=log.directory.parent)
+        return directory
 
     def around(self, path: Path) -> LogDirectory | None:
         """The online one that a file or a partition lies in."""

@@ -45,7 +45,7 @@ from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
-from tidelog.storage.manager.log_opening import LogOpening
+from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment

@@ -1,0 +1,51 @@
+"""The end of a move: the future log takes the place of the current one.
+
+The log is another one from then on, for the table, for the cleaner and for both log directories' checkpoints; the old
+one's directory waits for its removal. What a crash leaves: see ``LogMove``.
+Called by: ``LogManager``, under its lock. Source: Kafka's ``LogManager.replaceCurrentWithFutureLog``.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tidelog.model import TopicPartition
+from tidelog.runtime import Clock
+from tidelog.storage.manager.cleaning import Cleaning
+from tidelog.storage.manager.directory.directory_set import DirectorySet
+from tidelog.storage.manager.logs.log_table import LogTable
+from tidelog.storage.manager.move.log_move import LogMove
+from tidelog.storage.manager.move.moves import Moves
+
+_log = logging.getLogger(__name__)
+
+
+class Handover:
+    def __init__(
+        self, directories: DirectorySet, table: LogTable, cleaning: Cleaning, moves: Moves, clock: Clock
+    ) -> None:
+        self._directories = directories
+        self._table = table
+        self._cleaning = cleaning
+        self._moves = moves
+        self._clock = clock
+
+    def carry_out(self, partition: TopicPartition, move: LogMove) -> bool:
+        """False where the move was called off."""
+        if self._moves.under_way.get(partition) is not move:
+            return False
+        current, future = move.current, move.future
+        source, target = self._directories.home_of(current), self._directories.home_of(future)
+        with current.handing_over():
+            move.finish()
+            future.rename(target.path / partition.directory_name)
+        self._moves.forget(partition)
+        del self._table.future[partition]
+        self._table.current[partition] = future
+        self._cleaning.moved(partition, source.path, target.path)
+        self._directories.guarded(target.checkpoint)
+        now_ms = self._clock.now_ms()
+        self._directories.guarded(lambda: self._table.set_for_deletion(source, partition, current, now_ms))
+        self._directories.guarded(source.checkpoint)
+        _log.info("%s has moved from %s to %s", partition, source.path, target.path)
+        return True
