@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.broker_state import BrokerState
-from tidelog.server.configs.dynamic_settings import DynamicSettings
+from tidelog.server.dynamic_settings import DynamicSettings
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.fetching.session_cache import SessionCache
 from tidelog.server.fetching.session_metrics import session_samples

@@ -22,7 +22,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tidelog.model import TidelogError
 from tidelog.protocol.api_key import VERSIONS, ApiKey
@@ -35,10 +35,10 @@ from tidelog.server.answer import Answer, EncodedAnswer
 from tidelog.server.handlers.table import HANDLERS
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.peer import Peer
+from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from tidelog.server.broker import Broker
+from tidelog.server.server_metrics import ServerMetrics
+from tidelog.server.timers import Timers
 
 _log = logging.getLogger(__name__)
 
@@ -63,10 +63,23 @@ class Interceptor(Protocol):
         ...
 
 
+class Server(Protocol):
+    """The broker, as far as requests need it by themselves; handlers, who need all of it, are handed it as it is."""
+
+    @property
+    def timers(self) -> Timers: ...
+
+    @property
+    def quotas(self) -> ClientQuotas: ...
+
+    @property
+    def server_metrics(self) -> ServerMetrics: ...
+
+
 class Handler(NamedTuple):
     """A handler's module."""
 
-    handle: Callable[[Broker, RequestContext, Any], Answer | Awaitable[Answer]]
+    handle: Callable[[Any, RequestContext, Any], Answer | Awaitable[Answer]]
     read: Reader
     """``read_request``, where the module has none of its own: ``protocol.produce``'s, say."""
     refuse: Refuse | None
@@ -75,7 +88,7 @@ class Handler(NamedTuple):
 class Requests:
     """The service behind a broker's connections."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Server) -> None:
         self._broker = broker
         self.interceptor: Interceptor | None = None
         self._handlers: dict[tuple[ApiKey, int], Handler] = {}

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from tidelog.protocol.api_key import ApiKey
 from tidelog.runtime import ScheduledTask, Scheduler
 from tidelog.runtime.metrics import MetricDescription, MetricFamily, MetricRegistry, Sample
-
-if TYPE_CHECKING:
-    from tidelog.server.broker import Broker
+from tidelog.server.broker_state import BrokerState
+from tidelog.server.network.listener import Listener
 
 _LISTENER = MetricFamily("kafka.server", "socket-server-metrics", ("listener",))
 
@@ -34,9 +33,7 @@ REQUESTS = MetricFamily("kafka.network", "RequestMetrics").meter(
 MEMORY_USED = MetricFamily("kafka.network", "SocketServer").gauge(
     "MemoryPoolUsed", "bytes", "Of requests that are being read or answered."
 )
-CONNECTIONS = _LISTENER.gauge(
-    "connection-count", "connections", "Open now. In Kafka an attribute, by network thread."
-)
+CONNECTIONS = _LISTENER.gauge("connection-count", "connections", "Open now. In Kafka an attribute, by network thread.")
 ACCEPTED = _LISTENER.gauge(
     "connection-creation-total", "connections", "Accepted since the start. An attribute in Kafka."
 )
@@ -45,6 +42,16 @@ COLLECT_EVERY_MS = 5_000
 """As often as meters carry their rates on."""
 
 METRICS: tuple[MetricDescription, ...] = (BROKER_STATE, REQUESTS, MEMORY_USED, CONNECTIONS, ACCEPTED)
+
+
+class Serving(Protocol):
+    """What is reported of: the broker."""
+
+    @property
+    def state(self) -> BrokerState: ...
+
+    @property
+    def listeners(self) -> Sequence[Listener]: ...
 
 
 class ServerMetrics:
@@ -68,7 +75,7 @@ class ServerMetrics:
         """A request. On the loop."""
         self._counts[api, version] += 1
 
-    def watch(self, broker: Broker, scheduler: Scheduler | None = None) -> None:
+    def watch(self, broker: Serving, scheduler: Scheduler | None = None) -> None:
         """Report of ``broker``. Without a scheduler requests go to meters at reports only."""
 
         def samples() -> Iterator[Sample]:
@@ -101,7 +108,7 @@ class ServerMetrics:
                 self._registry.remove(REQUESTS.named(api.title, str(version)))
 
 
-def _samples(broker: Broker) -> Iterator[Sample]:
+def _samples(broker: Serving) -> Iterator[Sample]:
     yield Sample.gauge(BROKER_STATE.named(), broker.state)
     yield Sample.gauge(MEMORY_USED.named(), sum(listener.held_bytes for listener in broker.listeners))
     for listener in broker.listeners:

@@ -12,7 +12,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.configs.dynamic_settings import with_allowed
+from tidelog.server.dynamic_settings import with_allowed
 
 TOPIC, BROKER = 2, 4
 SET, DELETE = 0, 1

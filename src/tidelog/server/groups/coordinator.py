@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from tidelog.config.resources.group_settings import GroupSettings
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -33,11 +33,9 @@ from tidelog.server.groups.routing import partition_of
 from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
 from tidelog.server.metadata.image import MetadataChange
+from tidelog.server.node import Node
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 from tidelog.server.topics.internal_topics import partition_count
-
-if TYPE_CHECKING:
-    from tidelog.server.broker import Broker
 
 T = TypeVar("T")
 
@@ -45,20 +43,20 @@ T = TypeVar("T")
 class GroupCoordinator:
     """``topics``: as assignments see them; ``settings``: of the start, none of them changes at run time."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.settings = CoordinatorSettings.of(broker.config)
+    def __init__(self, node: Node) -> None:
+        self.settings = CoordinatorSettings.of(node.config)
         self.assignors = assignor_names(self.settings.consumer.assignors)
         """On the server's side; the first is the default."""
-        self.topics = ImageTopics(lambda: broker.metadata.image, lambda: broker.metadata.applied_offset)
-        self._broker = broker
+        self.topics = ImageTopics(lambda: node.metadata.image, lambda: node.metadata.applied_offset)
+        self._node = node
         self._partitions: dict[int, OwnedShard] = {}
         self._is_active = False
 
     def start(self) -> None:
         """Follow elections and changes of topics from now on."""
         self._is_active = True
-        self._unsubscribe = self._broker.metadata.subscribe(self._on_change)
-        self._broker.replicas.add_leader_listener(GROUP_METADATA_TOPIC, self.elected, self.resigned)
+        self._unsubscribe = self._node.metadata.subscribe(self._on_change)
+        self._node.replicas.add_leader_listener(GROUP_METADATA_TOPIC, self.elected, self.resigned)
 
     def stop(self) -> None:
         """Whoever waits is sent away."""
@@ -71,13 +69,13 @@ class GroupCoordinator:
 
     def partition_of(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` that the group belongs to."""
-        count = partition_count(GROUP_METADATA_TOPIC, self._broker.metadata.image, self._broker.config)
+        count = partition_count(GROUP_METADATA_TOPIC, self._node.metadata.image, self._node.config)
         return partition_of(group_id, count)
 
     def require_consumer_protocol(self) -> None:
         """UNSUPPORTED_VERSION where the broker or the cluster's ``group.version`` does without it."""
-        is_offered = "consumer" in self._broker.config.texts("group.coordinator.rebalance.protocols")
-        if not is_offered or self._broker.metadata.image.features.get("group.version", 0) < 1:
+        is_offered = "consumer" in self._node.config.texts("group.coordinator.rebalance.protocols")
+        if not is_offered or self._node.metadata.image.features.get("group.version", 0) < 1:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
     def shard_of(self, group_id: str) -> Shard:
@@ -93,7 +91,7 @@ class GroupCoordinator:
 
     async def ask(self, group_id: str, question: Callable[[Shard, Callable[[T], None]], None]) -> T:
         """Put ``question`` to the group's shard and wait until it replies. ApiError as ``shard_of``, and its own."""
-        answered: asyncio.Future[T] = self._broker.loop.create_future()
+        answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def reply(answer: T) -> None:
             if not answered.done():
@@ -132,9 +130,9 @@ class GroupCoordinator:
     def elected(self, number: int, _leader_epoch: int) -> None:
         """This broker leads a partition of ``__consumer_offsets`` from now on."""
         self.resigned(number)
-        owned = OwnedShard(number, self._broker, settings=self.settings, topics=self.topics, timeouts=self._timeouts)
+        owned = OwnedShard(number, self._node, settings=self.settings, topics=self.topics, timeouts=self._timeouts)
         self._partitions[number] = owned
-        self._broker.spawn(owned.load())
+        self._node.spawn(owned.load())
 
     def resigned(self, number: int) -> None:
         """It leads it no more. Idempotent."""
@@ -143,8 +141,8 @@ class GroupCoordinator:
             owned.give_up()
 
     def _timeouts(self, group_id: str) -> GroupTimeouts:
-        overrides = self._broker.metadata.image.settings_of(ResourceType.GROUP, group_id)
-        settings = GroupSettings.described(overrides, self._broker.config)
+        overrides = self._node.metadata.image.settings_of(ResourceType.GROUP, group_id)
+        settings = GroupSettings.described(overrides, self._node.config)
         return GroupTimeouts(
             session_timeout_ms=settings.number("consumer.session.timeout.ms"),
             heartbeat_interval_ms=settings.number("consumer.heartbeat.interval.ms"),

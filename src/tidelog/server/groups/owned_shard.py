@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.server.groups.group_map import GroupMap
@@ -21,10 +20,8 @@ from tidelog.server.groups.offsets.offset_store import OffsetStore
 from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.node import Node
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
-
-if TYPE_CHECKING:
-    from tidelog.server.broker import Broker
 
 _log = logging.getLogger(__name__)
 
@@ -35,24 +32,24 @@ class OwnedShard:
     def __init__(
         self,
         number: int,
-        broker: Broker,
+        node: Node,
         *,
         settings: CoordinatorSettings,
         topics: Topics,
         timeouts: Callable[[str], GroupTimeouts],
     ) -> None:
         self.is_loaded = False
-        self._broker = broker
+        self._node = node
         self._settings = settings
-        self._partition = broker.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number))
+        self._partition = node.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number))
         self._completed: list[tuple[int, bool]] = []
-        self._journal = PartitionJournal(self._partition, timers=broker.timers, spawn=broker.spawn, settings=settings)
+        self._journal = PartitionJournal(self._partition, timers=node.timers, spawn=node.spawn, settings=settings)
         self.shard = Shard(
             ShardContext(
                 groups=GroupMap(),
                 offsets=OffsetStore(),
                 journal=self._journal,
-                timers=KeyedTimers(broker.timers),
+                timers=KeyedTimers(node.timers),
                 topics=topics,
                 settings=settings,
                 timeouts=timeouts,
@@ -65,7 +62,7 @@ class OwnedShard:
         try:
             log = self._partition.log
             if log.end_offset > log.log_start_offset:
-                await self._broker.in_thread(
+                await self._node.in_thread(
                     load_log,
                     log,
                     self.shard.replay,

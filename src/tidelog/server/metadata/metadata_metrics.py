@@ -15,11 +15,15 @@ from tidelog.server.metadata.partition_state import PartitionState
 
 _CONTROLLER = MetricFamily("kafka.controller", "KafkaController")
 
-ACTIVE_CONTROLLERS = _CONTROLLER.gauge("ActiveControllerCount", "controllers", "1 while this process leads the metadata.")
+ACTIVE_CONTROLLERS = _CONTROLLER.gauge(
+    "ActiveControllerCount", "controllers", "1 while this process leads the metadata."
+)
 TOPICS = _CONTROLLER.gauge("GlobalTopicCount", "topics", "Of the cluster.")
 PARTITIONS = _CONTROLLER.gauge("GlobalPartitionCount", "partitions", "Of all topics.")
 OFFLINE = _CONTROLLER.gauge("OfflinePartitionsCount", "partitions", "Without a leader.")
-IMBALANCED = _CONTROLLER.gauge("PreferredReplicaImbalanceCount", "partitions", "Led by another than their first replica.")
+IMBALANCED = _CONTROLLER.gauge(
+    "PreferredReplicaImbalanceCount", "partitions", "Led by another than their first replica."
+)
 ACTIVE_BROKERS = _CONTROLLER.gauge("ActiveBrokerCount", "brokers", "Registered and not fenced.")
 FENCED_BROKERS = _CONTROLLER.gauge("FencedBrokerCount", "brokers", "Registered, but gone or not yet there.")
 LAST_APPLIED = _CONTROLLER.gauge("LastAppliedRecordOffset", "offset", "Of the newest metadata record that is a fact.")

@@ -21,9 +21,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -33,6 +33,7 @@ from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected, OnResigned
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.timers import Timers
+from tidelog.server.work import InThread, Spawn
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 
@@ -40,11 +41,6 @@ _log = logging.getLogger(__name__)
 
 _THREADS: Final = 4
 """That note new epochs."""
-
-InThread = Callable[..., Awaitable[Any]]
-"""Runs a function with its arguments in a thread."""
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
-"""Runs a coroutine beside all else."""
 
 
 class Metadata(Protocol):

@@ -16,8 +16,12 @@ _MANAGER = MetricFamily("kafka.server", "ReplicaManager")
 LEADERS = _MANAGER.gauge("LeaderCount", "partitions", "Led by this broker.")
 PARTITIONS = _MANAGER.gauge("PartitionCount", "partitions", "With a replica here.")
 OFFLINE = _MANAGER.gauge("OfflineReplicaCount", "partitions", "Of those, in directories that have failed.")
-UNDER_REPLICATED = _MANAGER.gauge("UnderReplicatedPartitions", "partitions", "Led by this broker, with replicas that are not in sync.")
-UNDER_MIN_ISR = _MANAGER.gauge("UnderMinIsrPartitionCount", "partitions", "Led, with fewer in sync than `min.insync.replicas` asks for.")
+UNDER_REPLICATED = _MANAGER.gauge(
+    "UnderReplicatedPartitions", "partitions", "Led by this broker, with replicas that are not in sync."
+)
+UNDER_MIN_ISR = _MANAGER.gauge(
+    "UnderMinIsrPartitionCount", "partitions", "Led, with fewer in sync than `min.insync.replicas` asks for."
+)
 AT_MIN_ISR = _MANAGER.gauge("AtMinIsrPartitionCount", "partitions", "Led, with just as many in sync.")
 
 METRICS = (LEADERS, PARTITIONS, OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR)

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ErrorCode
+from tidelog.server.node import Node
 from tidelog.server.topics.internal_topics import automatic_topic
-
-if TYPE_CHECKING:
-    from tidelog.server.broker import Broker
 
 _log = logging.getLogger(__name__)
 
 
 class AutomaticTopics:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: Node) -> None:
+        self._node = node
         self._under_way: set[str] = set()
 
     def create(self, names: Iterable[str]) -> None:
@@ -30,12 +27,12 @@ class AutomaticTopics:
         new = [name for name in names if name not in self._under_way]
         if new:
             self._under_way.update(new)
-            self._broker.spawn(self._create(new))
+            self._node.spawn(self._create(new))
 
     async def _create(self, names: list[str]) -> None:
-        topics = [automatic_topic(name, self._broker.config) for name in names]
+        topics = [automatic_topic(name, self._node.config) for name in names]
         try:
-            for result in await self._broker.metadata.create_topics(topics):
+            for result in await self._node.metadata.create_topics(topics):
                 if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     _log.warning("Topic %s, which a client asked for, cannot be made: %s", result.name, result.message)
         finally:

@@ -1,6 +1,7 @@
 """What a topic gets that is made because somebody asked for it: counts and settings, of Kafka's own topics, too. Pure.
 
-Called by: Metadata, FindCoordinator, the coordinators. Source: Kafka's ``AutoTopicCreationManager`` and the coordinators' topic configs.
+Called by: Metadata, FindCoordinator, the coordinators.
+Source: Kafka's ``AutoTopicCreationManager`` and the coordinators' topic configs.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ Called by: Broker, when metadata and replicas are there and before partitions ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tidelog.server.groups.routing import partition_of
+from tidelog.server.node import Node
 from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import partition_count
 from tidelog.server.transactions.completions import Completions
@@ -18,46 +17,43 @@ from tidelog.server.transactions.producer_ids import ProducerIds
 from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.server.transactions.state_log import ReplicatedStateLog
 
-if TYPE_CHECKING:
-    from tidelog.server.broker import Broker
-
 _FEATURE = "transaction.version"
 _VERIFICATION = "transaction.partition.verification.enable"
 
 
-def assemble_coordinator(broker: Broker, transaction_completed: TransactionCompleted) -> TransactionCoordinator:
+def assemble_coordinator(node: Node, transaction_completed: TransactionCompleted) -> TransactionCoordinator:
     """Not started. ``transaction_completed``: told of markers in ``__consumer_offsets``."""
-    settings = TransactionSettings.of(broker.config)
-    metadata, replicas, timers = broker.metadata, broker.replicas, broker.timers
+    settings = TransactionSettings.of(node.config)
+    metadata, replicas, timers = node.metadata, node.replicas, node.timers
 
     def state_partition_of(transactional_id: str) -> int:
-        return partition_of(transactional_id, partition_count(TRANSACTION_STATE_TOPIC, metadata.image, broker.config))
+        return partition_of(transactional_id, partition_count(TRANSACTION_STATE_TOPIC, metadata.image, node.config))
 
     markers = LocalMarkers(
         replicas, timers=timers, timeout_ms=settings.append_timeout_ms, transaction_completed=transaction_completed
     )
     partitions = OwnedPartitions(
-        ReplicatedStateLog(replicas, timers=timers, in_thread=broker.in_thread, settings=settings),
+        ReplicatedStateLog(replicas, timers=timers, in_thread=node.in_thread, settings=settings),
         partition_of=state_partition_of,
         server_version=lambda: metadata.image.features.get(_FEATURE, 0),
-        spawn=broker.spawn,
+        spawn=node.spawn,
     )
     completions = Completions(
         partitions,
         markers,
         exists=lambda name: metadata.image.partition(name) is not None,
         timers=timers,
-        spawn=broker.spawn,
+        spawn=node.spawn,
     )
     parts = CoordinatorParts(
         partitions=partitions,
         completions=completions,
         markers=markers,
-        producer_ids=ProducerIds(metadata.allocate_producer_ids, broker.spawn),
+        producer_ids=ProducerIds(metadata.allocate_producer_ids, node.spawn),
         replicas=replicas,
-        is_verification_enabled=lambda: broker.config.flag(_VERIFICATION),
+        is_verification_enabled=lambda: node.config.flag(_VERIFICATION),
         settings=settings,
         timers=timers,
-        spawn=broker.spawn,
+        spawn=node.spawn,
     )
     return TransactionCoordinator(parts)

@@ -31,9 +31,9 @@ from tidelog.server.timers import Timers
 from tidelog.server.transactions.markers import Marker, MarkerWriter
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
 from tidelog.server.transactions.pause import pause
-from tidelog.server.transactions.producer_ids import Spawn
 from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import complete
+from tidelog.server.work import Spawn
 
 _log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from tidelog.server.transactions.listing import ListedTransaction, TransactionFi
 from tidelog.server.transactions.markers import Marker, MarkerWriter
 from tidelog.server.transactions.operations import Operations
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
-from tidelog.server.transactions.producer_ids import ProducerIds, Spawn
+from tidelog.server.transactions.producer_ids import ProducerIds
 from tidelog.server.transactions.rules.ending import Ending, end, fence
 from tidelog.server.transactions.rules.initialization import Initialization, initialize
 from tidelog.server.transactions.rules.membership import add, missing
@@ -36,6 +36,7 @@ from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, Pr
 from tidelog.server.transactions.rules.transitions import first_record
 from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.server.transactions.verification import Membership, Operation, Verification
+from tidelog.server.work import Spawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

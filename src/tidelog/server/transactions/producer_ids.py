@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.work import Spawn
 
 _PREFETCH_TENTHS = 9
 _log = logging.getLogger(__name__)
-
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
-"""Run in the background, as long as the broker does; errors are logged."""
 
 
 class ProducerIds:

@@ -9,8 +9,8 @@ Source: Kafka's ``CoordinatorRuntime``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from tidelog.model import Record, TidelogError, TimestampType
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
@@ -22,9 +22,8 @@ from tidelog.server.groups.log.replay import Replay
 from tidelog.server.groups.settings import CoordinatorSettings
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.timers import Timers
+from tidelog.server.work import Spawn
 from tidelog.storage.producer import NO_GUARD, AppendOrigin
-
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 _NO_PRODUCER: Final = -1
 

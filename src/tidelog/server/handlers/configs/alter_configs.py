@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.configs.alterations import (
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.handlers.configs.alterations import (
     Identity,
     answers,
     check_broker,
@@ -20,7 +21,6 @@ from tidelog.server.configs.alterations import (
     refusals,
     resources_in,
 )
-from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext

@@ -13,7 +13,11 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.configs.alterations import (
+from tidelog.server.configs.broker_name import broker_number
+from tidelog.server.configs.changes import SettingChange, changed
+from tidelog.server.configs.loggers import alter_loggers
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.handlers.configs.alterations import (
     Identity,
     after_changes,
     answers,
@@ -24,10 +28,6 @@ from tidelog.server.configs.alterations import (
     resources_in,
     setting_changes,
 )
-from tidelog.server.configs.broker_name import broker_number
-from tidelog.server.configs.changes import SettingChange, changed
-from tidelog.server.configs.loggers import alter_loggers
-from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.requests import DONE, Outcome
 from tidelog.server.request_context import RequestContext

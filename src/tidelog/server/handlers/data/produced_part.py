@@ -15,8 +15,9 @@ from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.produce import PartitionProduceData, PartitionProduceResponse, RecordError, TopicProduceData
 from tidelog.server.handlers.data.produced_batch import NO_BATCH, look_at
 from tidelog.server.replicas.partition import Partition
-from tidelog.server.replicas.replica_manager import InThread, ReplicaManager
+from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.topic_name import is_internal
+from tidelog.server.work import InThread
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import NO_GUARD, AppendOrigin
@@ -92,6 +93,7 @@ class ProducedPart:
     async def append_in_thread(self, in_thread: InThread, acks: int) -> None:
         partition = self.partition
         assert partition is not None
+        assert self._records is not None
         try:
             log = partition.require_appendable(acks)
             result = await in_thread(partition.write, log, self._records, AppendOrigin.CLIENT, self.guard)

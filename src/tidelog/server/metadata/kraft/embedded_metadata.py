@@ -40,7 +40,7 @@ from tidelog.server.metadata.controller.decision import ControllerSettings, Deci
 from tidelog.server.metadata.features import KRAFT_VERSION
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directories
-from tidelog.server.metadata.kraft.metadata_store import InThread, MetadataStore, StoreSetup
+from tidelog.server.metadata.kraft.metadata_store import MetadataStore, StoreSetup
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, controller_endpoint, static_voters
 from tidelog.server.metadata.requests import (
     AlteredPartition,
@@ -55,6 +55,7 @@ from tidelog.server.metadata.requests import (
     Reassignment,
     TopicResult,
 )
+from tidelog.server.work import InThread
 from tidelog.storage.fs import FileSystem, Lock
 from tidelog.storage.log.view.directory_state import LOCK_FILE
 

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tidelog.model import CorruptRecordError, StorageError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -34,16 +34,11 @@ from tidelog.server.metadata.kraft.replay import Replay
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_snapshot
 from tidelog.server.metadata.kraft.voters import Voters, leader_change
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
+from tidelog.server.work import InThread
 from tidelog.storage.fs import FileSystem
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-
-
-class InThread(Protocol):
-    """Runs what may take long beside the loop."""
-
-    def __call__(self, work: Callable[..., T], /, *arguments: Any) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

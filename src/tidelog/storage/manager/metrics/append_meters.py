@@ -60,7 +60,9 @@ DESCRIPTIONS = (
     ),
     _TOPICS.meter("InvalidMessageCrcRecordsPerSec", "appends", "Refused, since a batch is damaged."),
     _TOPICS.meter("InvalidMagicNumberRecordsPerSec", "records", "Refused: of another format than their batch."),
-    _TOPICS.meter("InvalidOffsetOrSequenceRecordsPerSec", "records", "Refused: offsets or sequences that do not ascend."),
+    _TOPICS.meter(
+        "InvalidOffsetOrSequenceRecordsPerSec", "records", "Refused: offsets or sequences that do not ascend."
+    ),
     _TOPICS.meter("NoKeyCompactedTopicRecordsPerSec", "records", "Refused: without a key, for a compacted topic."),
 )
 _NOTHING = _Counts(*[0] * len(DESCRIPTIONS))

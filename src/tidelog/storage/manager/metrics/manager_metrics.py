@@ -38,9 +38,7 @@ LOG_FLUSH = MetricFamily("kafka.log", "LogFlushStats").timer(
 OFFLINE_DIRECTORIES = _MANAGER.gauge(
     "OfflineLogDirectoryCount", "directories", "Log directories that are not used, since their disks failed."
 )
-DIRECTORY_OFFLINE = _MANAGER.gauge(
-    "LogDirectoryOffline", "0 or 1", "1: this log directory is offline.", "logDirectory"
-)
+DIRECTORY_OFFLINE = _MANAGER.gauge("LogDirectoryOffline", "0 or 1", "1: this log directory is offline.", "logDirectory")
 REMAINING_LOGS = _MANAGER.gauge(
     "remainingLogsToRecover", "logs", "Still to be loaded in a log directory; only during a start.", "dir"
 )

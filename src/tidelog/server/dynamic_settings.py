@@ -19,24 +19,45 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.image import ConfigResource, MetadataChange
-from tidelog.server.network.limits import NetworkLimits
+from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
+from tidelog.server.work import InThread
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.log.config import LogConfig
-
-if TYPE_CHECKING:
-    from tidelog.server.broker import Broker
+from tidelog.storage.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)
 
 
+class Configured(Protocol):
+    """What goes by the settings: the broker."""
+
+    config: BrokerConfig
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def metadata(self) -> ClusterMetadata: ...
+
+    @property
+    def logs(self) -> LogManager: ...
+
+    @property
+    def connection_counts(self) -> ConnectionCounts: ...
+
+    @property
+    def in_thread(self) -> InThread: ...
+
+
 class DynamicSettings:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Configured) -> None:
         self._broker = broker
 
     def on_change(self, change: MetadataChange) -> Awaitable[None] | None:
