@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from xxhash import xxh3_64_intdigest
 
 from tidelog.server.groups.consumer.topic_hash import group_hash, topic_hash
-from tidelog.server.groups.consumer.xxh3 import xxh3_64
 from tidelog.server.groups.journal import TopicFacts
 
 TOPIC_ID = uuid.UUID("01234567-89ab-cdef-fedc-ba9876543210")
@@ -44,7 +44,7 @@ TOPICS = [
 
 @pytest.mark.parametrize(("length", "expected"), HASHES)
 def test_xxh3(length: int, expected: int) -> None:
-    assert xxh3_64(bytes((7 * index + 3) % 256 for index in range(length))) == expected
+    assert xxh3_64_intdigest(bytes((7 * index + 3) % 256 for index in range(length))) == expected
 
 
 @pytest.mark.parametrize(("partitions", "rack", "of_topic", "of_group"), TOPICS)

@@ -9,7 +9,8 @@ a text                its UTF-16 units int16 | their count int32
 a group's topics      the topics' hashes int64, in the order of their names; no topics: the hash is 0
 ====================  =======================================================================================
 
-Kafka keeps it in the group's record (``metadataHash``), so a broker that takes a group over does not rebalance it.
+The hash is XXH3 of 64 bits, seed 0. Kafka keeps it in the group's record (``metadataHash``), so a broker that takes a
+group over does not rebalance it.
 Source: ``computeTopicHash`` and ``computeGroupHash`` of Kafka's ``org.apache.kafka.coordinator.group.Utils``.
 """
 
@@ -19,7 +20,8 @@ import struct
 from collections.abc import Iterable
 from functools import lru_cache
 
-from tidelog.server.groups.consumer.xxh3 import xxh3_64
+from xxhash import xxh3_64_intdigest
+
 from tidelog.server.groups.journal import TopicFacts
 
 _MAGIC = 0
@@ -31,7 +33,7 @@ def group_hash(topics: Iterable[TopicFacts]) -> int:
     if not ordered:
         return 0
     data = b"".join(struct.pack("<Q", topic_hash(topic)) for topic in ordered)
-    unsigned = xxh3_64(data)
+    unsigned = xxh3_64_intdigest(data)
     return unsigned - (1 << 64) if unsigned >> 63 else unsigned
 
 
@@ -44,7 +46,7 @@ def topic_hash(topic: TopicFacts) -> int:
         racks = topic.racks[number] if number < len(topic.racks) else ()
         for rack in sorted(racks):
             parts += (struct.pack("<i", _units(rack)), _text(rack))
-    return xxh3_64(b"".join(parts))
+    return xxh3_64_intdigest(b"".join(parts))
 
 
 def _text(text: str) -> bytes:
