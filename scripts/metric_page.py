@@ -11,8 +11,10 @@ from pathlib import Path
 from tidelog.runtime.metrics import MetricDescription, MetricKind, runtime_metrics
 from tidelog.server import server_metrics
 from tidelog.server.fetching import session_metrics
+from tidelog.server.groups import group_metrics
 from tidelog.server.metadata import metadata_metrics
 from tidelog.server.replicas import replica_metrics
+from tidelog.server.transactions import transaction_metrics
 from tidelog.storage.manager.metrics import manager_metrics
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
@@ -23,6 +25,7 @@ TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (
     ("The broker", server_metrics.METRICS),
     ("The cluster's metadata", metadata_metrics.METRICS),
     ("Partitions and fetch sessions", (*replica_metrics.METRICS, *session_metrics.METRICS)),
+    ("The coordinators", (*group_metrics.METRICS, *transaction_metrics.METRICS)),
 )
 
 INTRODUCTION = """\

@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.broker_state import BrokerState
-from tidelog.server.dynamic_settings import DynamicSettings
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.dynamic_settings import DynamicSettings
 from tidelog.server.fetching.session_cache import SessionCache
 from tidelog.server.fetching.session_metrics import session_samples
 from tidelog.server.metadata import broker_registration
@@ -181,6 +181,7 @@ class Broker:
 
         coordinator = GroupCoordinator(self)
         coordinator.start()
+        self._started.callback(self.metrics.add_source(coordinator.samples))
         self._started.callback(coordinator.stop)
         return coordinator
 
@@ -190,6 +191,7 @@ class Broker:
 
         coordinator = assemble_coordinator(self, lambda *marker: self.groups.transaction_completed(*marker))
         coordinator.start()
+        self._started.callback(self.metrics.add_source(coordinator.samples))
         self._started.callback(coordinator.stop)
         self.replicas.add_leader_listener(TRANSACTION_STATE_TOPIC, coordinator.elected, coordinator.resigned)
         return coordinator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.server.quotas.sampled_rate import SampledRate
+from tidelog.runtime.metrics.sampled.sampled_rate import SampledRate
 
 START_MS = 1_000_000
 

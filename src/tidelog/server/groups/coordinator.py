@@ -20,13 +20,16 @@ Source: Kafka's ``GroupCoordinatorService``, ``CoordinatorRuntime``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from tidelog.config.resources.group_settings import GroupSettings
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.runtime.metrics import Sample
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.groups.consumer.targets import assignor_names
+from tidelog.server.groups.group_counts import GroupCounts
+from tidelog.server.groups.group_metrics import group_samples
 from tidelog.server.groups.image_topics import ImageTopics
 from tidelog.server.groups.owned_shard import OwnedShard
 from tidelog.server.groups.routing import partition_of
@@ -50,6 +53,7 @@ class GroupCoordinator:
         self.topics = ImageTopics(lambda: node.metadata.image, lambda: node.metadata.applied_offset)
         self._node = node
         self._partitions: dict[int, OwnedShard] = {}
+        self._counts = GroupCounts(node.timers.monotonic_ms)
         self._is_active = False
 
     def start(self) -> None:
@@ -108,6 +112,10 @@ class GroupCoordinator:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return [owned.shard for owned in self._partitions.values()]
 
+    def samples(self) -> Iterator[Sample]:
+        """Its metrics. Any thread."""
+        return group_samples(list(self._partitions.values()), self._counts)
+
     # --- what others tell ---
 
     def transaction_completed(self, number: int, producer_id: int, is_commit: bool) -> None:
@@ -130,7 +138,14 @@ class GroupCoordinator:
     def elected(self, number: int, _leader_epoch: int) -> None:
         """This broker leads a partition of ``__consumer_offsets`` from now on."""
         self.resigned(number)
-        owned = OwnedShard(number, self._node, settings=self.settings, topics=self.topics, timeouts=self._timeouts)
+        owned = OwnedShard(
+            number,
+            self._node,
+            settings=self.settings,
+            topics=self.topics,
+            timeouts=self._timeouts,
+            counts=self._counts,
+        )
         self._partitions[number] = owned
         self._node.spawn(owned.load())
 

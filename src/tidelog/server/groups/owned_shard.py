@@ -1,16 +1,19 @@
 """A partition of ``__consumer_offsets`` that this broker leads, from its election to its resignation.
 
-*loading* → *loaded* → *lost*. While its log is read in a thread nobody asks it; transactions that are ended meanwhile
-are noted, for their markers may lie behind where the log is read to. A log that cannot be read stays loading.
+*loading* → *active*, or *failed* → *lost*. While its log is read in a thread nobody asks it; transactions that are
+ended meanwhile are noted, for their markers may lie behind where the log is read to. Clients see no difference between
+one that has failed, since its log cannot be read, and one that is loading.
 Called by: the group coordinator. Thread rule: the loop's.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Callable
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.server.groups.group_counts import GroupCounts
 from tidelog.server.groups.group_map import GroupMap
 from tidelog.server.groups.journal import Topics
 from tidelog.server.groups.keyed_timers import KeyedTimers
@@ -26,6 +29,14 @@ from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 _log = logging.getLogger(__name__)
 
 
+class ShardState(enum.StrEnum):
+    """The value is the name that Kafka's metrics have for it."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
 class OwnedShard:
     """``shard`` may be asked when ``is_loaded``."""
 
@@ -37,10 +48,12 @@ class OwnedShard:
         settings: CoordinatorSettings,
         topics: Topics,
         timeouts: Callable[[str], GroupTimeouts],
+        counts: GroupCounts,
     ) -> None:
-        self.is_loaded = False
+        self.state = ShardState.LOADING
         self._node = node
         self._settings = settings
+        self._counts = counts
         self._partition = node.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number))
         self._completed: list[tuple[int, bool]] = []
         self._journal = PartitionJournal(self._partition, timers=node.timers, spawn=node.spawn, settings=settings)
@@ -53,31 +66,41 @@ class OwnedShard:
                 topics=topics,
                 settings=settings,
                 timeouts=timeouts,
+                counts=counts,
             )
         )
         self._journal.replay = self.shard.replay
 
+    @property
+    def is_loaded(self) -> bool:
+        return self.state is ShardState.ACTIVE
+
     async def load(self) -> None:
         """Read the log; afterwards the shard is loaded, or was lost, or an error was told."""
         try:
-            log = self._partition.log
-            if log.end_offset > log.log_start_offset:
-                await self._node.in_thread(
-                    load_log,
-                    log,
-                    self.shard.replay,
-                    chunk_bytes=self._settings.load_buffer_bytes,
-                    is_wanted=lambda: not self._journal.is_lost,
-                )
+            with self._counts.loads.measured():
+                await self._read()
         except TidelogError as error:
             _log.error("the groups of %s cannot be read: %s", self._partition.topic_partition, error)
+            self.state = ShardState.FAILED
             return
         if self._journal.is_lost:
             return
         for producer_id, is_commit in self._completed:
             self.shard.replay.end_transaction(producer_id, is_commit=is_commit)
-        self.is_loaded = True
+        self.state = ShardState.ACTIVE
         self.shard.resume()
+
+    async def _read(self) -> None:
+        log = self._partition.log
+        if log.end_offset > log.log_start_offset:
+            await self._node.in_thread(
+                load_log,
+                log,
+                self.shard.replay,
+                chunk_bytes=self._settings.load_buffer_bytes,
+                is_wanted=lambda: not self._journal.is_lost,
+            )
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker is in the log."""

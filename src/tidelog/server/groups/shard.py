@@ -28,7 +28,7 @@ from tidelog.server.groups.consumer.regexes import Regexes
 from tidelog.server.groups.consumer.sessions import Sessions
 from tidelog.server.groups.log.consumer_records import group_tombstones
 from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.log.offset_records import offset_tombstone
+from tidelog.server.groups.log.offset_records import OFFSET, offset_tombstone
 from tidelog.server.groups.log.replay import Replay
 from tidelog.server.groups.offsets.commits import Commits
 from tidelog.server.groups.offsets.expiry import expired_records, removal_records
@@ -130,6 +130,7 @@ class Shard:
             for group in self.groups.values()
             for record in expired_records(group, self.offsets, now_ms=now_ms, retention_ms=retention_ms)
         ]
+        self.context.counts.expirations.mark(sum(record.number == OFFSET for record in records))
         if records:
             _log.info("%d records delete what has expired", len(records))
             self._write_in_pieces(records)

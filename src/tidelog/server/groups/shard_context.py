@@ -7,8 +7,9 @@ it, and every state machine. Thread rule: the loop's thread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tidelog.server.groups.group_counts import GroupCounts
 from tidelog.server.groups.group_map import GroupMap
 from tidelog.server.groups.journal import Journal, Topics
 from tidelog.server.groups.keyed_timers import KeyedTimers
@@ -27,3 +28,4 @@ class ShardContext:
     topics: Topics
     settings: CoordinatorSettings
     timeouts: Callable[[str], GroupTimeouts]
+    counts: GroupCounts = field(default_factory=GroupCounts)

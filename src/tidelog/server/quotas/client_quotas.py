@@ -25,9 +25,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.runtime.metrics.sampled.sampled_rate import SampledRate
 from tidelog.server.metadata.image import QuotaEntity
 from tidelog.server.quotas.quota_lookup import FoundQuota, Sharers, find_quota
-from tidelog.server.quotas.sampled_rate import SampledRate
 from tidelog.server.quotas.token_bucket import TokenBucket
 from tidelog.server.request_context import RequestContext
 from tidelog.server.timers import Timers

@@ -5,6 +5,7 @@ Called by: Broker, when metadata and replicas are there and before partitions ha
 
 from __future__ import annotations
 
+from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
 from tidelog.server.groups.routing import partition_of
 from tidelog.server.node import Node
 from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
@@ -37,6 +38,7 @@ def assemble_coordinator(node: Node, transaction_completed: TransactionCompleted
         partition_of=state_partition_of,
         server_version=lambda: metadata.image.features.get(_FEATURE, 0),
         spawn=node.spawn,
+        loads=SampledTimes(timers.monotonic_ms),
     )
     completions = Completions(
         partitions,

@@ -58,6 +58,10 @@ class Completions:
         self._exists = exists
         self._timers = timers
         self._spawn = spawn
+        self.waiting_markers = 0
+        """That found no leader of their partition."""
+        self.waiting_completions = 0
+        """Of transactions whose end could not be written yet."""
 
     def go_on(self, partition: OwnedPartition) -> None:
         """Complete what its log left prepared."""
@@ -80,10 +84,19 @@ class Completions:
         while not partition.is_lost and transaction.record.partitions:
             if not await self._write_markers(partition, transaction, marker):
                 return
-            if transaction.record.partitions:
-                await pause(self._timers, RETRY_MS)
+            left = len(transaction.record.partitions)
+            if left:
+                self.waiting_markers += left
+                try:
+                    await pause(self._timers, RETRY_MS)
+                finally:
+                    self.waiting_markers -= left
         while not partition.is_lost and not await self._write_completion(partition, transaction):
-            await pause(self._timers, RETRY_MS)
+            self.waiting_completions += 1
+            try:
+                await pause(self._timers, RETRY_MS)
+            finally:
+                self.waiting_completions -= 1
 
     async def _write_markers(self, partition: OwnedPartition, transaction: Transaction, marker: Marker) -> bool:
         """One round; False where the transaction is no longer this broker's to end."""

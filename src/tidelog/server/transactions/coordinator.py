@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.runtime.metrics import Sample
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
 from tidelog.server.transactions.completions import Completions
@@ -35,6 +36,7 @@ from tidelog.server.transactions.rules.membership import add, missing
 from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, Transaction
 from tidelog.server.transactions.rules.transitions import first_record
 from tidelog.server.transactions.settings import TransactionSettings
+from tidelog.server.transactions.transaction_metrics import transaction_samples
 from tidelog.server.transactions.verification import Membership, Operation, Verification
 from tidelog.server.work import Spawn
 
@@ -92,6 +94,10 @@ class TransactionCoordinator:
         self._expiry.stop()
         self._operations.cancel()
         self._partitions.close()
+
+    def samples(self) -> Iterator[Sample]:
+        """Its metrics. Any thread."""
+        return transaction_samples(self._partitions.loads, self._completions)
 
     # --- producers ---
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
 from tidelog.server.transactions.rules.state_records import key_of, value_of
 from tidelog.server.transactions.rules.transaction import Transaction, TransactionRecord
 from tidelog.server.transactions.state_log import StateEntry, StateLog
@@ -52,12 +53,15 @@ class OwnedPartitions:
         partition_of: Callable[[str], int],
         server_version: Callable[[], int],
         spawn: Spawn,
+        loads: SampledTimes | None = None,
     ) -> None:
         """``partition_of`` a transactional id; ``server_version``: the cluster's ``transaction.version``."""
         self.partition_of = partition_of
         self.server_version = server_version
         self.on_loaded: Callable[[OwnedPartition], None] = lambda _partition: None
         """Called when a partition is owned, before its first request."""
+        self.loads = loads or SampledTimes()
+        """How long it takes to load a partition."""
         self._log = log
         self._spawn = spawn
         self._loading: dict[int, OwnedPartition] = {}
@@ -83,7 +87,8 @@ class OwnedPartitions:
 
     async def _load(self, partition: OwnedPartition) -> None:
         try:
-            records = await self._log.load(partition.number)
+            with self.loads.measured():
+                records = await self._log.load(partition.number)
         except TidelogError as error:
             _log.error("Partition %d of the transaction state cannot be loaded: %s", partition.number, error)
             return

@@ -95,6 +95,7 @@ class Rebalancing:
                 group.set_assignments(assignments)
                 self._propagate_assignment(group)
                 group.move_to(ClassicState.STABLE, self._timers.now_ms())
+                self._context.counts.classic_rebalances.mark()
             else:
                 self.refuse_assignment(group, error)
                 self.rebalance_or_complete(group, f"the assignment could not be written: {error.name}")

@@ -57,6 +57,7 @@ class ConsumerChange:
         if must_grow or now_hash != group.metadata_hash:
             epoch = group.group_epoch + 1
             self.draft.add(consumer_records.group_epoch(group.group_id, epoch, now_hash))
+            self._context.counts.consumer_rebalances.mark()
             _log.info("group %s has epoch %d", group.group_id, epoch)
         if group.has_partition_metadata:
             self.draft.add(consumer_records.partition_metadata_tombstone(group.group_id))

@@ -82,11 +82,12 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
+        """Any thread may ask, for reports."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in list(self.members.values())):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 

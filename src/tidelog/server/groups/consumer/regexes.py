@@ -100,6 +100,7 @@ class Regexes:
         now_hash = metadata_hash(draft.group, self._context.topics)
         if has_changed or now_hash != group.metadata_hash:
             draft.add(consumer_records.group_epoch(group_id, group.group_epoch + 1, now_hash))
+            self._context.counts.consumer_rebalances.mark()
         self._context.journal.write(draft.records, lambda error: _tell(group_id, error))
 
     def _resolved(self, expression: str) -> ResolvedRegex:

@@ -62,6 +62,7 @@ class Commits:
             self._rebalancing.expect_heartbeat(group, group.members[claim.member.member_id])
         expire_ms = None if retention_ms is None else self._context.timers.now_ms() + retention_ms
         records, results = self._records(claim.member.group_id, offsets, expire_ms)
+        self._context.counts.commits.mark(len(records))
         self._context.journal.write(records, _replied(reply, results))
 
     def commit_transactional(
@@ -74,6 +75,7 @@ class Commits:
         """The offsets are pending until the marker of the producer's transaction."""
         check_commit(self._group(claim), claim)
         records, results = self._records(claim.member.group_id, offsets, None)
+        self._context.counts.commits.mark(len(records))
         self._context.journal.write_transactional(records, producer, _replied(reply, results))
 
     def delete(self, group_id: str, partitions: Sequence[TopicPartition], reply: ResultsReply) -> None:
@@ -86,6 +88,7 @@ class Commits:
         }
         known = set(self._context.offsets.known_partitions(group_id))
         gone = [partition for partition, error in results.items() if error is ErrorCode.NONE and partition in known]
+        self._context.counts.deletions.mark(len(gone))
         self._context.journal.write([offset_tombstone(group_id, one) for one in gone], _replied(reply, results))
 
     def _group(self, claim: CommitClaim) -> Group:

@@ -52,6 +52,11 @@ class OffsetStore:
     def group_ids(self) -> list[str]:
         return list(self._offsets)
 
+    @property
+    def count(self) -> int:
+        """Committed offsets. Any thread may ask."""
+        return sum(len(offsets) for offsets in list(self._offsets.values()))
+
     def has_pending(self, group_id: str, partition: TopicPartition | None = None) -> bool:
         """Whether an open transaction has an offset of the group, or of one partition of it."""
         found = (groups[group_id] for groups in self._pending.values() if group_id in groups)

@@ -1,0 +1,105 @@
+"""The metrics of the group coordinator, under Kafka's names. There once the broker has one.
+
+Groups are counted when a report is made. Share and streams groups there are none; nor are there the queue and threads
+that Kafka's coordinator has of its own.
+Called by: Broker. Thread rule: a report is made by any thread, and reads what it finds at that moment.
+Source: Kafka's ``GroupCoordinatorMetrics``, ``CoordinatorRuntimeMetricsImpl``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tidelog.runtime.metrics import MetricDescription, MetricFamily, Sample
+from tidelog.runtime.metrics.sampled.sampled_meter import SampledMeter
+from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroupState
+from tidelog.server.groups.group_counts import GroupCounts
+from tidelog.server.groups.owned_shard import OwnedShard, ShardState
+
+_COORDINATOR = MetricFamily("kafka.server", "group-coordinator-metrics")
+_MANAGER = MetricFamily("kafka.coordinator.group", "GroupMetadataManager")
+_LATELY = "over the last half minute to minute"
+
+GROUPS = _COORDINATOR.gauge("group-count", "groups", "`classic` or `consumer`.", "protocol")
+CONSUMER_GROUPS = _COORDINATOR.gauge(
+    "consumer-group-count", "groups", "Of the new protocol (KIP-848), in each state.", "state"
+)
+PARTITIONS = _COORDINATOR.gauge(
+    "num-partitions", "partitions", "Of `__consumer_offsets`, led here: `loading`, `active` or `failed`.", "state"
+)
+LONGEST_LOAD = _COORDINATOR.gauge("partition-load-time-max", "ms", f"Of those partitions, {_LATELY}.")
+MEAN_LOAD = _COORDINATOR.gauge("partition-load-time-avg", "ms", f"Of those partitions, {_LATELY}.")
+CLASSIC_GROUPS = _MANAGER.gauge("NumGroups", "groups", "Of the classic protocol.")
+CLASSIC_STATES = {
+    state: _MANAGER.gauge(f"NumGroups{state}", "groups", "Of the classic protocol, in that state.")
+    for state in ClassicState
+}
+OFFSETS = _MANAGER.gauge("NumOffsets", "offsets", "Committed, and kept.")
+
+
+def _counted(name: str, unit: str, meaning: str) -> tuple[MetricDescription, MetricDescription]:
+    """A rate, and a count."""
+    return (
+        _COORDINATOR.gauge(f"{name}-rate", f"{unit}/s", f"{meaning}, {_LATELY}."),
+        _COORDINATOR.gauge(f"{name}-count", unit, f"{meaning}, since the start."),
+    )
+
+
+COMMITS = _counted("offset-commit", "offsets", "Committed by clients")
+EXPIRATIONS = _counted("offset-expiration", "offsets", "Kept long enough, and deleted")
+DELETIONS = _counted("offset-deletion", "offsets", "Deleted by clients")
+CLASSIC_REBALANCES = _counted("group-completed-rebalance", "rebalances", "Of classic groups, ended with an assignment")
+CONSUMER_REBALANCES = _counted("consumer-group-rebalance", "rebalances", "Of consumer groups, begun")
+
+METRICS: tuple[MetricDescription, ...] = (
+    GROUPS,
+    CONSUMER_GROUPS,
+    PARTITIONS,
+    LONGEST_LOAD,
+    MEAN_LOAD,
+    *COMMITS,
+    *EXPIRATIONS,
+    *DELETIONS,
+    *CLASSIC_REBALANCES,
+    *CONSUMER_REBALANCES,
+    CLASSIC_GROUPS,
+    *CLASSIC_STATES.values(),
+    OFFSETS,
+)
+
+
+def group_samples(shards: Iterable[OwnedShard], counts: GroupCounts) -> Iterator[Sample]:
+    """``shards``: all partitions that are led here."""
+    owned = list(shards)
+    loaded = [one.shard for one in owned if one.state is ShardState.ACTIVE]
+    classic: Counter[str] = Counter()
+    consumer: Counter[str] = Counter()
+    for shard in loaded:
+        for group in list(shard.groups.values()):
+            (classic if isinstance(group, ClassicGroup) else consumer)[group.state] += 1
+    yield Sample.gauge(GROUPS.named("classic"), classic.total())
+    yield Sample.gauge(GROUPS.named("consumer"), consumer.total())
+    for consumer_state in ConsumerGroupState:
+        yield Sample.gauge(CONSUMER_GROUPS.named(consumer_state), consumer[consumer_state])
+    yield Sample.gauge(CLASSIC_GROUPS.named(), classic.total())
+    for classic_state, description in CLASSIC_STATES.items():
+        yield Sample.gauge(description.named(), classic[classic_state])
+    yield Sample.gauge(OFFSETS.named(), sum(shard.offsets.count for shard in loaded))
+    for state in ShardState:
+        yield Sample.gauge(PARTITIONS.named(state), sum(one.state is state for one in owned))
+    yield Sample.gauge(LONGEST_LOAD.named(), counts.loads.longest_ms)
+    yield Sample.gauge(MEAN_LOAD.named(), counts.loads.mean_ms)
+    yield from _meter(COMMITS, counts.commits)
+    yield from _meter(EXPIRATIONS, counts.expirations)
+    yield from _meter(DELETIONS, counts.deletions)
+    yield from _meter(CLASSIC_REBALANCES, counts.classic_rebalances)
+    yield from _meter(CONSUMER_REBALANCES, counts.consumer_rebalances)
+
+
+def _meter(described: tuple[MetricDescription, MetricDescription], meter: SampledMeter) -> Iterator[Sample]:
+    rate, count = described
+    yield Sample.gauge(rate.named(), meter.rate)
+    yield Sample.gauge(count.named(), meter.count)

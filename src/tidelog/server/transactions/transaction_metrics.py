@@ -1,0 +1,36 @@
+"""The metrics of the transaction coordinator, under Kafka's names. There once the broker has one.
+
+Called by: Broker. Thread rule: a report is made by any thread, and reads plain numbers.
+Source: Kafka's ``TransactionStateManager``, ``TransactionMarkerChannelManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidelog.runtime.metrics import MetricDescription, MetricFamily, Sample
+from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
+from tidelog.server.transactions.completions import Completions
+
+_COORDINATOR = MetricFamily("kafka.server", "transaction-coordinator-metrics")
+_MARKERS = MetricFamily("kafka.coordinator.transaction", "TransactionMarkerChannelManager")
+
+LONGEST_LOAD = _COORDINATOR.gauge(
+    "partition-load-time-max", "ms", "Of partitions of `__transaction_state`, over the last half minute to minute."
+)
+MEAN_LOAD = _COORDINATOR.gauge("partition-load-time-avg", "ms", "The same.")
+WAITING_MARKERS = _MARKERS.gauge(
+    "UnknownDestinationQueueSize", "markers", "That wait for a leader of their partition: it takes none now."
+)
+WAITING_COMPLETIONS = _MARKERS.gauge(
+    "LogAppendRetryQueueSize", "transactions", "Whose end could not be written to `__transaction_state` yet."
+)
+
+METRICS: tuple[MetricDescription, ...] = (LONGEST_LOAD, MEAN_LOAD, WAITING_MARKERS, WAITING_COMPLETIONS)
+
+
+def transaction_samples(loads: SampledTimes, completions: Completions) -> Iterator[Sample]:
+    yield Sample.gauge(LONGEST_LOAD.named(), loads.longest_ms)
+    yield Sample.gauge(MEAN_LOAD.named(), loads.mean_ms)
+    yield Sample.gauge(WAITING_MARKERS.named(), completions.waiting_markers)
+    yield Sample.gauge(WAITING_COMPLETIONS.named(), completions.waiting_completions)
