@@ -1,8 +1,9 @@
-"""The page about the broker names the APIs that it serves."""
+"""The page about the broker names the APIs that it serves, and tests that there are."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 from types import ModuleType
 
 from project.tree import ROOT
@@ -22,3 +23,9 @@ def test_the_page_is_what_the_table_says() -> None:
     page = module.PAGE.read_text()
     assert module.BEGIN in page
     assert module.with_apis(page) == page, "run `make map`"
+
+
+def test_the_tests_that_it_names_are_there() -> None:
+    named = re.findall(r"`([\w/]+\.py)`", api_page().PAGE.read_text())
+    assert len(named) > 40
+    assert [path for path in named if not (ROOT / "tests" / "server" / path).is_file()] == []
