@@ -1,0 +1,56 @@
+"""A broker's process is stopped and killed while clients in Python produce and consume: nothing is lost or doubled.
+
+Their producers are idempotent, so the log has every number once and in order; the member of the group reads on from
+where it was, in the log and in its commits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from server.clients.traffic import PARTITIONS, AiokafkaTraffic, KafkaPythonTraffic, Traffic
+from server.harness import PATIENCE_S
+from server.lasting_server import LastingServer
+from tidelog import open_directory
+
+A_ROUND = 200
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(15, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])])
+@pytest.mark.parametrize("library", [KafkaPythonTraffic, AiokafkaTraffic])
+def test_traffic_outlives_the_ends_of_its_broker(
+    tmp_path: Path, library: Callable[[str, str], Traffic], rounds: int
+) -> None:
+    with LastingServer(tmp_path) as server:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(PATIENCE_S)
+        traffic = library(server.bootstrap, "t")
+        try:
+            for end in (server.kill, server.stop) * rounds:
+                goal = len(set(traffic.received)) + A_ROUND
+                keep_on(traffic, lambda goal=goal: len(set(traffic.received)) >= goal)
+                end()
+                server.start()
+            keep_on(traffic, lambda: set(traffic.received) == set(range(traffic.sent)), is_last=True)
+            keep_on(traffic, lambda: traffic.acknowledged == set(range(traffic.sent)), is_last=True)
+            ends = [len(range(partition, traffic.sent, PARTITIONS)) for partition in range(PARTITIONS)]
+            assert traffic.committed() == ends
+        finally:
+            traffic.close()
+        with open_directory(server.logs, read_only=True) as logs:
+            for partition in range(PARTITIONS):
+                records = logs.log("t", partition).records(until="log_end")
+                assert [int(record.value or b"") for record in records] == [*range(partition, traffic.sent, PARTITIONS)]
+    assert len(traffic.received) == traffic.sent, "what was read before it was committed was read once"
+
+
+def keep_on(traffic: Traffic, until: Callable[[], bool], *, is_last: bool = False) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < deadline, (traffic.sent, len(traffic.acknowledged), len(traffic.received))
+        traffic.go_on(is_last=is_last)

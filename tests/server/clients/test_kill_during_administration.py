@@ -1,0 +1,153 @@
+"""A broker ends and comes back while administrators wait for many answers: each change is there, or none of it.
+
+===================  =================================================================================================
+the client heard     what holds when the broker is back
+===================  =================================================================================================
+of success           the change is there
+of a failure         the change is there as a whole, or not at all
+===================  =================================================================================================
+
+Whole is a topic whose partitions all have a leader and take a record; several settings that were altered in one request
+have either all changed or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from server.clients.adapters import Librdkafka, Sent
+from server.harness import PATIENCE_S
+from server.lasting_server import LastingServer
+from tidelog import open_directory
+
+OF_EACH_KIND = 6
+BEFORE, AFTER = (
+    {"retention.ms": "1000", "max.message.bytes": "2000"},
+    {"retention.ms": "3000", "max.message.bytes": "4000"},
+)
+
+
+class State(NamedTuple):
+    """Of a topic: how many partitions, and the settings of BEFORE."""
+
+    partitions: int
+    settings: dict[str, str]
+
+
+class Change(NamedTuple):
+    """Of one topic, from a state to another; None: it is not there."""
+
+    topic: str
+    before: State | None
+    after: State | None
+    ask: Callable[[AdminClient, str], dict[Any, Future[Any]]]
+
+
+def create(admin: AdminClient, topic: str) -> dict[Any, Future[Any]]:
+    return admin.create_topics([NewTopic(topic, 3, 1, config=BEFORE)])
+
+
+def grow(admin: AdminClient, topic: str) -> dict[Any, Future[Any]]:
+    return admin.create_partitions([NewPartitions(topic, 6)])
+
+
+def alter(admin: AdminClient, topic: str) -> dict[Any, Future[Any]]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    for key, value in AFTER.items():
+        resource.add_incremental_config(ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET))
+    return admin.incremental_alter_configs([resource])
+
+
+def delete(admin: AdminClient, topic: str) -> dict[Any, Future[Any]]:
+    return admin.delete_topics([topic])
+
+
+KINDS = (
+    (create, None, State(3, BEFORE)),
+    (grow, State(3, BEFORE), State(6, BEFORE)),
+    (alter, State(3, BEFORE), State(3, AFTER)),
+    (delete, State(3, BEFORE), None),
+)
+
+
+def changes(number: int) -> list[Change]:
+    """Of one round; the kinds take turns."""
+    return [
+        Change(f"{ask.__name__}-{number}-{index}", before, after, ask)
+        for index in range(OF_EACH_KIND)
+        for ask, before, after in KINDS
+    ]
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(15, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])])
+def test_a_change_is_there_or_nothing_of_it(tmp_path: Path, rounds: int) -> None:
+    with LastingServer(tmp_path) as server:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap, "reconnect.backoff.max.ms": 100, "log_level": 0})
+        for number, end in enumerate((server.kill, server.stop, server.kill) * rounds):
+            asked = changes(number)
+            make(admin, [change.topic for change in asked if change.before is not None])
+            answers = [next(iter(change.ask(admin, change.topic).values())) for change in asked]
+            wait_for(answers, 1 + number * 7 % len(answers))
+            end()
+            server.start()
+            successes = [succeeded(answer) for answer in answers]
+            states = topic_states(admin, server)
+            for change, is_success in zip(asked, successes, strict=True):
+                allowed = [change.after] if is_success else [change.before, change.after]
+                assert states.get(change.topic) in allowed, change.topic
+        server.stop()
+        with open_directory(server.logs, read_only=True) as logs:
+            found = {topic: len(logs.partitions(topic)) for topic in logs.topics()}
+        assert found == {topic: state.partitions for topic, state in states.items()} | {"__cluster_metadata": 1}
+
+
+def make(admin: AdminClient, topics: list[str]) -> None:
+    for future in admin.create_topics([NewTopic(topic, 3, 1, config=BEFORE) for topic in topics]).values():
+        future.result(PATIENCE_S)
+
+
+def wait_for(answers: list[Future[Any]], count: int) -> None:
+    """Until so many have come."""
+    open_answers = set(answers)
+    while len(answers) - len(open_answers) < count:
+        done, open_answers = wait(open_answers, PATIENCE_S, FIRST_COMPLETED)
+        assert done, "the broker does not answer"
+
+
+def succeeded(answer: Future[Any]) -> bool:
+    """Once it has come, whatever it says."""
+    try:
+        answer.result(PATIENCE_S)
+    except KafkaException:
+        return False
+    return True
+
+
+def topic_states(admin: AdminClient, server: LastingServer) -> dict[str, State]:
+    """Every topic, which is whole."""
+    listed = admin.list_topics(timeout=PATIENCE_S).topics
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in listed]
+    states: dict[str, State] = {}
+    for resource, future in (admin.describe_configs(resources) if resources else {}).items():
+        described = future.result(PATIENCE_S)
+        partitions = listed[resource.name].partitions
+        assert sorted(partitions) == list(range(len(partitions)))
+        assert {partition.leader for partition in partitions.values()} == {1}
+        Librdkafka().produce(server.bootstrap, resource.name, [Sent(b"x", partition=number) for number in partitions])
+        states[resource.name] = State(len(partitions), {key: described[key].value for key in BEFORE})
+    return states

@@ -1,0 +1,120 @@
+"""A producer and a member of a group at once, of the libraries in Python: what goes in has to come out.
+
+Both are driven by one thread: ``go_on`` sends some numbers, number n to partition n % PARTITIONS, reads what has come
+and commits it. What is on its way between two calls is in the hands of the libraries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+import aiokafka
+import kafka
+
+from server.harness import PATIENCE_S
+
+PARTITIONS = 2
+AT_ONCE = 20
+IN_FLIGHT = 500
+POLL_S = 0.05
+_PRODUCER = {"acks": "all", "enable_idempotence": True, "retry_backoff_ms": 10}
+_CONSUMER = {"group_id": "group", "auto_offset_reset": "earliest", "enable_auto_commit": False, "retry_backoff_ms": 10}
+
+
+class Traffic(Protocol):
+    topic: str
+    sent: int
+    acknowledged: set[int]
+    received: list[int]
+
+    def go_on(self, *, is_last: bool = False) -> None:
+        """``is_last``: nothing more is sent."""
+        ...
+
+    def committed(self) -> list[int]:
+        """The group's offsets, by partition."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class KafkaPythonTraffic:
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.topic = topic
+        self.sent = 0
+        self.acknowledged: set[int] = set()
+        self.received: list[int] = []
+        self._failures: list[BaseException] = []
+        self._producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, **_PRODUCER)
+        self._consumer = kafka.KafkaConsumer(topic, bootstrap_servers=bootstrap, **_CONSUMER)
+
+    def go_on(self, *, is_last: bool = False) -> None:
+        assert not self._failures
+        if not is_last and self.sent - len(self.acknowledged) < IN_FLIGHT:
+            for number in range(self.sent, self.sent + AT_ONCE):
+                future = self._producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
+                future.add_callback(lambda _, number=number: self.acknowledged.add(number))
+                future.add_errback(self._failures.append)
+            self.sent += AT_ONCE
+        found = self._consumer.poll(timeout_ms=int(POLL_S * 1000))
+        self.received += [int(record.value) for records in found.values() for record in records]
+        if found:
+            self._consumer.commit()
+
+    def committed(self) -> list[int]:
+        return [self._consumer.committed(kafka.TopicPartition(self.topic, one)) for one in range(PARTITIONS)]
+
+    def close(self) -> None:
+        self._producer.close(timeout=PATIENCE_S)
+        self._consumer.close()
+
+
+class AiokafkaTraffic:
+    """On a loop of its own, which stands still between two calls."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.topic = topic
+        self.sent = 0
+        self.acknowledged: set[int] = set()
+        self.received: list[int] = []
+        self._loop = asyncio.new_event_loop()
+        self._open: dict[asyncio.Future[Any], int] = {}
+
+        async def start() -> tuple[Any, Any]:
+            producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, **_PRODUCER)
+            consumer = aiokafka.AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, **_CONSUMER)
+            await producer.start()
+            await consumer.start()
+            return producer, consumer
+
+        self._producer, self._consumer = self._run(start())
+
+    def go_on(self, *, is_last: bool = False) -> None:
+        self._run(self._go_on(is_last))
+
+    async def _go_on(self, is_last: bool) -> None:
+        if not is_last and len(self._open) < IN_FLIGHT:
+            for number in range(self.sent, self.sent + AT_ONCE):
+                future = await self._producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
+                self._open[future] = number
+            self.sent += AT_ONCE
+        found = await self._consumer.getmany(timeout_ms=int(POLL_S * 1000))
+        self.received += [int(record.value) for records in found.values() for record in records]
+        if found:
+            await self._consumer.commit()
+        for future in [one for one in self._open if one.done()]:
+            future.result()
+            self.acknowledged.add(self._open.pop(future))
+
+    def committed(self) -> list[int]:
+        places = [aiokafka.TopicPartition(self.topic, one) for one in range(PARTITIONS)]
+        return [self._run(self._consumer.committed(place)) for place in places]
+
+    def close(self) -> None:
+        self._run(self._producer.stop())
+        self._run(self._consumer.stop())
+        self._loop.close()
+
+    def _run(self, work: Any) -> Any:
+        return self._loop.run_until_complete(asyncio.wait_for(work, PATIENCE_S))
