@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 NEVER = {"pyarrow", "hypothesis", "pyspark", "rich", "confluent_kafka"}
+NOT_YET = {"kio", "isal", "cramjam", "lz4", "zstandard", "tomllib"}
+"""Needed by and by, or never: the schemas of other APIs, the codecs, the reader of a configuration."""
 FIND = """
 import sys
 {code}
@@ -21,7 +23,7 @@ def loaded(code: str, names: set[str]) -> str:
 
 def test_a_broker_is_made_without_what_a_start_does_not_need() -> None:
     code = "import tidelog.server.process; from tidelog.server.handlers.cluster import api_versions"
-    assert loaded(code, NEVER | {"kio"}) == "[]"
+    assert loaded(code, NEVER | NOT_YET) == "[]"
 
 
 def test_messages_load_kio_and_kio_does_not_load_hypothesis() -> None:

@@ -3,7 +3,8 @@
 Called by the decoder (the records of a v2 batch; the value of a v0 or v1 wrapper) and by the builder. Pure functions;
 any thread; the libraries work without the GIL. What is read is what Kafka reads; what cannot be read raises
 CorruptRecordError with a sentence. No input makes a call take more than ``max_bytes`` (1 GiB unless told) for plain
-bytes and 256 MiB for the library's own buffers.
+bytes and 256 MiB for the library's own buffers. A codec and its library are imported when first used: a broker that
+starts has no need of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from tidelog.model import CorruptRecordError
 from tidelog.record import attributes
-from tidelog.record.codec import gzip, lz4, snappy, zstd
 from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
@@ -31,12 +31,20 @@ def decompress(codec: int, data: Buffer, *, magic: int = 2, max_bytes: int = MAX
         case attributes.NONE:
             return view
         case attributes.GZIP:
+            from tidelog.record.codec import gzip
+
             return gzip.decompress(view, max_bytes)
         case attributes.SNAPPY:
+            from tidelog.record.codec import snappy
+
             return snappy.decompress(view, max_bytes)
         case attributes.LZ4:
+            from tidelog.record.codec import lz4
+
             return lz4.decompress(view, max_bytes, magic)
         case attributes.ZSTD if magic >= 2:
+            from tidelog.record.codec import zstd
+
             return zstd.decompress(view, max_bytes)
     raise CorruptRecordError(f"a message of format v{magic} cannot be compressed with {attributes.codec_name(codec)}")
 
@@ -48,11 +56,19 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int =
         case attributes.NONE:
             return bytes(view)
         case attributes.GZIP:
+            from tidelog.record.codec import gzip
+
             return gzip.compress(view, level)
         case attributes.SNAPPY:
+            from tidelog.record.codec import snappy
+
             return snappy.compress(view, level)
         case attributes.LZ4:
+            from tidelog.record.codec import lz4
+
             return lz4.compress(view, level, magic)
         case attributes.ZSTD if magic >= 2:
+            from tidelog.record.codec import zstd
+
             return zstd.compress(view, level)
     raise CorruptRecordError(f"a message of format v{magic} cannot be compressed with {attributes.codec_name(codec)}")

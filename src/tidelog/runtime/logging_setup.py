@@ -13,11 +13,9 @@ Called by: whoever starts a process, once, first. A library never does: a progra
 
 from __future__ import annotations
 
-import json
 import logging
 import logging.config
 import sys
-import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -85,6 +83,9 @@ def _read(file: Path) -> dict[str, Any]:
         data = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"the logging configuration cannot be read: {error.strerror}", path=file) from error
+    import json
+    import tomllib
+
     try:
         settings = tomllib.loads(data.decode()) if file.suffix == ".toml" else json.loads(data)
     except ValueError as error:

@@ -1,7 +1,8 @@
 """What is asked of an open log, and answered without its lock: half of ``PartitionLog``, which is the other.
 
 Answers are taken from immutable snapshots of segments and offsets; what was removed or renamed while it was looked at
-is looked for again. Called by: whoever has a PartitionLog. Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
+is looked for again. What looks for times is imported when somebody first asks: a broker that starts has no use for it.
+Called by: whoever has a PartitionLog. Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from tidelog.storage.log.log_counters import LogCounters, LogMetrics, log_metric
 from tidelog.storage.log.log_gate import LogGate
 from tidelog.storage.log.log_read import LogRead, ReadLimits, collect_aborted, read_segments, readable_end
 from tidelog.storage.log.log_state import LogState
-from tidelog.storage.log.time_lookup import first_in_segments, list_request
 from tidelog.storage.producer import LastRecord, ProducerEntry
 from tidelog.storage.segment.segment import LogSegment
 
@@ -137,12 +137,16 @@ class ReadableLog:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record at or after a timestamp, below the high watermark; None where there is none."""
+        from tidelog.storage.log.time_lookup import first_in_segments
+
         offsets = self.offsets()
         start, end = offsets.log_start, offsets.high_watermark.message_offset
         return self._look(lambda: first_in_segments(self._state.segments, timestamp_ms, start, end))
 
     def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
         """The answer to Kafka's ListOffsets: a time in ms, or a number of ``OffsetSpec``; see ``list_offsets``."""
+        from tidelog.storage.log.time_lookup import list_request
+
         offsets = self.offsets()
         start, end = offsets.log_start, readable_end(offsets, isolation).message_offset
         request = list_request(self._state.segments, self._state.epochs, start, end)

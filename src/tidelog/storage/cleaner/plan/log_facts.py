@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tidelog.config.columns import LONG_MAX
 from tidelog.model import TopicPartition
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.retention import RetentionSegment
-from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.segment.segment import LogSegment
+
+if TYPE_CHECKING:
+    from tidelog.storage.log.view.log_view import LogView
 
 _CHUNK_BYTES = 64 * 1024
 

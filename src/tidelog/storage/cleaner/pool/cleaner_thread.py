@@ -23,18 +23,19 @@ import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.kernel import OffsetMap
 from tidelog.model import ClosedError, LogCleaningAbortedError, StorageError, TopicPartition
 from tidelog.runtime import Clock
 from tidelog.runtime.throttle import Throttle
-from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES
-from tidelog.storage.cleaner.clean.clean_request import CleanResult
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.pool.cleaner_state import CleanerState, LogToClean
 from tidelog.storage.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from tidelog.storage.cleaner.clean.clean_request import CleanResult
+    from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 
 _MAP_KEY_BYTES = 16
 
@@ -66,7 +67,8 @@ class CleanerWork:
     settings: CleanerSettings
     throttle: Throttle
     clock: Clock
-    clean: Clean
+    clean: Clean | None
+    """None: ``clean_log``, which is imported with the first log that is due."""
     on_failure: Callable[[StorageError], None]
 
 
@@ -131,6 +133,8 @@ class CleanerThread(threading.Thread):
             self._work.state.done(partition)
 
     def _cleaned_up_to(self, taken: LogToClean) -> int:
+        from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES, clean_log
+
         work, plan = self._work, taken.plan
         self.last_max_delay_ms = taken.max_delay_ms
 
@@ -139,7 +143,7 @@ class CleanerThread(threading.Thread):
                 raise LogCleaningAbortedError(f"the compaction of {taken.partition} ends with the cleaner")
             work.state.check_aborted(taken.partition)
 
-        result = work.clean(
+        result = (work.clean or clean_log)(
             taken.log,
             first_dirty=plan.first_dirty_offset,
             first_uncleanable=plan.end_offset,

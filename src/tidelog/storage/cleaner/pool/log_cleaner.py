@@ -15,7 +15,6 @@ from collections.abc import Callable
 from tidelog.model import StorageError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.runtime.throttle import Throttle
-from tidelog.storage.cleaner.clean.clean_log import clean_log
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.pool.cleaner_state import CleanerState
 from tidelog.storage.cleaner.pool.cleaner_thread import Clean, CleanerThread, CleanerWork
@@ -30,7 +29,7 @@ class LogCleaner:
         settings: CleanerSettings,
         *,
         clock: Clock = SYSTEM_CLOCK,
-        clean: Clean = clean_log,
+        clean: Clean | None = None,
         on_failure: Callable[[StorageError], None] = lambda _error: None,
     ) -> None:
         """``on_failure`` is told of disks that fail; it may be called under a lock of the state's."""

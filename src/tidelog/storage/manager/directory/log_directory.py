@@ -25,6 +25,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidelog.model import CheckpointError, StorageError, TidelogError, TopicPartition
 from tidelog.storage.checkpoint import (
@@ -41,14 +42,15 @@ from tidelog.storage.log.load.listing import PartitionListing
 from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
-from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
+
+if TYPE_CHECKING:
+    from tidelog.storage.log.view.log_view import LogView
 
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -188,6 +190,8 @@ class LogDirectory:
 
         A partition that cannot be read is warned of and left out.
         """
+        from tidelog.storage.log.view.view_producers import read_producers
+
         logs = dict(self.logs)
         for partition in live_partitions(self._fs, self.path):
             if partition.topic == METADATA_TOPIC or only not in (None, partition):
@@ -294,6 +298,8 @@ class LogDirectory:
 
     def _view(self, partition: TopicPartition) -> LogView:
         """Of a partition that is not open: as it was left, by whoever had it before or in this run."""
+        from tidelog.storage.log.view.log_view import LogView  # which few have need of
+
         state = DirectoryState(
             path=self.path,
             condition=Condition.CLEAN if self.is_clean(partition) else Condition.KILLED,
