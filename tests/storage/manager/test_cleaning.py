@@ -17,6 +17,7 @@ from storage.manager.manager_home import NOW, DiskHome, ManagerHome, records, va
 from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.pool.cleaner_state import CleanerState, PartitionState
+from tidelog.storage.cleaner.pool.cleaner_thread import CleanerThread
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 
@@ -55,7 +56,17 @@ def offsets_and_values(*offsets: int) -> list[tuple[int, bytes]]:
 
 def idle(home: ManagerHome, keys: str = "", partition: TopicPartition = T0) -> tuple[LogManager, PartitionLog]:
     """A manager whose cleaner has looked and waits, and a log."""
-    manager = home.start(cleaner=IDLE)
+    looked, run_once = threading.Event(), CleanerThread._run_once
+
+    def look(thread: CleanerThread) -> bool:
+        goes_on = run_once(thread)
+        looked.set()
+        return goes_on
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(CleanerThread, "_run_once", look)
+        manager = home.start(cleaner=IDLE)
+        assert looked.wait(60)
     log = manager.get_or_create(partition, is_new=True)
     if keys:
         put(log, keys)

@@ -81,6 +81,48 @@ def require_others_go_on(home: ManagerHome, manager: LogManager, other: Partitio
     assert T1 in home.checkpoint(home.paths[1], "recovery-point-offset-checkpoint")
 
 
+@pytest.mark.parametrize("is_noted_before", [True, False])
+def test_a_move_away_from_a_disk_that_has_failed(
+    home: DiskHome, monkeypatch: pytest.MonkeyPatch, is_noted_before: bool
+) -> None:
+    """Whether that was noted before, or comes out on the way: the partition is offline, and stays so."""
+    manager, log, other = start(home)
+    home.break_disk(home.paths[0])
+    prefer = manager.prefer
+
+    def fail() -> None:
+        with pytest.raises(StorageError):
+            fill(log, 1)
+
+    def failing(partition: TopicPartition, path: Path) -> None:
+        fail()
+        prefer(partition, path)
+
+    if is_noted_before:
+        fail()
+    else:
+        monkeypatch.setattr(manager, "prefer", failing)
+    with pytest.raises(StorageError) if is_noted_before else nullcontext():
+        manager.move(T0, home.paths[1])
+    monkeypatch.undo()
+    require_offline(home, manager, log)
+    require_others_go_on(home, manager, other)
+
+
+def test_a_partition_is_offline_before_it_is_gone(home: DiskHome) -> None:
+    """Whoever asks takes no lock: there is no moment at which it is unknown."""
+    manager, log, _ = start(home)
+
+    class Watched(dict[TopicPartition, PartitionLog]):
+        def __delitem__(self, partition: TopicPartition) -> None:
+            assert partition in manager._table.lost
+            super().__delitem__(partition)
+
+    manager._table.current = Watched(manager._table.current)
+    _lose_first(home, manager)
+    require_offline(home, manager, log)
+
+
 OPERATIONS: dict[str, tuple[set[str], Callable[[LogManager, PartitionLog], object]]] = {
     "append": ({"pwrite"}, lambda _, log: fill(log, 1)),
     "roll": ({"create"}, lambda _, log: log.roll()),

@@ -375,10 +375,10 @@ class LogManager:
         """Begin to move a partition to another log directory; the scheduler's threads do it, else ``run_move``.
 
         Towards the directory that it lies in, a move under way is called off; one that goes to ``path`` goes on.
-        DirectoryError for a directory that is
-        not configured, StorageError for one that is offline, UnknownTopicOrPartitionError.
+        DirectoryError for one that is not configured, StorageError for one offline, UnknownTopicOrPartitionError.
         """
         with self._mutex:
+            self.handle_failures()
             current = self.require(partition)
             if path not in self._directories.paths:
                 raise DirectoryError("Log dir is not found in the config", path=path)

@@ -73,7 +73,8 @@ class LogMaking:
                 reason = error
                 continue
             self._table.of(is_future=is_future)[partition] = log
-            self._table.lost.pop(partition, None)
+            if not is_future:
+                self._table.lost.pop(partition, None)
             self._preferred.pop(partition, None)
             _log.info("Created log for partition %s in %s", partition, log.directory)
             return log

@@ -115,9 +115,9 @@ class LogTable:
             for logs in (self.current, self.future):
                 log = logs.get(partition)
                 if log is not None and log.directory.parent == directory.path:
-                    del logs[partition]
                     if logs is self.current:
-                        self.lost[partition] = error
+                        self.lost[partition] = error  # first: nobody is told that there is no such partition
+                    del logs[partition]
         self.deleted.lose(directory.path, error)
 
     def _put(self, logs: dict[TopicPartition, PartitionLog], partition: TopicPartition, log: PartitionLog) -> None:
