@@ -30,6 +30,8 @@ from real_kafka.java import CLASS_ARCHIVE, QUICK_START, java_command, run_java
 from tidelog.testing.broker.in_process import keep_port
 
 CLUSTER_ID = "tidelogTestsClusterIdA"
+PATIENCE_S = 60
+"""For what a broker does at once on a machine with nothing else to do."""
 NEVER_MS = str(2**31 - 1)
 
 QUIET = {
@@ -137,7 +139,7 @@ class Broker:
         run_java("kafka.tools.StorageTool", "format", *standalone, "-t", CLUSTER_ID, "-c", self._write_properties())
         self._leave_places()
 
-    def start(self, timeout: float = 90) -> None:
+    def start(self, timeout: float = 120) -> None:
         """Start and return when every partition has a leader. Raises BrokerError."""
         self.launch()
         out = self.work / "broker.out"
@@ -198,8 +200,8 @@ class Broker:
         The controller names a leader before the broker has made the directory.
         """
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        self.admin.create_topics([topic])[name].result(30)
-        deadline = time.monotonic() + 30
+        self.admin.create_topics([topic])[name].result(PATIENCE_S)
+        deadline = time.monotonic() + PATIENCE_S
         while not self._all_led(name):
             self._wait(deadline, f"found no leaders for {name}")
         while not all((self.directory / f"{name}-{number}").is_dir() for number in range(partitions)):
@@ -207,12 +209,12 @@ class Broker:
 
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic have ``total`` partitions."""
-        self.admin.create_partitions([NewPartitions(name, total)])[name].result(30)
+        self.admin.create_partitions([NewPartitions(name, total)])[name].result(PATIENCE_S)
 
     def delete_records(self, name: str, partition: int, before_offset: int) -> None:
         """Move a partition's log start offset to ``before_offset``."""
         target = KafkaPartition(name, partition, before_offset)
-        self.admin.delete_records([target])[target].result(30)
+        self.admin.delete_records([target])[target].result(PATIENCE_S)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
@@ -230,7 +232,7 @@ class Broker:
 
     def _all_led(self, name: str | None = None) -> bool:
         """Whether every partition (of one topic) has a leader."""
-        topics = self.admin.list_topics(name, timeout=10).topics.values()
+        topics = self.admin.list_topics(name, timeout=PATIENCE_S).topics.values()
         return all(
             topic.error is None and topic.partitions and all(p.leader >= 0 for p in topic.partitions.values())
             for topic in topics

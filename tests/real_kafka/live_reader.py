@@ -1,9 +1,10 @@
 """Reads the partitions of a live broker over and over, and lets nothing be written: a program for the live test.
 
-``python live_reader.py SECONDS PARTITION_DIRECTORY...`` reads each partition to its log end until the time is over and
-prints what it met as JSON. The values tell the offset they were written at, so every record is checked. A view is kept
-for a while and read again after segments have gone from under it. From the first line on, an audit hook turns every
-call that could change a file into an error, whichever library makes it.
+``python live_reader.py SECONDS MOST_SECONDS PARTITION_DIRECTORY...`` reads each partition to its log end until the time
+is over, longer where it has not met enough of everything, and prints what it met as JSON. The values tell the offset
+they were written at, so every record is checked. A view is kept for a while and read again after segments have gone
+from under it. From the first line on, an audit hook turns every call that could change a file into an error, whichever
+library makes it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ CHANGES = {
     "os.utime", "os.setxattr", "os.removexattr", "fcntl.lockf", "fcntl.flock", "shutil.rmtree", "shutil.move",
 }  # fmt: skip
 READS_OF_A_VIEW = 4
+ENOUGH_READS = ENOUGH_SEGMENTS = 21
 
 
 class ChangeError(Exception):
@@ -57,14 +59,20 @@ def read_once(view: LogView, seen: Counter[str]) -> None:
         seen["log start moved under a read"] += 1
 
 
+def is_enough(seen: Counter[str], files: set[str]) -> bool:
+    """It was read often, while it rolled and was compacted."""
+    return seen["reads"] >= ENOUGH_READS and len(files) >= ENOUGH_SEGMENTS and seen["gaps"] > 0
+
+
 def main() -> None:
-    deadline = time.monotonic() + float(sys.argv[1])
+    begun = time.monotonic()
+    least_s, most_s = (float(word) for word in sys.argv[1:3])
     seen: Counter[str] = Counter()
     held: set[str] = set()
     files: set[str] = set()
     sys.addaudithook(forbid_changes)
-    while time.monotonic() < deadline:
-        for name in sys.argv[2:]:
+    while (passed_s := time.monotonic() - begun) < least_s or (passed_s < most_s and not is_enough(seen, files)):
+        for name in sys.argv[3:]:
             view = LogView(LOCAL, Path(name))
             held.add(str(view.condition))
             for _ in range(READS_OF_A_VIEW):

@@ -39,7 +39,7 @@ CLEANING = {
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.cleaner.io.buffer.size": "4096",
 }
-WAIT_MS = 30_000
+WAIT_MS = 60_000
 
 Table = dict[bytes, bytes]
 
@@ -48,20 +48,20 @@ def produce(broker: Broker, seed: int) -> None:
     """A transaction that is committed, one that is aborted, and records without; every key comes again and again."""
     settings = {"bootstrap.servers": broker.bootstrap, "log_level": 2, "compression.type": "lz4", "linger.ms": "0"}
     producer = Producer({**settings, "transactional.id": "t", "batch.size": "2000"})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for number in range(4):
         producer.begin_transaction()
         for at in range(100):
             value = None if at % 7 == number else b"%d of %d %080d" % (number, seed, at)
             producer.produce("users", value, b"key-%d" % (at % 23), partition=0)
         if number % 2:
-            producer.abort_transaction(30)
+            producer.abort_transaction(60)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
     plain = Producer({**settings, "compression.type": "none"})
     for at in range(100):
         plain.produce("users", b"plain %d %080d" % (seed, at), b"key-%d" % (at % 41), partition=0)
-        plain.flush(10)
+        assert plain.flush(60) == 0
 
 
 def commit(broker: Broker, offsets: range = range(0)) -> int:

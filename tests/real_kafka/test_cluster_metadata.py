@@ -146,8 +146,8 @@ def change_kafka(broker: Broker) -> None:
     alter(broker, ResourceType.BROKER, "1", "log.cleaner.threads", "2", AlterConfigOpType.SET)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
     producer.produce("plain", b"value")
-    assert producer.flush(30) == 0
-    broker.admin.delete_topics(["settled"])["settled"].result(30)
+    assert producer.flush(60) == 0
+    broker.admin.delete_topics(["settled"])["settled"].result(60)
 
 
 def alter(
@@ -155,7 +155,7 @@ def alter(
 ) -> None:
     entry = ConfigEntry(key, value, incremental_operation=operation)
     resource = ConfigResource(kind, name, incremental_configs=[entry])
-    broker.admin.incremental_alter_configs([resource])[resource].result(30)
+    broker.admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def rows(files: Iterable[Path]) -> list[Row]:
@@ -234,10 +234,10 @@ def test_kafka_and_tidelog_go_on_alike_with_what_tidelog_wrote(tmp_path: Path, p
     )
     with broker:
         broker.start()
-        topics = broker.admin.list_topics(timeout=30).topics
+        topics = broker.admin.list_topics(timeout=60).topics
         assert {name: len(topic.partitions) for name, topic in topics.items()} == {"plain": 3, "settled": 1}
         resource = ConfigResource(ResourceType.TOPIC, "settled")
-        configs = broker.admin.describe_configs([resource])[resource].result(30)
+        configs = broker.admin.describe_configs([resource])[resource].result(60)
         assert {key: configs[key].value for key in SETTINGS} == SETTINGS
         change_kafka(broker)
         broker.stop()

@@ -21,7 +21,7 @@ def test_a_broker_serves_stops_and_recovers(new_broker: BrokerFactory, tmp_path:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 2})
     for number in range(300):
         producer.produce("t", value=b"%0100d" % number, headers=[("h", b"1"), ("none", None)], partition=0)
-        producer.flush(10)
+        assert producer.flush(60) == 0
     records = kafka_consume(broker.bootstrap, ["t-0", "t-1"])
     assert [record[0] for record in records["t-0"]] == list(range(300))
     assert records["t-0"][7][3:] == (None, b"%0100d" % 7, (("h", b"1"), ("none", None)))

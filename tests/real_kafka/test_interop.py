@@ -87,7 +87,7 @@ def librdkafka_consume(bootstrap: str, topic: str, count: int) -> list[ConsumedR
         consumer.assign([KafkaPartition(topic, 0, 0)])
         consumed: list[ConsumedRecord] = []
         while len(consumed) < count:
-            messages = consumer.consume(1000, timeout=20)
+            messages = consumer.consume(count - len(consumed), timeout=60)
             assert messages, f"only {len(consumed)} of {count} records"
             for message in messages:
                 assert message.error() is None
@@ -116,7 +116,7 @@ def produce(bootstrap: str, topic: str, records: list[Row]) -> None:
             headers=list(headers),
             on_delivery=lambda error, _: failed.append(error) if error else None,
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert not failed
 
 

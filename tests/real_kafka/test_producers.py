@@ -60,12 +60,12 @@ def produce(broker: Broker, transactional_id: str | None) -> None:
     producer = Producer(settings)
     failed: list[object] = []
     if transactional_id is not None:
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         producer.begin_transaction()
     producer.produce(TOPIC, b"Kafka's", partition=0, on_delivery=lambda error, _: failed.append(error))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     if transactional_id is not None:
-        producer.commit_transaction(30)
+        producer.commit_transaction(60)
     assert failed == [None]
 
 

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 import tidelog
-from real_kafka.broker import Broker
+from real_kafka.broker import PATIENCE_S, Broker
 from real_kafka.conftest import BrokerFactory
 from real_kafka.java import run_java
 from tidelog.inspect.transaction_survey import JudgedTransaction, survey_transactions
@@ -38,12 +38,12 @@ def begin(broker: Broker, name: str, values: dict[int, int]) -> Producer:
     """A transaction with so many records in each partition of the topic, left open."""
     settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "log_level": 2}
     producer = Producer(settings)
-    producer.init_transactions(30)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     for partition, count in values.items():
         for number in range(count):
             producer.produce(TOPIC, value=b"%d" % number, partition=partition)
-        producer.flush(10)
+        assert producer.flush(PATIENCE_S) == 0
     return producer
 
 
@@ -51,7 +51,7 @@ def plain(broker: Broker, partition: int, timestamps: list[int]) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 2})
     for timestamp in timestamps:
         producer.produce(TOPIC, value=b"plain", partition=partition, timestamp=timestamp)
-        producer.flush(10)
+        assert producer.flush(PATIENCE_S) == 0
 
 
 def ours(broker: Broker) -> list[OpenTransaction]:
@@ -84,11 +84,11 @@ def test_what_kafkas_tools_say(new_broker: BrokerFactory) -> None:
     broker.create_topic(TOPIC, partitions=3)
     now_ms = SYSTEM_CLOCK.now_ms()
     ended = begin(broker, "ended", {0: 3, 1: 2})
-    ended.commit_transaction(30)
+    ended.commit_transaction(PATIENCE_S)
     ended.begin_transaction()
     for _ in range(4):
         ended.produce(TOPIC, value=b"again", partition=0)
-    ended.flush(10)
+    assert ended.flush(PATIENCE_S) == 0
     kept = begin(broker, "kept", {0: 2, 1: 5})
     plain(broker, 0, [now_ms + 5000, now_ms + 9000, now_ms + 9000, now_ms + 1])
 
@@ -124,7 +124,7 @@ def test_one_that_hangs_for_certain(new_broker: BrokerFactory) -> None:
     broker: Broker = new_broker()
     broker.start()
     broker.create_topic(TOPIC, partitions=2)
-    begin(broker, "lost", {0: 2, 1: 3}).commit_transaction(30)
+    begin(broker, "lost", {0: 2, 1: 3}).commit_transaction(PATIENCE_S)
     for _ in range(20):  # the coordinator notes the end of a commit after it has answered
         if any("CompleteCommit" in row for row in transactions_tool(broker, "list")):
             break
