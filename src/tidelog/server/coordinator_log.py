@@ -22,11 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from tidelog.kernel import BatchTable, ColumnDecoder, scan_batches
-from tidelog.model import Isolation, Record
+from tidelog.kernel import BatchTable, ColumnDecoder
+from tidelog.model import Record
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.decode import decode_columns, iter_records
-from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.read_through import read_through
 
 _COORDINATOR_CODES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -60,18 +61,14 @@ def read_records(
 ) -> Iterator[LoggedRecord]:
     """All records of a log, those of control batches among them, up to where it ends now.
 
-    ``is_wanted`` is asked before each chunk. TidelogError where the log cannot be read.
+    ``is_wanted`` is asked with each chunk. TidelogError where the log cannot be read.
     """
-    offset, end = log.log_start_offset, log.end_offset
-    while offset < end and is_wanted():
-        limits = ReadLimits(start_offset=offset, max_bytes=chunk_bytes, isolation=Isolation.LOG_END)
-        data = log.read(limits).data()
-        table = scan_batches(data)
-        if not len(table):
+    start = log.log_start_offset
+    for data, table in read_through(log, start, log.end_offset, chunk_bytes):
+        if not is_wanted():
             return
         for columns in decode_columns(data, table, ColumnDecoder(headers=False)):
             assert columns.batch is not None
             for record, row in zip(iter_records(columns), columns.batch.tolist(), strict=True):
-                if record.offset >= offset:
+                if record.offset >= start:
                     yield LoggedRecord(record, table, row)
-        offset = int(table.last_offset[-1]) + 1

@@ -459,6 +459,7 @@ class LogMachine(RuleBasedStateMachine):
                 table = scan_batches(answer.data())
                 if not len(table):
                     break
+                assert table.last_offset[-1] >= offset, "a read that does not come forward"
                 found += answer.data()[: table.end_position]
                 if isolation is Isolation.READ_COMMITTED:
                     assert answer.aborted is not None

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.model import CheckpointError, Isolation, StorageError
+from tidelog.model import CheckpointError, CorruptRecordError, StorageError
 from tidelog.runtime import Clock, Scheduler
 from tidelog.server.metadata.kraft.batches import (
     MAX_BATCH_BYTES,
@@ -49,7 +49,8 @@ from tidelog.server.metadata.kraft.snapshot import (
 from tidelog.server.metadata.kraft.voters import ControlRecord
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.read_through import read_through
 from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
 from tidelog.storage.producer import AppendOrigin
 
@@ -156,14 +157,15 @@ class MetadataLog:
                 self._log.truncate_fully_and_start_at(newest.offset)
             start = newest.offset
             self.epoch = max(self.epoch, newest.epoch)
-        while start < self.end_offset:
-            limits = ReadLimits(start_offset=start, max_bytes=_READ_BYTES, isolation=Isolation.LOG_END)
-            data = self._log.read(limits).data()
+        reached = start
+        for data, _table in read_through(self._log, start, self.end_offset, _READ_BYTES):
             self.replayed_bytes += len(data)
             for batch in read_batches(data, start_offset=start):
-                start = batch.last_offset + 1
                 self._last_timestamp_ms = batch.timestamp_ms
+                reached = batch.last_offset + 1
                 yield batch
+        if reached < self.end_offset:
+            raise CorruptRecordError(f"the log ends before {self.end_offset}", path=self.directory, offset=reached)
 
     # --- writing ---
 
