@@ -328,7 +328,7 @@ class TestCreating:
         assert list(manager.offline) == [home.paths[0]]
         assert len(errors(caplog)) == 1
 
-    @pytest.mark.parametrize("call", ["create", "pwrite", "sync", "sync_dir", "allocate"])
+    @pytest.mark.parametrize("call", ["create", "sync_dir", "allocate"])
     def test_what_was_begun_there_is_set_aside_by_the_next_start(self, home: DiskHome, call: str) -> None:
         manager = home.start()
         home.break_disk(home.paths[0], calls={call})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -29,8 +29,8 @@ from tidelog.model import (
     TopicPartition,
     UnknownTopicOrPartitionError,
 )
-from tidelog.storage.checkpoint import CleanShutdownFile, MetaProperties
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.checkpoint import CleanShutdownFile, MetaProperties, OffsetCheckpoint
+from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -444,3 +444,21 @@ def test_new_defaults_reach_every_log_and_leave_what_topics_say(home: ManagerHom
     assert (log.config.retention_ms, log.config.flush_messages) == (5000, 3)
     assert (other.config.retention_ms, other.config.flush_messages) == (9000, 3)
     assert manager.get_or_create(TopicPartition("v", 0)).config.flush_messages == 3
+
+
+def test_many_logs_are_deleted_with_one_checkpoint(home: ManagerHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = home.start(paths=home.paths[:1])
+    for partition in (T0, T1, T2):
+        fill(manager.get_or_create(partition))
+    write, paths = OffsetCheckpoint.write, []
+
+    def count(fs: FileSystem, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+        paths.append(path.name)
+        write(fs, path, offsets)
+
+    monkeypatch.setattr(OffsetCheckpoint, "write", count)
+    assert manager.delete_all([T0, T2, TopicPartition("nobody's", 0)]) == {}
+    assert manager.partitions() == [T1]
+    assert len(manager.deleted_logs) == 2
+    assert sorted(paths) == sorted([HIGH_WATERMARK, LOG_START, RECOVERY_POINT])
+    assert list(OffsetCheckpoint.read(LOCAL, home.paths[0] / RECOVERY_POINT)) == [T1]

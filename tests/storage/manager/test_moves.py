@@ -598,6 +598,7 @@ class TestDisksFail:
     def test_the_source_when_its_log_has_to_go(self, home: DiskHome, caplog: pytest.LogCaptureFixture) -> None:
         manager, old = start(home)
         before = content(old)
+        old.flush()
         manager.move(T0, home.paths[1])
         home.break_disk(home.paths[0], calls={"rename"})
         home.clock.sleep_ms(0)

@@ -25,8 +25,7 @@ def increment_log_start(state: LogState, offset: int) -> bool:
         )
     if offset <= state.offsets.log_start:
         return False
-    if _move_log_start(state, offset):
-        state.write_epochs()
+    _move_log_start(state, offset)
     return True
 
 
@@ -39,19 +38,17 @@ def delete_oldest(state: LogState, count: int) -> None:
         state.roll(state.offsets.log_end.message_offset)
     following = state.segments.higher(gone[-1].base_offset)
     assert following is not None
-    forgotten = following.base_offset > state.offsets.log_start and _move_log_start(state, following.base_offset)
+    if following.base_offset > state.offsets.log_start:
+        _move_log_start(state, following.base_offset)
     state.remove_segments(gone)
-    if forgotten:  # a crash before this leaves epochs that nobody needs, after it none that is missing
-        state.write_epochs()
 
 
-def _move_log_start(state: LogState, offset: int) -> bool:
-    """In memory; whether leader epochs were forgotten with it."""
+def _move_log_start(state: LogState, offset: int) -> None:
+    """In memory; the file of the leader epochs is behind then (``LogState.write_epochs_behind``)."""
     state.offsets.set_log_start(offset)
-    forgotten = state.epochs.truncate_from_start(offset)
+    state.epochs_behind |= state.epochs.truncate_from_start(offset)
     state.producers.state.on_log_start_offset_incremented(offset, state.producers.snapshots.latest)
     state.update_first_unstable()
-    return forgotten
 
 
 def retention_state(state: LogState, now_ms: int) -> RetentionState:

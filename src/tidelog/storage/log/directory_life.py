@@ -20,13 +20,14 @@ def require_free(state: LogState, directory: Path) -> None:
         raise DirectoryError("a log cannot be renamed to a directory that exists", path=directory)
 
 
-def rename_directory(state: LogState, directory: Path) -> None:
+def rename_directory(state: LogState, directory: Path, *, syncs: bool = True) -> None:
     """To a name that ``require_free`` let through."""
     if directory == state.directory:
         return
     state.fs.rename(state.directory, directory)
-    for parent in {state.directory.parent, directory.parent}:
-        state.fs.sync_dir(parent)
+    if syncs:
+        for parent in {state.directory.parent, directory.parent}:
+            state.fs.sync_dir(parent)
     for segment in state.segments:
         segment.moved_to(directory)
     state.deleted.moved_to(directory)

@@ -6,7 +6,7 @@ step            lock                what it does
 ``plan_flush``  held                which segments have bytes to sync, and up to which offset that reaches; their index
                                     entries that wait are written, and what is written from here on is dirty again
 ``sync``        flush lock only     fsync: each segment's log before its indexes, oldest segment first, then snapshots,
-                                    then the directory
+                                    leader epochs, then the directory
 ``note``        held                the recovery point moves
 ==============  ==================  =================================================================================
 
@@ -47,6 +47,7 @@ def sync(state: LogState, plan: FlushPlan) -> None:
     for segment in plan.segments:
         segment.sync()
     state.producers.snapshots.sync()
+    state.write_epochs_behind()
     state.fs.sync_dir(state.directory)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Self
 
 from tidelog.model import LogOffsetMetadata, LogOffsetSnapshot, StorageError
@@ -49,10 +50,14 @@ class LogState:
     topic: TopicIdFile
     deleted: DeletedSegments
     tasks: LogTasks
+    epoch_file: Lock = field(default_factory=Lock)
+    """Held while the leader epochs are written, taken after all other locks."""
     dirty: set[int] = field(default_factory=set)
     """Base offsets of segments with bytes that are not synced."""
     cuts: int = 0
     """How often records were cut off the end."""
+    epochs_behind: bool = False
+    """Their file is to be written with the next flush."""
     first_unstable: LogOffsetMetadata | None = None
     """Where the first transaction begins that is open, or whose marker is not below the high watermark."""
 
@@ -245,9 +250,25 @@ class LogState:
     # --- leader epochs ---
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Note that ``epoch`` begins at ``start_offset``, if it is news."""
+        """Note that ``epoch`` begins at ``start_offset``, if it is news; durable on return."""
         if self.epochs.assign(epoch, start_offset):
             self.write_epochs()
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Note that ``epoch`` begins at the log end, if it is news; its file follows with the next flush."""
+        self.epochs_behind |= self.epochs.assign(epoch, self.offsets.log_end.message_offset)
+
+    def write_epochs_behind(self) -> None:
+        """Bring the file up to date, durably; needs no lock of the log's. Called before the recovery point moves.
+
+        Until then it may lag: what it misses begins behind the recovery point, where loading finds it in the batches,
+        and what it has too much lies below the log start, where loading drops it.
+        """
+        if self.epochs_behind:
+            self.write_epochs()
+
     def write_epochs(self) -> None:
-        LeaderEpochCheckpoint.write(self.fs, self.directory / LEADER_EPOCH_CHECKPOINT, self.epochs.entries)
+        """Durable on return."""
+        with self.epoch_file:
+            self.epochs_behind = False
+            LeaderEpochCheckpoint.write(self.fs, self.directory / LEADER_EPOCH_CHECKPOINT, self.epochs.entries)

@@ -33,6 +33,8 @@ class OpenRequest:
     is_sole_replica: bool = True
     verifies_transactions: bool = False
     """Whether a client's first batch of a transaction needs a guard (KIP-890)."""
+    syncs_name: bool = True
+    """Where the directory is made: its name is on the disk then, else it is left to who makes many."""
     topic_id: uuid.UUID | None = None
     """Of the topic that the log has to belong to."""
     on_high_watermark: Callable[[int], None] | None = None

@@ -97,7 +97,8 @@ class PartitionLog(ReadableLog):
             if request.fs.exists(request.directory):
                 raise
             request.fs.make_dir(request.directory)
-            request.fs.sync_dir(request.directory.parent)
+            if request.syncs_name:
+                request.fs.sync_dir(request.directory.parent)
             loaded = load_log(request.load_request)
         return cls(request, loaded)
 
@@ -169,7 +170,8 @@ class PartitionLog(ReadableLog):
                     self._state.move_high_watermark_to_end()
         if result is None:
             result = self._append_any(buffer, appender, leader_epoch, now_ms, is_replicated=is_replicated)
-        self._flush_by_messages()
+        if not result.is_duplicate:
+            self._flush_by_messages()
         return result
 
     def _append_any(
@@ -261,6 +263,11 @@ class PartitionLog(ReadableLog):
         with self._gate.changing:
             self._state.assign_epoch(epoch, start_offset)
 
+    def begin_epoch(self, epoch: int) -> None:
+        """As its leader: note that an epoch begins at the log end, which waits for no disk."""
+        with self._gate.changing:
+            self._state.begin_epoch(epoch)
+
     # --- cutting at the end ---
 
     def truncate_to(self, offset: int) -> bool:
@@ -280,14 +287,19 @@ class PartitionLog(ReadableLog):
 
         Their segments go with the next ``delete_old_segments``. OffsetOutOfRangeError above the high watermark.
         """
-        with self._gate.changing:
-            return increment_log_start(self._state, offset)
+        with self._gate.files:
+            with self._gate.changing:
+                has_moved = increment_log_start(self._state, offset)
+            self._write_epochs_behind()
+        return has_moved
 
     def delete_old_segments(self) -> RetentionDecision:
         """Apply retention now; what went, and why. The files go with ``remove_deleted``."""
-        with self._gate.files, self._gate.changing:
-            decision = decide_retention(retention_state(self._state, self._clock.now_ms()))
-            delete_oldest(self._state, len(decision.deletions))
+        with self._gate.files:
+            with self._gate.changing:
+                decision = decide_retention(retention_state(self._state, self._clock.now_ms()))
+                delete_oldest(self._state, len(decision.deletions))
+            self._write_epochs_behind()
         for deletion in decision.deletions:
             _log.info("Deleted segment %d of %s: %s", deletion.segment.base_offset, self.directory, deletion.reason)
         return decision
@@ -401,13 +413,32 @@ class PartitionLog(ReadableLog):
         with self._gate.changing:
             self._state.topic.assign(topic_id)
 
-    def rename(self, directory: Path, *, retires: bool = False) -> None:
-        """Give the directory another name, DirectoryError where that exists; one that ``retires`` is only read then."""
+    @property
+    def takes_its_time(self) -> bool:
+        """The next append waits for the disk: with it the topic's id is written."""
+        return self._state.topic.is_unwritten
+
+    def write_topic_id(self) -> None:
+        """Have it on the disk, so that the first append need not wait for that. In a thread; appends may go on."""
+        with self._gate.files:
+            if self._gate.is_closed or self._gate.failure is not None:
+                return
+            try:
+                self._state.topic.write()
+            except StorageError as error:
+                self._gate.fail(error)
+                raise
+
+    def rename(self, directory: Path, *, retires: bool = False, syncs: bool = True) -> None:
+        """Give the directory another name, DirectoryError where that exists; one that ``retires`` is only read then.
+
+        ``syncs``: the name is on the disk then, else it is left to who renames many.
+        """
         with self._gate.files:
             require_free(self._state, directory)
             with self._gate.moving:
                 self._state.topic.write()
-                rename_directory(self._state, directory)
+                rename_directory(self._state, directory, syncs=syncs)
                 self._gate.directory = directory
                 self._gate.is_retired |= retires
 
@@ -437,6 +468,14 @@ class PartitionLog(ReadableLog):
             self._state.active.update_limits(config.segment_limits)
 
     # --- inside ---
+
+    def _write_epochs_behind(self) -> None:
+        """With the files, but without the lock: appends do not wait for the disk."""
+        try:
+            self._state.write_epochs_behind()
+        except StorageError as error:
+            self._gate.fail(error)
+            raise
 
     def _flush_by_messages(self) -> None:
         offsets = self._state.offsets

@@ -4,13 +4,14 @@ An id is known when the file is there, or once it is given; a new one is written
 latest at an orderly end. A log made before ids existed has none. A crash before the file is written forgets the id,
 which whoever opens the log gives again.
 
-Called by: PartitionLog, under its lock. Source: Kafka's ``UnifiedLog.assignTopicId`` (KIP-516).
+Called by: PartitionLog. Source: Kafka's ``UnifiedLog.assignTopicId`` (KIP-516).
 """
 
 from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from threading import Lock
 
 from tidelog.model import InconsistentTopicIdError
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
@@ -22,7 +23,9 @@ class TopicIdFile:
         """Reads the file, if there is one. CheckpointError where it cannot be read."""
         self._fs = fs
         self._path = directory / PARTITION_METADATA_FILE
-        self._unwritten = False
+        self._writing = Lock()
+        self.is_unwritten = False
+        """The next write takes as long as the disk."""
         found = PartitionMetadata.read(fs, self._path)
         self.topic_id: uuid.UUID | None = None if found is None else found.topic_id
 
@@ -35,13 +38,18 @@ class TopicIdFile:
                 path=self._path,
             )
         if self.topic_id is None:
-            self.topic_id, self._unwritten = topic_id, True
+            self.topic_id, self.is_unwritten = topic_id, True
 
     def write(self) -> None:
-        """Nothing where the file says it already."""
-        if self._unwritten and self.topic_id is not None:
-            PartitionMetadata(topic_id=self.topic_id).write(self._fs, self._path)
-            self._unwritten = False
+        """Durable on return; nothing where the file says it already. With the log's lock, or that of its files."""
+        if self.is_unwritten:
+            self._write()
+
+    def _write(self) -> None:
+        with self._writing:
+            if self.is_unwritten and self.topic_id is not None:
+                PartitionMetadata(topic_id=self.topic_id).write(self._fs, self._path)
+                self.is_unwritten = False
 
     def moved_to(self, directory: Path) -> None:
         self._path = directory / PARTITION_METADATA_FILE

@@ -26,8 +26,8 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
@@ -44,6 +44,7 @@ from tidelog.storage.manager.housekeeping import Housekeeping
 from tidelog.storage.manager.loading import Loading, ProgressListener
 from tidelog.storage.manager.logs.log_making import LogMaking
 from tidelog.storage.manager.logs.log_opening import LogOpening, TopicSettings
+from tidelog.storage.manager.logs.log_removal import LogRemoval
 from tidelog.storage.manager.logs.log_settings import LogSettings
 from tidelog.storage.manager.logs.log_table import LogTable
 from tidelog.storage.manager.manager_settings import ManagerSettings
@@ -88,6 +89,7 @@ class LogManager:
         self._table = LogTable(is_stray)
         self._cleaning = Cleaning(self._table)
         self._moves = Moves(scheduler, self._replace)
+        self._removal = LogRemoval(self._directories, self._table, self._cleaning, self._moves, clock)
         self._handover = Handover(self._directories, self._table, self._cleaning, self._moves, clock)
         self._log_settings = LogSettings(
             default_config or LogConfig(), topic_settings, self._table, self._cleaning.abort
@@ -236,11 +238,13 @@ class LogManager:
         is_future: bool = False,
         topic_id: uuid.UUID | None = None,
         directory_id: uuid.UUID | None = None,
+        syncs: bool = True,
     ) -> PartitionLog:
         """The log of a partition, made where there is none; a future log that waited for another one is set aside.
 
         ``is_new``: it cannot lie in a directory that is offline, since the topic has only just been made; else that is
-        a StorageError. ``directory_id``: where to make it, unless ``prefer`` has said. InconsistentTopicIdError.
+        a StorageError. ``directory_id``: where to make it, unless ``prefer`` has said. ``syncs``: its directory's name
+        is on the disk then, else after ``sync_directories``. InconsistentTopicIdError.
         """
         with self._mutex:
             self._require_running()
@@ -254,10 +258,16 @@ class LogManager:
                     )
                 if not is_future and partition in self._table.future:  # of a log that is gone, not of this one
                     self.delete(partition, is_future=True, is_stray=True)
-                log = self._making.make(partition, is_future=is_future, topic_id=topic_id, directory_id=directory_id)
+                log = self._making.make(
+                    partition, is_future=is_future, topic_id=topic_id, directory_id=directory_id, syncs=syncs
+                )
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
             return log
+
+    def sync_directories(self) -> None:
+        """Have the names of all logs on the disks."""
+        self._each(LogDirectory.sync)
 
     def prefer(self, partition: TopicPartition, path: Path) -> None:
         """Where the next log of a partition is to be made, unless one of its logs lies there."""
@@ -274,27 +284,20 @@ class LogManager:
         with self._mutex:
             self._require_running()
             self.handle_failures()
-            if not is_future and partition in self._table.future:
-                self.delete(partition, is_future=True)
-            logs = self._table.of(is_future=is_future)
-            log = logs.get(partition)
-            if log is None:
-                if self.offline:
-                    raise StorageError(
-                        f"Failed to delete log for {partition}: it may lie in one of the log directories that are"
-                        f" offline, {self._directories.offline_text}"
-                    )
+            removed = self._removal.remove(partition, is_future=is_future, is_stray=is_stray)
+            if removed is None:
                 return None
-            directory = self._directories.home_of(log)
-            self._end_move(partition)
-            with nullcontext() if is_future else self._cleaning.deletion(partition, directory.path):
-                if is_stray:
-                    self._table.set_aside(directory, partition, log)
-                else:
-                    self._table.set_for_deletion(directory, partition, log, self._clock.now_ms())
-                del logs[partition]
-            self._directories.guarded(directory.checkpoint)
-            return log
+            self._settle_removals([removed.directory])
+            return removed.log
+
+    def delete_all(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TidelogError]:
+        """Delete many, which takes the disks little longer than one; what went wrong, by partition."""
+        with self._mutex:
+            self._require_running()
+            self.handle_failures()
+            directories, errors = self._removal.remove_all(partitions)
+            self._settle_removals(directories)
+        return errors
 
     def remove_deleted_logs(self) -> int:
         """Remove what was deleted long enough ago; in how many ms to ask again."""
@@ -353,16 +356,13 @@ class LogManager:
     # --- checkpoints ---
 
     def checkpoint_recovery_points(self) -> None:
-        for directory in self.online:
-            self._directories.guarded(directory.checkpoint_recovery_points)
+        self._each(LogDirectory.checkpoint_recovery_points)
 
     def checkpoint_log_starts(self) -> None:
-        for directory in self.online:
-            self._directories.guarded(directory.checkpoint_log_starts)
+        self._each(LogDirectory.checkpoint_log_starts)
 
     def checkpoint_high_watermarks(self) -> None:
-        for directory in self.online:
-            self._directories.guarded(directory.checkpoint_high_watermarks)
+        self._each(LogDirectory.checkpoint_high_watermarks)
 
     # --- moves ---
 
@@ -441,11 +441,6 @@ class LogManager:
             self._cleaning.moves(partition)
             self._moves.begin(partition, LogMove(current, future))
 
-    def _end_move(self, partition: TopicPartition) -> None:
-        """Call it off, if there is one."""
-        self._moves.forget(partition)
-        self._cleaning.moves_no_more(partition)
-
     def _replace(self, partition: TopicPartition, move: LogMove) -> bool:
         with self._mutex:
             return self._handover.carry_out(partition, move)
@@ -454,12 +449,21 @@ class LogManager:
         """A directory is offline: what lay in it is not served any more."""
         self._cleaning.lose(directory.path)
         for partition in list(directory.logs):
-            self._end_move(partition)
+            self._removal.end_move(partition)
         self._table.lose(directory, error)
         self._on_offline(directory)
         if not self.online and not self._is_shut_down:
             _log.critical("All log directories have failed: %s", self._directories.offline_text)
             self._on_all_failed()
+
+    def _each(self, work: Callable[[LogDirectory], None]) -> None:
+        for directory in self.online:
+            self._directories.guarded(partial(work, directory))
+
+    def _settle_removals(self, directories: Iterable[LogDirectory]) -> None:
+        for directory in directories:
+            self._directories.guarded(directory.sync)
+            self._directories.guarded(directory.checkpoint)
 
     def _handle_failures_later(self) -> None:
         """A log that reports a failure may hold its lock."""

@@ -362,12 +362,16 @@ class LogSegment:
         self._write_final_time_entry()
         self._trim_log()
         self._indexes.close()
-        self._close_file()
+        self._file_or_none = None
 
     def close_handlers(self) -> None:
-        """Let go of the files as they are, after a disk failure or a fork; idempotent."""
+        """Let go of the files as they are, after a disk failure or a fork; idempotent.
+
+        The ``.log`` is closed when nobody has it any more: its number must not become another file's while an answer
+        is being sent from it.
+        """
         self._indexes.close_handlers()
-        self._close_file()
+        self._file_or_none = None
 
     def delete(self) -> None:
         """Remove the files, the ``.log`` last: a crash in between leaves a segment, not orphaned indexes."""
@@ -402,11 +406,6 @@ class LogSegment:
         self._indexes.moved_to(self._directory, self._state)
 
     # --- inside ---
-
-    def _close_file(self) -> None:
-        file = self._file_or_none  # one look: another thread may have it let go of
-        if file is not None:
-            file.close()
 
     def _index_builder(self) -> IndexBuilder:
         if self._builder is None:

@@ -395,9 +395,12 @@ class _Loader:
 
     def _create_segment(self, base_offset: int) -> None:
         for kind in (FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX):
-            with self._fs.open(segment_file(self._directory, base_offset, kind), create=True):
-                pass
+            self._create(segment_file(self._directory, base_offset, kind).name)
         self._segments.add(SegmentOnDisk(base_offset))
+
+    def _create(self, name: str) -> None:
+        with self._fs.open(self._directory / name, create=True):
+            pass
 
     # --- leader epochs ---
 
@@ -422,7 +425,9 @@ class _Loader:
                 trace.assign_epochs(self._epochs)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._request.log_start_offset)
-        if self._epochs.entries != self._written_epochs:
+        if self._written_epochs is None and not self._epochs.entries:
+            self._create(LEADER_EPOCH_CHECKPOINT)  # of no bytes, as by a broker: that says no more than none
+        elif self._epochs.entries != self._written_epochs:
             self._write_epochs()
 
     def _write_epochs(self) -> None:

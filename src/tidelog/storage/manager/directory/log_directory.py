@@ -111,14 +111,16 @@ class LogDirectory:
         opening: LogOpening,
         *,
         topic_id: uuid.UUID | None = None,
+        syncs_name: bool = True,
         threads: WalkThreads | None = None,
         on_segment: Callable[[RecoveredSegment], None] | None = None,
         listing: PartitionListing | None = None,
     ) -> PartitionLog:
         """Load a partition directory in this one, made if it is not there, and keep its log among ``logs``.
 
-        ``name``: what ``path`` says; ``threads`` and what follows it: as in ``LoadRequest``. A log that is to be
-        deleted is not kept: it is the caller's. What loading has to say goes to the log file.
+        ``name``: what ``path`` says; ``syncs_name``: as in ``OpenRequest``; ``threads`` and what follows it: as in
+        ``LoadRequest``. A log that is to be deleted is not kept: it is the caller's. What loading has to say goes to
+        the log file.
         """
         partition, purpose, _ = name
         begun_ms = opening.clock.monotonic_ms()
@@ -135,6 +137,7 @@ class LogDirectory:
                 is_sole_replica=opening.is_sole_replica,
                 verifies_transactions=opening.verifies_transactions,
                 topic_id=topic_id,
+                syncs_name=syncs_name,
                 on_failure=opening.on_failure,
                 on_flush=opening.on_flush,
                 scheduler=opening.scheduler,
@@ -201,6 +204,10 @@ class LogDirectory:
                 yield partition, opened.producers if opened else read_producers(self._view(partition))
             except TidelogError as error:
                 _log.warning("%s: its producers are not known: %s", self.path / partition.directory_name, error)
+
+    def sync(self) -> None:
+        """Have the names of its partition directories on the disk."""
+        self._fs.sync_dir(self.path)
 
     # --- checkpoints ---
 

@@ -52,8 +52,12 @@ class LogMaking:
         is_future: bool = False,
         topic_id: uuid.UUID | None = None,
         directory_id: uuid.UUID | None = None,
+        syncs: bool = True,
     ) -> PartitionLog:
-        """Made, and in the table. StorageError where no log directory takes it."""
+        """Made, and in the table; ``syncs``: the name of its directory is on the disk, too.
+
+        StorageError where no log directory takes it.
+        """
         name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else PartitionDirectoryName(partition)
         wanted = self._homes_for(partition, directory_id)
         if is_future and (partition not in self._preferred or not wanted):
@@ -64,7 +68,7 @@ class LogMaking:
             if directory is None:
                 continue
             try:
-                log = directory.open_log(path / str(name), name, self._opening, topic_id=topic_id)
+                log = directory.open_log(path / str(name), name, self._opening, topic_id=topic_id, syncs_name=syncs)
             except StorageError as error:
                 if not error.is_disk_failure:
                     raise

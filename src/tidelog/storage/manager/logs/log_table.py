@@ -101,10 +101,10 @@ class LogTable:
         _log.warning("Log for partition %s is marked as stray and renamed to %s", partition, log.directory)
 
     def set_for_deletion(
-        self, directory: LogDirectory, partition: TopicPartition, log: PartitionLog, now_ms: int
+        self, directory: LogDirectory, partition: TopicPartition, log: PartitionLog, now_ms: int, *, syncs: bool = True
     ) -> None:
-        """Renamed, and removed later."""
-        log.rename(directory.path / str(new_name(partition, DirectoryPurpose.DELETE)), retires=True)
+        """Renamed, and removed later; ``syncs``: see ``PartitionLog.rename``."""
+        log.rename(directory.path / str(new_name(partition, DirectoryPurpose.DELETE)), retires=True, syncs=syncs)
         directory.forget(partition)
         self.deleted.add(log, now_ms)
         _log.info("Log for partition %s is renamed to %s and is scheduled for deletion", partition, log.directory)

@@ -1,0 +1,92 @@
+"""The file of the leader epochs may lag: it is written before the recovery point moves, and without the log's lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from log_maker import BASE_TIME, batch
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.testing import HeldClock
+
+
+def opened(directory: Path, recovery_point: int = 0, *, clean: bool = True) -> PartitionLog:
+    request = OpenRequest(
+        fs=LOCAL,
+        directory=directory,
+        clock=HeldClock(BASE_TIME),
+        config=LogConfig(segment_bytes=1000),
+        clean_shutdown=clean,
+        recovery_point=recovery_point,
+    )
+    return PartitionLog.open(request)
+
+
+def append(log: PartitionLog, epoch: int, count: int = 5) -> None:
+    for _ in range(count):
+        records = bytearray(batch(0, [b"x" * 300], timestamp=BASE_TIME))
+        log.append_as_leader(records, leader_epoch=epoch)
+
+
+def written(log: PartitionLog) -> list[tuple[int, int]]:
+    entries = LeaderEpochCheckpoint.read(LOCAL, log.directory / LEADER_EPOCH_CHECKPOINT)
+    return [(entry.epoch, entry.start_offset) for entry in entries]
+
+
+def test_an_epoch_that_begins_is_written_with_the_next_flush(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0")
+    log.begin_epoch(3)
+    append(log, 3)
+    assert log.epochs.entries == ((3, 0),)
+    assert written(log) == []
+    log.flush()
+    assert written(log) == [(3, 0)]
+    log.begin_epoch(4)
+    log.close()
+    assert written(log) == [(3, 0), (4, 5)]
+
+
+def test_after_a_kill_it_is_found_in_the_batches(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0")
+    log.begin_epoch(3)
+    append(log, 3)
+    log.flush()
+    recovery_point = log.recovery_point
+    log.begin_epoch(4)
+    append(log, 4)
+    log.close_handlers()
+    assert written(log) == [(3, 0)]
+    again = opened(tmp_path / "t-0", recovery_point, clean=False)
+    assert again.epochs.entries == ((3, 0), (4, 5))
+    assert written(again) == [(3, 0), (4, 5)]
+    again.close()
+
+
+def test_appends_do_not_wait_while_forgotten_epochs_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = opened(tmp_path / "t-0")
+    for epoch in (1, 2, 3):
+        log.begin_epoch(epoch)
+        append(log, epoch)
+    write = LeaderEpochCheckpoint.write
+    appended = []
+
+    def append_meanwhile(*args: Any) -> None:
+        other = Thread(target=append, args=(log, 3, 1))
+        other.start()
+        other.join(60)
+        appended.append(log.end_offset)
+        write(*args)
+
+    monkeypatch.setattr(LeaderEpochCheckpoint, "write", append_meanwhile)
+    log.maybe_increment_log_start_offset(7)
+    assert appended == [16]
+    assert written(log) == [(2, 7), (3, 10)]
+    log.close()
