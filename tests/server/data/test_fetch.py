@@ -297,3 +297,11 @@ def test_a_follower_reads_to_the_end_and_moves_the_high_watermark(data: DataHome
     assert data.fetch(offset=1, replica_id=7).records == b""
     assert offsets_in(data.fetch().records) == [0]
     assert data.fetch(replica_id=8).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_fetch_waits_no_longer_than_its_client(data: DataHome) -> None:
+    data.create()
+    with data.home.client() as client:
+        data.send_fetch({("t", 0): 0}, client=client, max_wait=LATE_MS)
+        data.home.wait_for(lambda: len(data.partition().waiters) == 1)
+    data.home.wait_for(lambda: not data.partition().waiters)

@@ -15,6 +15,7 @@ import pytest
 from server.network.listener_home import echo, listening, reply
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.file_slice import FileSlice
+from tidelog.storage.fs import LOCAL
 
 MEBIBYTE = 1 << 20
 
@@ -253,3 +254,77 @@ def test_a_request_that_is_cancelled_at_once_leaves_nothing_behind() -> None:
     with listening(answer) as home, home.client() as client:
         client.send_frames(b"?")
         assert client.is_closed_by_broker()
+
+
+def test_a_file_that_is_closed_meanwhile_ends_the_connection(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    file = LOCAL.open(path)
+    file.close()
+    with listening(lambda _: reply(FileSlice(file, 0, 5))) as home, home.client() as client:
+        client.send_frames(b"?")
+        assert client.is_closed_by_broker()
+
+
+def test_a_request_goes_on_when_its_peer_has_left() -> None:
+    """What it has begun to change is changed; its connection is there until then."""
+    waiting: list[asyncio.Future[Reply]] = []
+
+    def answer(_frame: bytes) -> Awaitable[Reply]:
+        waiting.append(home.loop.create_future())
+        return waiting[-1]
+
+    with listening(answer) as home:
+        with home.client() as client:
+            client.send_frames(b"?")
+            home.wait_for_requests(1)
+            (connection,) = home.call(lambda: list(home.listener.connections))
+        home.wait_for(lambda: connection.is_closed)
+        assert home.call(lambda: (waiting[0].done(), len(home.listener.connections))) == (False, 1)
+        assert home.call(lambda: home.listener.held_bytes) > 0
+        home.call(lambda: waiting[0].set_result(reply(b"late")))
+        home.wait_for(lambda: not home.listener.connections)
+        assert home.call(lambda: home.listener.held_bytes) == 0
+
+
+def test_a_request_that_only_waits_ends_when_its_peer_has_left() -> None:
+    begun: list[asyncio.Task[object] | None] = []
+
+    async def wait() -> Reply:
+        (connection,) = home.listener.connections
+        task = asyncio.current_task()
+        assert task is not None
+        begun.append(task)
+        connection.peer.on_gone = task.cancel
+        await asyncio.Event().wait()
+        return None
+
+    with listening(lambda _frame: wait()) as home:
+        with home.client() as client:
+            client.send_frames(b"?")
+            home.wait_for(lambda: bool(begun))
+        home.wait_for(lambda: not home.listener.connections)
+        (task,) = begun
+        assert task is not None
+        assert home.call(task.cancelled)
+
+
+def test_what_is_sent_on_while_a_request_is_under_way_waits() -> None:
+    """It is looked at once, not again and again."""
+    waiting: list[asyncio.Future[Reply]] = []
+
+    def answer(frame: bytes) -> Reply | Awaitable[Reply]:
+        if frame == b"second":
+            return reply(frame)
+        waiting.append(home.loop.create_future())
+        return waiting[-1]
+
+    with listening(answer) as home, home.client() as client:
+        client.send_frames(b"first")
+        home.wait_for_requests(1)
+        (connection,) = home.call(lambda: list(home.listener.connections))
+        client.send_frames(b"second")
+        home.wait_for(lambda: not connection.is_reading)
+        assert home.begun == [b"first"]
+        home.call(lambda: waiting[0].set_result(reply(b"1")))
+        assert [client.receive_frame() for _ in range(2)] == [b"1", b"second"]

@@ -4,7 +4,8 @@
 state     until                                    what may happen
 ========  =======================================  =================================================================
 reading   a frame is whole                         bytes are received; the peer or the idle time-out closes
-working   its answer is there                      nothing is read: what the peer sends on waits in its own buffers
+working   its answer is there                      nothing is read: what the peer sends on waits in its own buffers;
+                                                   that it has left is seen, unless it has sent on before
 writing   the answer is sent                       nothing is read either: a slow reader costs one answer's memory
 held      the time is over that its peer's quota   the same
 back      costs it
@@ -14,8 +15,12 @@ closed    for good                                 an answer that comes later is
 So answers are in the order of requests, and what a peer can make the broker hold is one request and one answer, beside
 the few small frames that came with one system call. A request that is answered at once passes through all states within
 one callback, and so do those that came with it, as long as their answers are small: these go out together. After a few
-of them other connections have their turn. While a request waits for its answer, its connection is watched until more
-comes, which is left where it is.
+of them other connections have their turn.
+
+While a request waits for its answer, its connection is watched until more comes, which is left where it is. A peer that
+leaves meanwhile does not stop it, as in Kafka: what it has begun to change is changed. Only one that does nothing but
+wait for its peer's sake ends at once (``Peer.on_gone``), and all of them when the listener ends. Until then the
+connection counts among the listener's, and so do its bytes.
 Called by: Listener. Thread rule: the loop's. Source: Kafka's ``SocketServer``, which mutes channels to the same effect.
 """
 
@@ -74,7 +79,7 @@ class ConnectionOwner(Protocol):
         ...
 
     def forget(self, connection: Connection) -> None:
-        """It is closed."""
+        """It is closed, and nothing of it is under way any more."""
         ...
 
 
@@ -117,6 +122,16 @@ class Connection:
         return self._pending is None and self._held_back is None
 
     @property
+    def is_reading(self) -> bool:
+        """What its peer sends, or that it leaves, is seen."""
+        return self._is_reading
+
+    @property
+    def is_writing(self) -> bool:
+        """Its peer does not take what is sent."""
+        return self._is_writing
+
+    @property
     def held_bytes(self) -> int:
         """Of its request."""
         return self._held_bytes
@@ -127,7 +142,7 @@ class Connection:
             self._read_on()
 
     def close(self) -> None:
-        """Idempotent; a request under way is cancelled."""
+        """Idempotent; a request under way goes on, unless it says otherwise."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -135,12 +150,22 @@ class Connection:
         self._stop_writing()
         self._socket.close()
         self._output.clear()
-        self._account(0)
+        if self._held_back is not None:
+            self._held_back.cancel()
+        if self._pending is None:
+            self._let_go()
+        elif self.peer.on_gone is not None:
+            self.peer.on_gone()
+
+    def abort(self) -> None:
+        """Close it; a request under way is cancelled, whatever it is at."""
+        self.close()
         if self._pending is not None:
             # In its turn: a task that ends before its first step never awaits what it was given.
             self._owner.loop.call_soon(self._pending.cancel)
-        if self._held_back is not None:
-            self._held_back.cancel()
+
+    def _let_go(self) -> None:
+        self._account(0)
         self._owner.forget(self)
 
     # --- reading ---
@@ -156,7 +181,10 @@ class Connection:
             self._owner.loop.remove_reader(self._descriptor)
 
     def _on_readable(self) -> None:
-        if self._pending is not None or (self._held_bytes == 0 and not self._owner.has_room(self)):
+        if self._pending is not None:
+            self._look_for_the_end()
+            return
+        if self._held_bytes == 0 and not self._owner.has_room(self):
             self._stop_reading()
             return
         try:
@@ -172,6 +200,19 @@ class Connection:
         else:
             self.last_active_ms = self._owner.timers.monotonic_ms()
             self._work(frame)
+
+    def _look_for_the_end(self) -> None:
+        """While a request is under way. What the peer has sent on stays where it is, and hides whether more comes."""
+        try:
+            has_left = not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError:
+            has_left = True
+        if has_left:
+            self.close()
+        else:
+            self._stop_reading()
 
     def _receive(self) -> bytearray | None:
         """A frame, if one is whole. OSError, EOFError: the peer is gone."""
@@ -232,23 +273,24 @@ class Connection:
         self._pending = asyncio.ensure_future(reply, loop=self._owner.loop)
         self._pending.add_done_callback(self._on_done)
         self._send_first()
+        if not self._is_writing and not self.is_closed:
+            self._read_on()
 
     def _on_done(self, pending: asyncio.Future[Reply]) -> None:
         self._pending = None
-        if pending.cancelled():
-            self.close()
-            return
-        error = pending.exception()
+        error = None if pending.cancelled() else pending.exception()
         if self.is_closed:
-            return
-        if error is not None:
+            self._let_go()
+        elif pending.cancelled():
+            self.close()
+        elif error is not None:
             self._refuse(error)
-            return
-        self._account(self._frames.held_bytes)
-        reply = pending.result()
-        if reply is not None:
-            self._output.add(reply)
-        self._send()
+        else:
+            self._account(self._frames.held_bytes)
+            reply = pending.result()
+            if reply is not None:
+                self._output.add(reply)
+            self._send()
 
     def _refuse(self, error: BaseException) -> None:
         trace = None if isinstance(error, TidelogError) else error
@@ -265,7 +307,7 @@ class Connection:
     def _send(self) -> None:
         try:
             is_sent = self._output.send(self._socket)
-        except OSError:
+        except (OSError, TidelogError):  # the peer is gone; or the file is
             self.close()
             return
         if is_sent:

@@ -90,7 +90,7 @@ class Listener:
         for sock in self._sockets:
             sock.close()
         for connection in list(self.connections):
-            connection.close()
+            connection.abort()
 
     # --- what connections ask ---
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)
 class Peer:
-    """Constant but for ``software`` and ``held_back_ms``."""
+    """Constant but for ``software``, ``held_back_ms`` and ``on_gone``."""
 
     host: str
     """Its address, in numbers."""
@@ -18,6 +19,9 @@ class Peer:
     """As Kafka writes it: both addresses and a number."""
     software: tuple[str, str] = ("unknown", "unknown")
     """Name and version of the client's library, as its ApiVersions request said."""
+    on_gone: Callable[[], object] | None = None
+    """Called when the connection is closed while a request of it is answered: by a handler that only waits for the
+    peer's sake, and need not then. Every other request is carried out to its end."""
     held_back_ms: int = 0
     """For how long its connection is not read after the answer that is under way: it had more than its quota."""
 

@@ -72,7 +72,8 @@ class Faults:
             connection
             for listener in self._broker.listeners
             for connection in listener.connections
-            if client_id is None or self._client_ids.get(connection.peer.connection_id) == client_id
+            if not connection.is_closed
+            and (client_id is None or self._client_ids.get(connection.peer.connection_id) == client_id)
         ]
         for connection in found:
             connection.close()
@@ -113,7 +114,7 @@ class Faults:
     def _close(self, peer: Peer) -> None:
         for listener in self._broker.listeners:
             for connection in [one for one in listener.connections if one.peer is peer]:
-                connection.close()
+                connection.abort()
 
     # --- topics ---
 

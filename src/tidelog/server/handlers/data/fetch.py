@@ -1,15 +1,16 @@
 """Fetch: records from where they lie to the socket, at once or when there are enough of them.
 
 The request goes by its session (``fetch_context``), is read (``partition_reads``), waits where it found too little
-(``pending_fetch``), is read again, and answered. Records up to ``_COPIED_BYTES`` are copied into the answer, more are
-sent from the file (``FileSlice``): never more than what was readable when it was looked at. Batches are sent as they
-are stored, whatever the version.
+(``pending_fetch``) for as long as its client is there, is read again, and answered. Records up to ``_COPIED_BYTES`` are
+copied into the answer, more are sent from the file (``FileSlice``): never more than what was readable when it was
+looked at. Batches are sent as they are stored, whatever the version.
 
 Thread rule: the loop's. Source: Kafka's ``KafkaApis.handleFetchRequest``, ``ReplicaManager.fetchMessages``.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -85,7 +86,12 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> En
 async def _answer_later(
     broker: Broker, context: RequestContext, fetch: FetchContext, pending: PendingFetch, limits: FetchLimits
 ) -> EncodedAnswer:
-    await wait_until(pending.is_ready, pending.partitions, broker.timers, limits.max_wait_ms)
+    task = asyncio.current_task()
+    context.peer.on_gone = None if task is None else task.cancel
+    try:
+        await wait_until(pending.is_ready, pending.partitions, broker.timers, limits.max_wait_ms)
+    finally:
+        context.peer.on_gone = None
     return _answer(broker, context, fetch, read_partitions(broker.replicas, fetch.wanted, limits, is_again=True))
 
 
