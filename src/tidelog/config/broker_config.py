@@ -53,6 +53,7 @@ class BrokerConfig:
     without_effect: tuple[str, ...] = field(init=False, default=())
     """Keys that were set, are Kafka's, and have no effect in tidelog."""
     _values: Mapping[str, Value | None] = field(init=False, repr=False, compare=False)
+    _topic_defaults: Mapping[str, Value] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", {**self.static, **self.dynamic_defaults, **self.dynamic})
@@ -61,8 +62,9 @@ class BrokerConfig:
         object.__setattr__(self, "warnings", tuple(self._warnings()))
         object.__setattr__(self, "without_effect", tuple(self._without_effect()))
         if not mistakes:
+            object.__setattr__(self, "_topic_defaults", self._found_topic_defaults())
             try:
-                check_broker(values, self.topic_defaults(), self.log_dirs)
+                check_broker(values, self._topic_defaults, self.log_dirs)
             except ConfigError as error:
                 mistakes.append(error.message)
         if mistakes:
@@ -162,6 +164,9 @@ class BrokerConfig:
 
     def topic_defaults(self) -> dict[str, Value]:
         """Topic settings as the broker's keys say them; Kafka's ``extractLogConfigMap``."""
+        return dict(self._topic_defaults)
+
+    def _found_topic_defaults(self) -> dict[str, Value]:
         found = ((topic_key, self.topic_default(topic_key)) for topic_key in TOPIC_SYNONYMS)
         return {topic_key: default[0] for topic_key, default in found if default is not None}
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from server.groups.group_home import GroupHome, group_home
+from server.harness import PATIENCE_S, BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.authorized_operations import NOT_ASKED, ON_GROUP
 from tidelog.server.groups.routing import partition_of
+from tidelog.server.network.connection import Connection
+from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tidelog.storage.log.partition_log import PartitionLog
 
 NO_SUBSCRIPTION = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
 
@@ -277,3 +282,43 @@ def test_what_a_client_waits_for_is_answered_when_the_broker_stops(groups: Group
         groups.restart()
         assert other.is_closed_by_broker()
     assert groups.client.call(ApiKey.HEARTBEAT, **who).error_code == 0, "the rebalance under way is forgotten"
+
+
+@pytest.mark.parametrize("key_type", [0, 1])
+def test_a_coordinator_is_named_when_it_has_the_partition(
+    groups: GroupHome, monkeypatch: pytest.MonkeyPatch, key_type: int
+) -> None:
+    """The topic is there before its logs are: whoever asks meanwhile waits for them."""
+    home, logs = groups.home, groups.home.broker.logs
+    may_be_made = threading.Event()
+    make = logs.get_or_create
+
+    def make_later(*args: Any, **options: Any) -> PartitionLog:
+        assert may_be_made.wait(PATIENCE_S)
+        return make(*args, **options)
+
+    def find(client: WireClient) -> int:
+        return client.send(ApiKey.FIND_COORDINATOR, 6, key_type=key_type, coordinator_keys=["g"])
+
+    monkeypatch.setattr(logs, "get_or_create", make_later)
+    topic = GROUP_METADATA_TOPIC if key_type == 0 else TRANSACTION_STATE_TOPIC
+    with home.client() as first, home.client() as second:
+        sent = [(first, find(first))]
+        home.wait_for(lambda: topic in home.broker.metadata.image.topics)
+        sent.append((second, find(second)))
+        home.wait_for(lambda: all(not one.is_idle for one in _connections(home, first, second)))
+        may_be_made.set()
+        for client, correlation_id in sent:
+            (found,) = client.receive(ApiKey.FIND_COORDINATOR, 6, correlation_id).coordinators
+            assert (found.error_code, found.node_id) == (0, 1)
+            if key_type == 0:
+                asked = [{"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}]
+                (answer,) = client.call(ApiKey.OFFSET_FETCH, 9, groups=asked).groups
+            else:
+                answer = client.call(ApiKey.INIT_PRODUCER_ID, transactional_id="g", transaction_timeout=1000)
+            assert answer.error_code == 0
+
+
+def _connections(home: BrokerHome, *clients: WireClient) -> list[Connection]:
+    ports = {client.socket.getsockname()[1] for client in clients}
+    return [one for one in home.broker.listeners[0].connections if one.peer.port in ports]

@@ -137,10 +137,10 @@ def test_an_epoch_that_cannot_be_noted_is_not_led_in(
     home.replicas.add_leader_listener("t", lambda _number, epoch: elected.append(epoch), lambda _number: None)
     home.create("t")
 
-    def refuse(_epoch: int, _offset: int) -> None:
+    def refuse(_epoch: int) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(home.log(), "assign_epoch", refuse)
+    monkeypatch.setattr(home.log(), "begin_epoch", refuse)
     with caplog.at_level(logging.ERROR):
         home.change(T0, leader_epoch=1, partition_epoch=1)
     assert "t-0 cannot be led: the disk is full" in caplog.text

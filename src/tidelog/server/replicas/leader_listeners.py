@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tidelog.model import TopicPartition
 from tidelog.server.replicas.partition import Partition
 
 OnElected = Callable[[int, int], None]
@@ -33,6 +34,10 @@ class LeaderListeners:
         self._listeners.setdefault(topic, []).append(_Listener(on_elected, on_resigned))
         for number, leader_epoch in list(self._led.get(topic, {}).items()):
             on_elected(number, leader_epoch)
+
+    def is_led(self, topic_partition: TopicPartition) -> bool:
+        """Elected, and not resigned since."""
+        return topic_partition.partition in self._led.get(topic_partition.topic, {})
 
     def elected(self, partition: Partition) -> None:
         topic, number = partition.topic_partition

@@ -163,7 +163,7 @@ class Partition:
             if is_new:
                 self._epoch_start_offset = log.end_offset
                 self._follower_ends.clear()
-                log.assign_epoch(self.leader_epoch, log.end_offset)
+                log.begin_epoch(self.leader_epoch)
             self._advance_high_watermark(log)
         self.changed()
         return is_new
@@ -226,11 +226,8 @@ class Partition:
                 return log.append_as_leader(
                     records, leader_epoch=self.leader_epoch, origin=origin, guard=guard, is_replicated=is_replicated
                 )
-            except ClosedError:  # moved to another directory, or its own has failed; the records are as they were
-                self._logs.handle_failures()  # returns when a move or failure under way is over
-                before, log = log, self.log
-                if before is log:
-                    raise
+            except ClosedError:  # the records are as they were
+                log = self._log_instead_of(log)
 
     def appended(self) -> None:
         """The third step."""
@@ -328,8 +325,17 @@ class Partition:
     def delete_records(self, offset: int) -> int:
         """Delete the records below ``offset`` (``UP_TO_HIGH_WATERMARK``: all that may be); the offset it comes to.
 
-        ApiError as ``leading_log``, POLICY_VIOLATION where the topic is not one that deletes; OFFSET_OUT_OF_RANGE;
-        OffsetOutOfRangeError above the high watermark.
+        ApiError as ``deletable``; OffsetOutOfRangeError above the high watermark.
+        """
+        log, wanted = self.deletable(offset)
+        if self.cut(log, wanted):
+            self.changed()
+        return wanted
+
+    def deletable(self, offset: int) -> tuple[PartitionLog, int]:
+        """The first step of ``delete_records``: the log, and the offset it comes to. The third one is ``changed``.
+
+        ApiError as ``leading_log``, POLICY_VIOLATION where the topic is not one that deletes; OFFSET_OUT_OF_RANGE.
         """
         log = self.leading_log()
         if "delete" not in log.config.cleanup_policy:
@@ -343,9 +349,15 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"The offset {wanted} for partition {self.topic_partition} is not valid",
             )
-        if log.maybe_increment_log_start_offset(wanted):
-            self.changed()
-        return wanted
+        return log, wanted
+
+    def cut(self, log: PartitionLog, wanted: int) -> bool:
+        """The second step, in any thread: it may take as long as the disk does. Whether anything is gone."""
+        while True:
+            try:
+                return log.maybe_increment_log_start_offset(wanted)
+            except ClosedError:
+                log = self._log_instead_of(log)
 
     @property
     def low_watermark(self) -> int:
@@ -355,6 +367,17 @@ class Partition:
         return min(starts)
 
     # --- inside ---
+
+    def _log_instead_of(self, closed: PartitionLog) -> PartitionLog:
+        """The partition has moved to another directory, or its own has failed; in any thread.
+
+        ApiError as ``log``; ClosedError where there is no other.
+        """
+        self._logs.handle_failures()  # returns when a move or failure under way is over
+        log = self.log
+        if log is closed:
+            raise ClosedError("the log is closed", path=closed.directory)
+        return log
 
     def _min_in_sync(self, log: PartitionLog) -> int:
         """No more replicas can be asked for than there are."""

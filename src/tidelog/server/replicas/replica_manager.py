@@ -22,8 +22,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -34,13 +33,9 @@ from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected,
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.timers import Timers
 from tidelog.server.work import InThread, Spawn
-from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)
-
-_THREADS: Final = 4
-"""That note new epochs."""
 
 
 class Metadata(Protocol):
@@ -83,6 +78,8 @@ class ReplicaManager:
         self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
         self._listeners = LeaderListeners()
         self._changes = asyncio.Lock()
+        self._newest: asyncio.Task[None] | None = None
+        """That carries out the last change there was."""
 
     async def start(self) -> None:
         """Return when all that the metadata has here is served; ``follow`` every change from then on."""
@@ -98,7 +95,8 @@ class ReplicaManager:
         ]
         for partition in gone:
             self._forget(partition)
-        return self._spawn(self._carry_out(change, [partition.topic_partition for partition in gone]))
+        self._newest = self._spawn(self._carry_out(change, [partition.topic_partition for partition in gone]))
+        return self._newest
 
     def directory_failed(self, directory_id: uuid.UUID | None) -> None:
         """Whoever waits for one of its partitions is told, and so is the cluster."""
@@ -108,9 +106,9 @@ class ReplicaManager:
             self._spawn(self._report_failure(directory_id))
 
     async def settled(self) -> None:
-        """Return when every change so far is carried out."""
-        async with self._changes:
-            pass
+        """Return when every change so far is carried out: they take their turns, so the newest is the last."""
+        if self._newest is not None:
+            await asyncio.wait((self._newest,))
 
     # --- partitions ---
 
@@ -135,6 +133,10 @@ class ReplicaManager:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
         return self.partition(TopicPartition(topic.name, number))
 
+    def is_led(self, topic_partition: TopicPartition) -> bool:
+        """By this broker, and whoever listens was told so."""
+        return self._listeners.is_led(topic_partition)
+
     def partitions(self) -> Iterable[Partition]:
         return self._partitions.values()
 
@@ -146,9 +148,9 @@ class ReplicaManager:
 
     async def _carry_out(self, change: MetadataChange, gone: list[TopicPartition]) -> None:
         async with self._changes:
-            for resource in change.configs:
-                if resource.type is ResourceType.TOPIC:
-                    self.logs.update_topic_config(resource.name)
+            changed = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
+            if changed:
+                await self._in_thread(self._update_configs, changed)
             if gone:
                 await self._in_thread(self._delete_logs, gone)
             await self._take_in(self._changed(change))
@@ -183,24 +185,11 @@ class ReplicaManager:
             if gone:  # while the thread was busy
                 await self._in_thread(self._delete_logs, gone)
         here = [replica for replica in replicas if self._is_still_here(replica)]
-        await self._note_epochs(here)
         for replica in here:
             self._update(replica)
         misplaced = self._misplaced(here)
         if misplaced:
             self._spawn(self._metadata.assign_directories(misplaced))
-
-    async def _note_epochs(self, replicas: Iterable[_Wanted]) -> None:
-        """On the disks, for those that are led in a new epoch; so many at once, for each waits for its disk."""
-        led = [
-            (log, replica.state.leader_epoch)
-            for replica in replicas
-            if replica.state.leader == self._node_id
-            and (log := self.logs.log(replica.topic_partition)) is not None
-            and log.epochs.latest != replica.state.leader_epoch
-        ]
-        shares = [led[first::_THREADS] for first in range(min(_THREADS, len(led)))]
-        await asyncio.gather(*(self._in_thread(_assign_epochs, share) for share in shares))
 
     async def _report_failure(self, directory_id: uuid.UUID) -> None:
         """What has moved away from it is not lost with it: the cluster is told where that lies first."""
@@ -245,6 +234,11 @@ class ReplicaManager:
         partition.deleted()
         self._listeners.resigned(partition)
 
+    def _update_configs(self, topics: list[str]) -> None:
+        """In a thread: the manager may be busy, and the cleaner has to let go."""
+        for topic in topics:
+            self.logs.update_topic_config(topic)
+
     def _make_logs(self, replicas: list[_Wanted]) -> None:
         """In a thread."""
         for replica in replicas:
@@ -256,21 +250,13 @@ class ReplicaManager:
                     is_new=replica.is_new,
                     topic_id=replica.topic_id,
                     directory_id=directory_id if known else None,
+                    syncs=False,
                 )
             except TidelogError as error:
                 _log.error("The log of %s cannot be made: %s", replica.topic_partition, error)
+        self.logs.sync_directories()
 
     def _delete_logs(self, gone: list[TopicPartition]) -> None:
         """In a thread."""
-        for topic_partition in gone:
-            try:
-                self.logs.delete(topic_partition)
-            except TidelogError as error:
-                _log.error("The log of %s cannot be deleted: %s", topic_partition, error)
-
-
-def _assign_epochs(logs: list[tuple[PartitionLog, int]]) -> None:
-    """In a thread: each begins where its log ends. What fails is tried again, and told, when the log is led."""
-    for log, leader_epoch in logs:
-        with suppress(TidelogError):
-            log.assign_epoch(leader_epoch, log.end_offset)
+        for topic_partition, error in self.logs.delete_all(gone).items():
+            _log.error("The log of %s cannot be deleted: %s", topic_partition, error)

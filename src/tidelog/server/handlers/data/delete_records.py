@@ -1,7 +1,8 @@
 """DeleteRecords: give up the records below an offset, of each partition up to its own; -1 is the high watermark.
 
 Answered when all logs of a partition begin there or later, or REQUEST_TIMED_OUT. Internal topics keep their records.
-Thread rule: the loop's. Source: Kafka's ``ReplicaManager.deleteRecords``, ``DelayedDeleteRecords`` (KIP-107).
+Thread rule: the loop's; logs are cut in a thread, for a disk may have to note it.
+Source: Kafka's ``ReplicaManager.deleteRecords``, ``DelayedDeleteRecords`` (KIP-107).
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Ma
 
 async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
     deadline_ms = broker.timers.monotonic_ms() + request.timeout
-    deletions = [
-        (topic.name, [_Deletion(broker, topic.name, part) for part in topic.partitions]) for topic in request.topics
-    ]
+    deletions = [(topic.name, [_Deletion(part) for part in topic.partitions]) for topic in request.topics]
+    for name, parts in deletions:
+        for part in parts:
+            await part.begin(broker, name)
     for _name, parts in deletions:
         for part in parts:
             await part.carry_through(broker, deadline_ms - broker.timers.monotonic_ms())
@@ -46,20 +48,25 @@ async def handle(broker: Broker, _context: RequestContext, request: Struct) -> M
 
 
 class _Deletion:
-    """In one partition: begun when it is made."""
+    """In one partition."""
 
-    def __init__(self, broker: Broker, topic: str, part: Struct) -> None:
-        self._index = part.partition_index
+    def __init__(self, part: Struct) -> None:
+        self._index: int = part.partition_index
+        self._offset: int = part.offset
         self._partition: Partition | None = None
         self._wanted = 0
         self._low_watermark = -1
         self._error = ErrorCode.NONE
+
+    async def begin(self, broker: Broker, topic: str) -> None:
         try:
             if is_internal(topic):
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-            self._partition = broker.replicas.partition(TopicPartition(topic, self._index))
-            self._wanted = self._partition.delete_records(part.offset)
-            self._low_watermark = self._partition.low_watermark
+            self._partition = partition = broker.replicas.partition(TopicPartition(topic, self._index))
+            log, self._wanted = partition.deletable(self._offset)
+            if await broker.in_thread(partition.cut, log, self._wanted):
+                partition.changed()
+            self._low_watermark = partition.low_watermark
         except TidelogError as error:
             self._error = error_code_of(error)
 

@@ -67,7 +67,8 @@ class ProducedPart:
                 self.partition = replicas.by_topic_id(topic.topic_id, self.index)
             self.batch = look_at(version, self._records)
             self.is_transactional = self.batch.is_transactional
-            self.is_slow = self._takes_long(self.partition.log.config)
+            log = self.partition.log
+            self.is_slow = log.takes_its_time or self._takes_long(log.config)
         except ApiError as error:
             self.refuse(error.code)
 

@@ -4,7 +4,8 @@
 the internal topic                     what follows
 =====================================  =========================================================================
 is not there                           it is made, with the settings the broker's keys say, and then asked for
-has a leader for the key's partition   that broker, at the listener the request came to
+has a leader for the key's partition   that broker, at the listener the request came to; where it is this one and the
+                                       topic is only just being made, as soon as it has the partition
 has none, or cannot be made            COORDINATOR_NOT_AVAILABLE: the client asks again
 =====================================  =========================================================================
 
@@ -43,10 +44,15 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if topic not in broker.metadata.image.topics:
         await _make(broker, topic)
+    keys = [request.key] if context.version < _SEVERAL_KEYS else request.coordinator_keys
+    if any(_is_due_here(broker, topic, key) for key in keys):
+        await broker.replicas.settled()
+    for key in keys:
+        await _make_ready(broker, _partition_of(broker, topic, key))
+    found = [_coordinator(broker, context, topic, key) for key in keys]
     if context.version < _SEVERAL_KEYS:
-        return _coordinator(broker, context, topic, request.key)
-    keys = [{"key": key, **_coordinator(broker, context, topic, key)} for key in request.coordinator_keys]
-    return {"coordinators": keys}
+        return found[0]
+    return {"coordinators": [{"key": key, **one} for key, one in zip(keys, found, strict=True)]}
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
@@ -63,10 +69,30 @@ async def _make(broker: Broker, topic: str) -> None:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
+def _partition_of(broker: Broker, topic: str, key: str) -> TopicPartition:
+    made = broker.metadata.image.topics.get(topic)
+    if made is None:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is gone")
+    return TopicPartition(topic, partition_of(key, len(made.partitions)))
+
+
+def _is_due_here(broker: Broker, topic: str, key: str) -> bool:
+    """This broker is the coordinator, but does not know it yet: it would send whoever asks it away."""
+    partition = _partition_of(broker, topic, key)
+    state = broker.metadata.image.partition(partition)
+    return state is not None and state.leader == broker.node_id and not broker.replicas.is_led(partition)
+
+
+async def _make_ready(broker: Broker, partition: TopicPartition) -> None:
+    """Coordinators append on the loop: what a first append has to wait for is done before."""
+    log = broker.logs.log(partition)
+    if log is not None and log.takes_its_time and broker.replicas.is_led(partition):
+        await broker.in_thread(log.write_topic_id)
+
+
 def _coordinator(broker: Broker, context: RequestContext, topic: str, key: str) -> dict[str, Any]:
     image = broker.metadata.image
-    partitions = len(image.topics[topic].partitions)
-    state = image.partition(TopicPartition(topic, partition_of(key, partitions)))
+    state = image.partition(_partition_of(broker, topic, key))
     leader = None if state is None else image.brokers.get(state.leader)
     endpoint = None if leader is None else leader.listeners.get(context.listener)
     if leader is None or endpoint is None:

@@ -35,9 +35,10 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
         too_many = too_many_partitions(broker, context, await broker.metadata.create_topics(wanted, validate_only=True))
         wanted = [topic for topic in wanted if topic.name not in too_many]
     results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only)
+    described = _Described(broker.config)
     return {
         "topics": [
-            *(_answer(result, broker.config) for result in results),
+            *(_answer(result, described) for result in results),
             *(_refusal(name, ErrorCode.INVALID_REQUEST, reason) for name, reason in refused.items()),
             *(_refusal(name, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for name in too_many),
         ]
@@ -78,7 +79,21 @@ def _new_topic(topic: Struct) -> NewTopic:
     )
 
 
-def _answer(result: TopicResult, config: BrokerConfig) -> Mapping[str, Any]:
+class _Described:
+    """The settings of topics; many topics of one request have the same ones."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._known: dict[frozenset[tuple[str, str]], list[Mapping[str, Any]]] = {}
+
+    def of(self, texts: Mapping[str, str]) -> list[Mapping[str, Any]]:
+        key = frozenset(texts.items())
+        if key not in self._known:
+            self._known[key] = [entry.created() for entry in topic_entries(texts, self._config)]
+        return self._known[key]
+
+
+def _answer(result: TopicResult, described: _Described) -> Mapping[str, Any]:
     if result.error is not ErrorCode.NONE:
         return _refusal(result.name, result.error, result.message)
     return {
@@ -87,7 +102,7 @@ def _answer(result: TopicResult, config: BrokerConfig) -> Mapping[str, Any]:
         "error_message": None,
         "num_partitions": result.partitions,
         "replication_factor": result.replication_factor,
-        "configs": [entry.created() for entry in topic_entries(result.configs, config)],
+        "configs": described.of(result.configs),
     }
 
 
