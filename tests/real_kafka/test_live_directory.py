@@ -26,7 +26,7 @@ from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 
 pytestmark = pytest.mark.kafka
 
-READING_SECONDS, MOST_SECONDS = 12, 100
+READING_SECONDS, MOST_SECONDS = 5, 100
 """On a machine with other things to do it takes longer until all has happened."""
 BUSY = {
     "log.cleaner.enable": "true",
