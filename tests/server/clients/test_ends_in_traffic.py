@@ -37,7 +37,8 @@ def test_traffic_outlives_the_ends_of_its_broker(
                 end()
                 server.start()
             keep_on(traffic, lambda: set(traffic.received) == set(range(traffic.sent)), is_last=True)
-            keep_on(traffic, lambda: traffic.acknowledged == set(range(traffic.sent)), is_last=True)
+            traffic.finish()
+            assert traffic.acknowledged == set(range(traffic.sent))
             ends = [len(range(partition, traffic.sent, PARTITIONS)) for partition in range(PARTITIONS)]
             assert traffic.committed() == ends
         finally:

@@ -132,7 +132,7 @@ def wait_for(answers: list[Future[Any]], count: int) -> None:
 def succeeded(answer: Future[Any]) -> bool:
     """Once it has come, whatever it says."""
     try:
-        answer.result(PATIENCE_S)
+        answer.result(2 * PATIENCE_S)  # the client gives up after 60 seconds
     except KafkaException:
         return False
     return True

@@ -29,7 +29,11 @@ class Traffic(Protocol):
     received: list[int]
 
     def go_on(self, *, is_last: bool = False) -> None:
-        """``is_last``: nothing more is sent."""
+        """``is_last``: nothing more is sent; only while something is still to be received."""
+        ...
+
+    def finish(self) -> None:
+        """Wait until all that was sent is acknowledged."""
         ...
 
     def committed(self) -> list[int]:
@@ -40,27 +44,36 @@ class Traffic(Protocol):
 
 
 class KafkaPythonTraffic:
+    """Its ``poll`` waits long: one that ends while a member is about to assign leaves it waiting for good."""
+
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
         self.sent = 0
         self.acknowledged: set[int] = set()
         self.received: list[int] = []
-        self._failures: list[BaseException] = []
+        self._open: dict[int, Any] = {}
         self._producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, **_PRODUCER)
         self._consumer = kafka.KafkaConsumer(topic, bootstrap_servers=bootstrap, **_CONSUMER)
 
     def go_on(self, *, is_last: bool = False) -> None:
-        assert not self._failures
-        if not is_last and self.sent - len(self.acknowledged) < IN_FLIGHT:
+        if not is_last and len(self._open) < IN_FLIGHT:
             for number in range(self.sent, self.sent + AT_ONCE):
-                future = self._producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
-                future.add_callback(lambda _, number=number: self.acknowledged.add(number))
-                future.add_errback(self._failures.append)
+                self._open[number] = self._producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
             self.sent += AT_ONCE
-        found = self._consumer.poll(timeout_ms=int(POLL_S * 1000))
+        found = self._consumer.poll(timeout_ms=10_000)
         self.received += [int(record.value) for records in found.values() for record in records]
         if found:
             self._consumer.commit()
+        self._note_acknowledged([number for number, future in self._open.items() if future.is_done])
+
+    def finish(self) -> None:
+        self._note_acknowledged(list(self._open))
+
+    def _note_acknowledged(self, numbers: list[int]) -> None:
+        """Wait for these."""
+        for number in numbers:
+            self._open.pop(number).get(PATIENCE_S)
+            self.acknowledged.add(number)
 
     def committed(self) -> list[int]:
         return [self._consumer.committed(kafka.TopicPartition(self.topic, one)) for one in range(PARTITIONS)]
@@ -103,6 +116,13 @@ class AiokafkaTraffic:
         self.received += [int(record.value) for records in found.values() for record in records]
         if found:
             await self._consumer.commit()
+        self._note_acknowledged()
+
+    def finish(self) -> None:
+        self._run(asyncio.wait(self._open) if self._open else asyncio.sleep(0))
+        self._note_acknowledged()
+
+    def _note_acknowledged(self) -> None:
         for future in [one for one in self._open if one.done()]:
             future.result()
             self.acknowledged.add(self._open.pop(future))
