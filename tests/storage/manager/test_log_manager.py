@@ -333,6 +333,15 @@ def test_nothing_is_done_before_the_initial_delay(home: ManagerHome) -> None:
     assert all((path / RECOVERY_POINT).exists() for path in home.paths)
 
 
+def test_high_watermarks_are_checkpointed_before_the_initial_delay(home: ManagerHome) -> None:
+    """A reader of a live broker's files goes by them."""
+    manager = home.start(initial_task_delay_ms=30_000, high_watermark_checkpoint_interval_ms=5000)
+    fill(manager.get_or_create(T0))
+    home.clock.sleep_ms(5000)
+    assert all((path / HIGH_WATERMARK).exists() for path in home.paths)
+    assert not any((path / RECOVERY_POINT).exists() for path in home.paths)
+
+
 def test_old_segments_are_deleted_by_time(home: ManagerHome) -> None:
     manager = home.start(default_config=LogConfig(segment_bytes=1024, segment_index_bytes=4096, retention_ms=HOUR_MS))
     log = manager.get_or_create(T0)

@@ -15,8 +15,9 @@ kafka-delete-logs                when the next is due, else every               
                                  ``file.delete.delay.ms``
 ===============================  ==============================================  ====================================
 
-The first run of each comes after ``log.initial.task.delay.ms``. What fails for one log is said, and the next one is
-gone on with; a disk's failure takes its directory offline on the way.
+The first run of each comes after ``log.initial.task.delay.ms``; that of the high watermarks after their period where
+that is shorter, since until then a reader of the files believes that a new log has none. What fails for one log is
+said, and the next one is gone on with; a disk's failure takes its directory offline on the way.
 Called by: ``LogManager``. Thread rule: the scheduler's threads; no task overlaps itself.
 Source: Kafka's ``LogManager``, ``ReplicaManager`` for the high watermarks.
 """
@@ -79,7 +80,10 @@ class Housekeeping:
             settings.log_start_checkpoint_interval_ms, "kafka-log-start-offset-checkpoint", kept.checkpoint_log_starts
         )
         self._every(
-            settings.high_watermark_checkpoint_interval_ms, "highwatermark-checkpoint", kept.checkpoint_high_watermarks
+            settings.high_watermark_checkpoint_interval_ms,
+            "highwatermark-checkpoint",
+            kept.checkpoint_high_watermarks,
+            delay_ms=min(settings.initial_task_delay_ms, settings.high_watermark_checkpoint_interval_ms),
         )
         self._every(settings.producer_expiration_check_interval_ms, "producer-expiration", self.expire_producers)
         self._delete_in(settings.initial_task_delay_ms)
@@ -124,8 +128,8 @@ class Housekeeping:
 
     # --- inside ---
 
-    def _every(self, period_ms: int, name: str, task: Callable[[], None]) -> None:
-        delay_ms = self._settings.initial_task_delay_ms
+    def _every(self, period_ms: int, name: str, task: Callable[[], None], *, delay_ms: int | None = None) -> None:
+        delay_ms = self._settings.initial_task_delay_ms if delay_ms is None else delay_ms
         self._tasks.append(self._scheduler.schedule(name, task, delay_ms=delay_ms, period_ms=period_ms))
 
     def _delete_in(self, delay_ms: int) -> None:
