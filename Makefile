@@ -83,7 +83,7 @@ bench: venv spark40 kafka-jars spark-kafka-jars ## measure beside Kafka (ROWS=sc
 bench-steps: venv kafka-jars ## where the time goes in the rows below their target
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks.steps
 
-demo: venv ## the main job: a killed broker's directory, recovered, checked and queried
+demo: venv ## a broker at work, queried while it runs; a killed broker's directory, recovered, checked, queried
 	@$(BIN)/python examples/flights/pipeline.py
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"

@@ -1,74 +1,93 @@
-"""The flights demo: from a killed broker's disk to a table, Parquet and a chart, with no broker.
+"""The flights demo: a broker at work, then the disk of a broker that was killed; both are tables to Spark.
 
-Run by ``make demo``. Every step prints the command or call it makes and how long it took.
+Run by ``make demo``. Every step prints the command or call it makes and how long it took, and checks its numbers.
+
+======  ==============================================================================================================
+act     what happens
+======  ==============================================================================================================
+first   ``tidelog serve``: the flights are sent in transactions, read by a group, and queried in the broker's own files
+        while it runs
+second  no broker: the directory that a Kafka broker left when it was killed is recovered, verified, counted, queried
+        and appended to
+======  ==============================================================================================================
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import subprocess
+import signal
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, Row, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812
-from rich.console import Console
-from rich.table import Table
+from broker import Broker
+from confluent_kafka.admin import NewTopic
+from group import GROUP, read_by_group
+from sending import Message, Sender, messages_on
+from steps import check, print_timings, say, step, tidelog_command
 
 import tidelog
-import tidelog.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
 
 HERE = Path(__file__).parent
-FLIGHT = "date string, delay int, distance int, origin string, destination string"
-AIRPORT = "iata string, name string, city string, state string"
-MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-console = Console(highlight=False)
-timings: list[tuple[str, float]] = []
+FLIGHTS_LEFT_OPEN = 500
+TOPICS = (
+    NewTopic("flights", 4, 1, config={"retention.ms": "-1"}),
+    NewTopic("airports", 1, 1, config={"cleanup.policy": "compact"}),
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workspace", type=Path, default=Path("build/demo"), help="where to unpack and to write")
-    workspace: Path = parser.parse_args().workspace
-    with step("Unpack the disk of a broker that was killed with kill -9"):
+    parser.add_argument("--pause", type=float, default=0.04, help="seconds between two reads of a group's member")
+    parser.add_argument("--without-spark", action="store_true", help="leave out the steps that need Spark")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the broker does not outlive the demo
+    workspace: Path = given.workspace
+    with step("Unpack the disk of a killed Kafka broker, and read its flights"):
         disk = unpack(workspace)
-    with step("Repair it: what a broker would do at its next start, first as a plan"):
-        tidelog_command("recover", disk)
-        tidelog_command("recover", disk, "--apply")
-    with step("Check every CRC, index, snapshot and checkpoint"):
-        tidelog_command("verify", disk)
-    with step("Count exactly: committed, aborted, control, tombstones"):
-        tidelog_command("count", disk)
-    with step("Start Spark"):
-        spark = start_spark()
-    with step("Average delay by origin and month, joined with the newest row per airport"):
-        delays = delays_by_origin_and_month(spark, disk).cache()
-        print_delays(delays)
-        delays.write.mode("overwrite").parquet(str(workspace / "delays.parquet"))
-        draw(delays, workspace / "delays.png")
-        console.print(f"  wrote {workspace / 'delays.parquet'} and {workspace / 'delays.png'}")
-    with step("Transactions: committed against uncommitted rows of flights-eos"):
-        compare_isolation_levels(spark, disk)
-    with step("Append 1,000 flights through the API; the pipeline sees them"):
-        append_flights(spark, disk)
-    spark.stop()
+        flights, airports = messages_on(disk, "flights"), messages_on(disk, "airports")
+        say(f"{len(flights):,} flights, {len(airports):,} rows of airports; reading changed nothing")
+    spark = None
+    if not given.without_spark:
+        with step("Start Spark"):
+            from queries import start_spark
+
+            spark = start_spark()
+    rows = serve(spark, workspace, flights, airports, given.pause)
+    recover(disk)
+    if spark:
+        query(spark, disk, workspace, rows)
+        spark.stop()
     print_timings()
 
 
-@contextmanager
-def step(title: str) -> Iterator[None]:
-    console.rule(f"[bold]{len(timings) + 1}. {title}", align="left")
-    began = time.perf_counter()
-    yield
-    took = time.perf_counter() - began
-    timings.append((title, took))
-    console.print(f"  [dim]{took:.1f} s[/dim]\n")
+def serve(
+    spark: SparkSession | None, workspace: Path, flights: Sequence[Message], airports: Sequence[Message], pause_s: float
+) -> list[Row]:
+    """The first act. Delays by origin and month, as Spark found them while the broker ran."""
+    rows: list[Row] = []
+    with step("Start a broker"):
+        broker = start_broker(workspace)
+    with broker:
+        with step("Send the flights in transactions; some are aborted"):
+            sender = send(broker, flights, airports)
+        with step("A consumer group reads them: members come and go"):
+            read(broker, flights, pause_s)
+        if spark:
+            with step("Spark reads the broker's files while it runs"):
+                rows = query_beside(spark, broker, sender, flights)
+        with step("Stop the broker, and count what it leaves"):
+            count(broker, flights, sender)
+    return rows
 
 
 def unpack(workspace: Path) -> Path:
@@ -78,137 +97,96 @@ def unpack(workspace: Path) -> Path:
         archive.extractall(workspace, filter="data")
     disk = workspace / "unclean"
     files = [path for path in disk.rglob("*") if path.is_file()]
-    console.print(f"  {disk}: {len(files)} files, {sum(path.stat().st_size for path in files):,} bytes")
+    say(f"{disk}: {len(files)} files, {sum(path.stat().st_size for path in files):,} bytes")
     return disk
 
 
-def tidelog_command(*arguments: object) -> None:
-    words = [str(word) for word in arguments]
-    console.print(f"  [bold cyan]$ tidelog {' '.join(words)}")
-    # verify says what it finds by exit code 1; anything worse ends the demo.
-    code = subprocess.run([sys.executable, "-m", "tidelog.cli.main", *words]).returncode
-    if code not in (0, 1):
-        sys.exit(code)
+def start_broker(workspace: Path) -> Broker:
+    began = time.perf_counter()
+    broker = Broker(workspace)
+    took = time.perf_counter() - began
+    say(f"[bold cyan]$ tidelog {' '.join(broker.arguments)}")
+    say(f"{broker.bootstrap} serves Kafka's clients, {took:.1f} s after the command; its data is in {broker.data}")
+    return broker
 
 
-def start_spark() -> SparkSession:
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    spark = tidelog.spark.session("flights", config={**quiet, "spark.sql.shuffle.partitions": "4"})
-    console.print(f"  Spark {spark.version}, {spark.sparkContext.master}")
-    return spark
-
-
-def read(spark: SparkSession, disk: Path, topic: str, isolation: str = "read_uncommitted") -> DataFrame:
-    return (
-        spark.read.format("tidelog")
-        .option("logDirs", str(disk))
-        .option("subscribe", topic)
-        .option("kafka.isolation.level", isolation)
-        .load()
+def send(broker: Broker, flights: Sequence[Message], airports: Sequence[Message]) -> Sender:
+    broker.create_topics(*TOPICS)
+    say("topics: flights with 4 partitions; airports, compacted")
+    sender = Sender(broker.bootstrap)
+    sender.begin("airports", airports)
+    sender.commit()
+    sender.send_flights(flights)
+    say(
+        f"the log has {len(flights) + sender.aborted:,} flights: {len(flights):,} that count, and {sender.aborted:,} of"
+        f" {sender.transactions.count(False)} aborted transactions, which read_committed passes over"
     )
+    return sender
 
 
-def parsed(rows: DataFrame, schema: str) -> DataFrame:
-    return rows.select("key", "offset", F.from_json(F.col("value").cast("string"), schema).alias("row"))
+def read(broker: Broker, flights: Sequence[Message], pause_s: float) -> None:
+    board = read_by_group(broker.bootstrap, Counter(flight.partition for flight in flights), pause_s)
+    check(f"the group has read {len(flights):,} flights", len(board.read), len(flights))
+    check("each of them once, though partitions changed hands", max(board.read.values()), 1)
+    broker.wait_for_checkpoint("flights", "__consumer_offsets")
+    say("What it committed is in the broker's files; the lag of 1 is the marker behind the last transaction:")
+    tidelog_command("offsets", broker.data, "--group", GROUP)
 
 
-def delays_by_origin_and_month(spark: SparkSession, disk: Path) -> DataFrame:
-    flights = parsed(read(spark, disk, "flights"), FLIGHT).select(
-        "row.origin", "row.delay", F.month(F.to_timestamp("row.date", "yyyy/MM/dd HH:mm")).alias("month")
-    )
-    newest = Window.partitionBy("key").orderBy(F.desc("offset"))
-    airports = (
-        parsed(read(spark, disk, "airports"), AIRPORT)
-        .withColumn("age", F.row_number().over(newest))
-        .where("age = 1 and row is not null")
-        .select("row.iata", "row.city", "row.state")
-    )
-    return (
-        flights.join(airports, flights.origin == airports.iata)
-        .groupBy("origin", "city", "state", "month")
-        .agg(F.count("*").alias("flights"), F.round(F.avg("delay"), 1).alias("delay_minutes"))
-    )
-
-
-def print_delays(delays: DataFrame) -> None:
-    busiest = delays.groupBy("origin", "city", "state").agg(F.sum("flights").alias("n")).orderBy(F.desc("n"), "origin")
-    months = sorted(row.month for row in delays.select("month").distinct().collect())
-    by_airport: dict[str, dict[int, float]] = {}
-    for row in delays.collect():
-        by_airport.setdefault(row.origin, {})[row.month] = row.delay_minutes
-    table = Table("origin", "city", "flights", *(MONTHS[month - 1] for month in months), title="mean delay, minutes")
-    for airport in busiest.limit(10).collect():
-        cells = [by_airport[airport.origin].get(month) for month in months]
-        table.add_row(
-            airport.origin,
-            f"{airport.city}, {airport.state}",
-            f"{airport.n:,}",
-            *("–" if cell is None else f"{cell:.1f}" for cell in cells),
+def count(broker: Broker, flights: Sequence[Message], sender: Sender) -> None:
+    check("SIGTERM; it stops in order", broker.stop(), 0)
+    tidelog_command("count", broker.data, "flights", "airports")
+    with tidelog.open_directory(broker.data, read_only=True) as directory:
+        logs = [directory.log(*place) for place in directory.partitions("flights")]
+        committed, all_of_them = (
+            sum(1 for log in logs for _ in log.records(isolation=isolation))
+            for isolation in ("read_committed", "read_uncommitted")
         )
-    console.print(table)
+    check(f"{committed:,} flights are committed", committed, len(flights))
+    check(f"{all_of_them - committed:,} were aborted", all_of_them - committed, sender.aborted)
 
 
-def draw(delays: DataFrame, path: Path) -> None:
-    import matplotlib
+def query_beside(spark: SparkSession, broker: Broker, sender: Sender, flights: Sequence[Message]) -> list[Row]:
+    from queries import delays_by_origin_and_month, print_counts, print_delays
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    by_origin: dict[str, list[Row]] = {}
-    for row in delays.orderBy("month").collect():
-        by_origin.setdefault(row.origin, []).append(row)
-    busiest = sorted(by_origin, key=lambda origin: -sum(row.flights for row in by_origin[origin]))[:8]
-    figure, axes = pyplot.subplots(figsize=(9, 5))
-    for origin in busiest:
-        months = [MONTHS[row.month - 1] for row in by_origin[origin]]
-        axes.plot(months, [row.delay_minutes for row in by_origin[origin]], marker="o", label=origin)
-    axes.set_title("Mean departure delay by origin, 2001")
-    axes.set_ylabel("minutes")
-    axes.axhline(0, color="grey", linewidth=0.5)
-    axes.legend(ncols=2, frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
+    sender.begin("flights", flights[:FLIGHTS_LEFT_OPEN])
+    broker.wait_for_checkpoint("flights", "airports")
+    say(f"a transaction is open; it has sent {FLIGHTS_LEFT_OPEN} flights")
+    found = print_counts(spark, broker.data, "flights")
+    check("committed: what was sent", found["read_committed"], len(flights))
+    all_sent = len(flights) + sender.aborted + FLIGHTS_LEFT_OPEN
+    check("uncommitted: with what was aborted, and what is open", found["read_uncommitted"], all_sent)
+    delays = delays_by_origin_and_month(spark, broker.data).cache()
+    print_delays(delays)
+    sender.abort()
+    return sorted(delays.collect())
 
 
-def compare_isolation_levels(spark: SparkSession, disk: Path) -> None:
-    table = Table("isolation level", "rows", "mean delay, minutes")
-    for isolation in ("read_uncommitted", "read_committed"):
-        rows = parsed(read(spark, disk, "flights-eos", isolation), FLIGHT)
-        count, delay = rows.agg(F.count("*"), F.avg("row.delay")).first() or (0, 0.0)
-        table.add_row(isolation, f"{count:,}", f"{delay:.2f}")
-    console.print(table)
+def recover(disk: Path) -> None:
+    """The second act begins: a directory without a broker is put in order."""
+    with step("No broker now: repair the killed one's disk, first as a plan"):
+        tidelog_command("recover", disk)
+        tidelog_command("recover", disk, "--apply")
+    with step("Check every CRC, index, snapshot and checkpoint"):
+        tidelog_command("verify", disk)
+    with step("Count exactly: committed, aborted, control, tombstones"):
+        tidelog_command("count", disk)
 
 
-def append_flights(spark: SparkSession, disk: Path) -> None:
-    before = read(spark, disk, "flights").count()
-    values = [
-        json.dumps(
-            {
-                "date": f"2001/12/{day:02d} {hour:02d}:00",
-                "delay": delay,
-                "distance": 337,
-                "origin": "SFO",
-                "destination": "LAX",
-            }
-        ).encode()
-        for day, hour, delay in ((1 + n % 31, n % 24, n % 45) for n in range(1000))
-    ]
-    with tidelog.open_log(disk / "flights-0") as log:
-        offsets = log.append_batch(values, keys=[b"SFO"] * len(values))
-    after = read(spark, disk, "flights").count()
-    console.print(f"  appended offsets {offsets[0]:,} to {offsets[-1]:,} of flights-0; rows {before:,} → {after:,}")
-    december = delays_by_origin_and_month(spark, disk).where("origin = 'SFO' and month = 12")
-    for row in december.collect():
-        found = f"{row.flights:,} flights, {row.delay_minutes} minutes late on average"
-        console.print(f"  {row.city} in December, from the new rows: {found}")
+def query(spark: SparkSession, disk: Path, workspace: Path, rows_beside: list[Row]) -> None:
+    from queries import append_flights, delays_by_origin_and_month, draw, print_counts
 
-
-def print_timings() -> None:
-    table = Table("step", "seconds", title="how long each step took")
-    for title, took in timings:
-        table.add_row(title, f"{took:.1f}")
-    table.add_row("[bold]all", f"[bold]{sum(took for _, took in timings):.1f}")
-    console.print(table)
+    with step("Average delay by origin and month, once more from the repaired disk"):
+        delays = delays_by_origin_and_month(spark, disk).cache()
+        rows = sorted(delays.collect())
+        check(f"{len(rows):,} rows, the same as from the running broker's files", rows, rows_beside)
+        delays.write.mode("overwrite").parquet(str(workspace / "delays.parquet"))
+        draw(delays, workspace / "delays.png")
+        say(f"wrote {workspace / 'delays.parquet'} and {workspace / 'delays.png'}")
+    with step("Transactions that Kafka wrote: what is committed, what is not"):
+        print_counts(spark, disk, "flights-eos")
+    with step("Append 1,000 flights through the API; the pipeline sees them"):
+        append_flights(spark, disk)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,83 @@
+"""``tidelog serve`` as a process beside the demo, and what of its state its files show."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import tidelog
+
+PATIENCE_S = 60
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",  # any port
+    "replica.high.watermark.checkpoint.interval.ms": "200",  # what readers of its files go by; by default 5 seconds
+}
+
+
+class Broker:
+    """Serves from ``with`` on, its data in ``workspace``/tidelog-data; stopped in order at the end."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.data = workspace / "tidelog-data"
+        self.arguments = ["serve", *(word for pair in SETTINGS.items() for word in ("--override", "=".join(pair)))]
+        command = [sys.executable, "-m", "tidelog.cli.main", *self.arguments]
+        self._process = subprocess.Popen(command, cwd=workspace, stderr=subprocess.PIPE, text=True)
+        self._said: list[str] = []
+        self.bootstrap = self._address()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._process.kill()
+        elif self.stop() != 0:
+            sys.exit(f"the broker ended badly:\n{''.join(self._said)}")
+
+    def stop(self) -> int:
+        """Its exit code; idempotent."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(PATIENCE_S)
+
+    def create_topics(self, *topics: NewTopic) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_topics(list(topics)).values():
+            future.result(PATIENCE_S)
+
+    def wait_for_checkpoint(self, *topics: str) -> None:
+        """Until the high watermarks that readers of its files find are the ends of the logs."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            with tidelog.open_directory(self.data, read_only=True) as directory:
+                logs = [directory.log(*place) for topic in topics for place in directory.partitions(topic)]
+                ends = [log.offsets(until="log_end").log_end.message_offset for log in logs]
+                if ends == [log.offsets().high_watermark.message_offset for log in logs]:
+                    return
+            time.sleep(0.05)
+        sys.exit("the broker has not checkpointed its high watermarks")
+
+    def _address(self) -> str:
+        """As it says itself once it serves."""
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._said.append(line)
+            if line.startswith("serving"):
+                return line.rpartition("/")[2].strip()
+        sys.exit(f"the broker has not started:\n{''.join(self._said)}")
+
+    def _listen(self) -> None:
+        """So that it is never kept from speaking."""
+        assert self._process.stderr is not None
+        self._said += self._process.stderr
