@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 from tidelog.storage.cleaner.clean.side_by_side import SideBySide
+
+
+@pytest.fixture(autouse=True)
+def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one everything is done by the caller."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1}, raising=False)
 
 
 def test_results_come_in_order() -> None:
