@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.model import TidelogError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.leader_hints import NodeEndpoint
 from tidelog.protocol.produce import (
-    PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
     TopicProduceResponse,
@@ -160,26 +160,23 @@ class _Produce:
         if self._request.acks == _NO_ACKS:
             self._require_no_errors()
             return None
-        leaders = LeaderLookup(self._broker.metadata.image, self._context.listener)
+        endpoints = self._tell_leaders() if self._context.version >= _FIRST_WITH_LEADER_HINTS else ()
         responses = [
-            TopicProduceResponse(topic.name, topic.topic_id, [self._answer_of(topic, part, leaders) for part in parts])
+            TopicProduceResponse(topic.name, topic.topic_id, [part.answered for part in parts])
             for topic, parts in self._topics
         ]
-        data = write_produce_response(
-            self._context.version, responses, throttle_time=throttle_ms, node_endpoints=leaders.endpoints
-        )
-        return EncodedAnswer([data])
+        return EncodedAnswer([write_produce_response(self._context.version, responses, throttle_ms, endpoints)])
 
-    def _answer_of(
-        self, topic: TopicProduceData, part: ProducedPart, leaders: LeaderLookup
-    ) -> PartitionProduceResponse:
-        answer = part.answer
-        assert answer is not None
-        is_stale = answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if is_stale and self._context.version >= _FIRST_WITH_LEADER_HINTS:
-            leader = leaders.leader_of(topic.topic_id or topic.name, part.index)
-            return answer._replace(current_leader=leader)
-        return answer
+    def _tell_leaders(self) -> Sequence[NodeEndpoint]:
+        """Who leads the partitions that this broker does not: in their answers, and where these brokers are."""
+        leaders = None
+        for topic, parts in self._topics:
+            for part in parts:
+                if part.answered.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    leaders = leaders or LeaderLookup(self._broker.metadata.image, self._context.listener)
+                    leader = leaders.leader_of(topic.topic_id or topic.name, part.index)
+                    part.answer = part.answered._replace(current_leader=leader)
+        return () if leaders is None else leaders.endpoints
 
     def _require_no_errors(self) -> None:
         errors = [

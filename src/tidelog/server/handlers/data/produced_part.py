@@ -83,6 +83,12 @@ class ProducedPart:
         assert self.partition is not None
         return self.partition.topic_partition
 
+    @property
+    def answered(self) -> PartitionProduceResponse:
+        """Its answer, in the end."""
+        assert self.answer is not None
+        return self.answer
+
     def append(self, acks: int) -> None:
         assert self.partition is not None
         assert self._records is not None
