@@ -27,17 +27,16 @@ _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EN
 
 
 class Output:
-    __slots__ = ("_parts", "_sent", "is_large")
+    __slots__ = ("_parts", "_sent")
 
     def __init__(self) -> None:
         self._parts: deque[Part] = deque()
         self._sent = 0
         """Bytes of the first part that are gone."""
-        self.is_large = False
-        """Whether an answer is among what there is to send that was not small: it should go before more is added."""
 
-    def __bool__(self) -> bool:
-        return bool(self._parts)
+    def __len__(self) -> int:
+        """Parts: a small answer is one, another several."""
+        return len(self._parts)
 
     def add(self, parts: Sequence[Part]) -> None:
         """Small answers, which most are, become one part."""
@@ -48,7 +47,6 @@ class Output:
             self._parts.append(b"".join(parts))  # type: ignore[arg-type] # no part of a file is among them
         else:
             self._parts.extend(part for part in parts if len(part))
-            self.is_large = True
 
     def send(self, sock: socket.socket) -> bool:
         """As much as the socket takes now, within bounds; whether all is sent. OSError where the peer is gone, or a
@@ -62,15 +60,11 @@ class Output:
                 budget -= count
         except BlockingIOError:
             return False
-        if self._parts:
-            return False
-        self.is_large = False
-        return True
+        return not self._parts
 
     def clear(self) -> None:
         self._parts.clear()
         self._sent = 0
-        self.is_large = False
 
     def _send_bytes(self, sock: socket.socket) -> int:
         if len(self._parts) == 1 and not self._sent:
