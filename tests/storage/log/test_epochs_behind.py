@@ -78,12 +78,12 @@ def test_appends_do_not_wait_while_forgotten_epochs_are_written(
     write = LeaderEpochCheckpoint.write
     appended = []
 
-    def append_meanwhile(*args: Any) -> None:
+    def append_meanwhile(*args: Any, **options: Any) -> None:
         other = Thread(target=append, args=(log, 3, 1))
         other.start()
         other.join(60)
         appended.append(log.end_offset)
-        write(*args)
+        write(*args, **options)
 
     monkeypatch.setattr(LeaderEpochCheckpoint, "write", append_meanwhile)
     log.maybe_increment_log_start_offset(7)

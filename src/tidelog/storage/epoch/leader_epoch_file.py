@@ -43,8 +43,9 @@ class LeaderEpochCheckpoint:
         return cls.parse(data, path=path)
 
     @classmethod
-    def write(cls, fs: FileSystem, path: Path, entries: Iterable[EpochEntry]) -> None:
-        write_atomically(fs, path, cls.format(entries))
+    def write(cls, fs: FileSystem, path: Path, entries: Iterable[EpochEntry], *, syncs_name: bool = True) -> None:
+        """``syncs_name``: as in ``write_atomically``."""
+        write_atomically(fs, path, cls.format(entries), syncs_name=syncs_name)
 
 
 def _parse_line(line: str) -> EpochEntry | None:

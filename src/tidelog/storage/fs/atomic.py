@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 TEMPORARY_SUFFIX = ".tmp"
 
 
-def write_atomically(fs: FileSystem, path: Path, data: Buffer) -> None:
-    """Write ``data`` as the whole contents of ``path``; durable on return. StorageError if any step fails."""
+def write_atomically(fs: FileSystem, path: Path, data: Buffer, *, syncs_name: bool = True) -> None:
+    """Write ``data`` as the whole contents of ``path``; durable on return. StorageError if any step fails.
+
+    ``syncs_name`` False leaves the last step to who syncs the directory anyway, and is done with it only then.
+    """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     with fs.open(temporary, create=True) as file:
         file.truncate(0)
         file.pwrite(data, 0)
         file.sync()
     fs.rename(temporary, path)
-    fs.sync_dir(path.parent)
+    if syncs_name:
+        fs.sync_dir(path.parent)

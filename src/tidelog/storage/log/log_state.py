@@ -258,17 +258,18 @@ class LogState:
         """Note that ``epoch`` begins at the log end, if it is news; its file follows with the next flush."""
         self.epochs_behind |= self.epochs.assign(epoch, self.offsets.log_end.message_offset)
 
-    def write_epochs_behind(self) -> None:
+    def write_epochs_behind(self, *, syncs_name: bool = True) -> None:
         """Bring the file up to date, durably; needs no lock of the log's. Called before the recovery point moves.
 
         Until then it may lag: what it misses begins behind the recovery point, where loading finds it in the batches,
         and what it has too much lies below the log start, where loading drops it.
         """
         if self.epochs_behind:
-            self.write_epochs()
+            self.write_epochs(syncs_name=syncs_name)
 
-    def write_epochs(self) -> None:
-        """Durable on return."""
+    def write_epochs(self, *, syncs_name: bool = True) -> None:
+        """Durable on return; ``syncs_name``: as in ``write_atomically``."""
         with self.epoch_file:
             self.epochs_behind = False
-            LeaderEpochCheckpoint.write(self.fs, self.directory / LEADER_EPOCH_CHECKPOINT, self.epochs.entries)
+            path = self.directory / LEADER_EPOCH_CHECKPOINT
+            LeaderEpochCheckpoint.write(self.fs, path, self.epochs.entries, syncs_name=syncs_name)
