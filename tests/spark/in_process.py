@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tidelog.spark.options import ReadOptions
-from tidelog.spark.pruning import Pruning
-from tidelog.spark.reader import LogReader
-from tidelog.spark.split import LogSplit
+from tidelog.spark.read.options import ReadOptions
+from tidelog.spark.read.pruning import Pruning
+from tidelog.spark.read.reader import LogReader
+from tidelog.spark.read.split import LogSplit
 
 
 def options_of(log_dir: Path | str, **given: object) -> dict[str, str]:

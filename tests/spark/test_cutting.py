@@ -13,8 +13,8 @@ from log_maker import BASE_TIME, data, marker, plain, write_segment
 from spark.in_process import reader_of, rows_of, splits_of
 from tidelog.model import Record, TimestampType
 from tidelog.record.build import build_batch
-from tidelog.spark.cutting import LEAST_SPLIT_BYTES, MOST_SPLIT_BYTES, Cutting
-from tidelog.spark.split import LogSplit
+from tidelog.spark.read.cutting import LEAST_SPLIT_BYTES, MOST_SPLIT_BYTES, Cutting
+from tidelog.spark.read.split import LogSplit
 
 ENDS = {"t-0": 300, "t-1": 75, "t-2": 400, "t-3": 64}
 

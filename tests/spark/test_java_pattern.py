@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.model import ConfigError
-from tidelog.spark.java_pattern import compile_java_pattern
+from tidelog.spark.read.java_pattern import compile_java_pattern
 
 TOPICS = ("flights", "flights-eos", "Flights", "a.b", "aab", "__consumer_offsets", "x_1", "topic-12", "abab", "q", "0")
 PATTERNS = (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.model import ConfigError, TopicPartition
-from tidelog.spark.options import (
+from tidelog.spark.read.options import (
     EARLIEST,
     KNOWN,
     LATEST,

@@ -12,8 +12,8 @@ import pytest
 from log_maker import BASE_TIME, mark_clean, plain, write_segment
 from spark.in_process import reader_of, rows_of, splits_of
 from tidelog.model import TopicPartition
-from tidelog.spark.pruning import Pruning
-from tidelog.spark.reader import PushdownLogReader
+from tidelog.spark.read.pruning import Pruning
+from tidelog.spark.read.reader import PushdownLogReader
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from golden_sets import FLIGHTS, FORMATS, SCENARIOS, manifest
 from log_maker import BASE_TIME, mark_clean, plain, write_segment
 from spark.in_process import options_of
 from spark.test_java_pattern import PATTERNS, TOPICS
-from tidelog.spark.java_pattern import compile_java_pattern
+from tidelog.spark.read.java_pattern import compile_java_pattern
 from tidelog.spark.session_builder import PUSHDOWN
 
 if TYPE_CHECKING:

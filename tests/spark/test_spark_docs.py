@@ -11,7 +11,7 @@ import pytest
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS
 from spark.in_process import options_of
-from tidelog.spark.options import EFFECTIVE, IGNORED, KNOWN, STREAM_ONLY, OnCorrupt, ReadOptions, Until
+from tidelog.spark.read.options import EFFECTIVE, IGNORED, KNOWN, STREAM_ONLY, OnCorrupt, ReadOptions, Until
 from tidelog.spark.schema import BATCHES, SEGMENTS, Mode, arrow_schema, columns_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.spark.zip_finders import forget_zip_finders
+from tidelog.spark.worker.zip_finders import forget_zip_finders
 
 
 def test_modules_of_an_archive_are_found_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from tidelog.spark.options import ReadOptions
+    from tidelog.spark.read.options import ReadOptions
 
 
 class Mode(enum.StrEnum):

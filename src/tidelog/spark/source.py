@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from tidelog.model import ConfigError
-from tidelog.spark.options import ReadOptions, remarks
-from tidelog.spark.reader import LogReader, PushdownLogReader
+from tidelog.spark.read.options import ReadOptions, remarks
+from tidelog.spark.read.reader import LogReader, PushdownLogReader
 from tidelog.spark.schema import arrow_schema, spark_schema
-from tidelog.spark.speaking_up import short_errors, speaking_reduce
-from tidelog.spark.zip_finders import forget_zip_finders
+from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
+from tidelog.spark.worker.zip_finders import forget_zip_finders
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from tidelog.spark.options import ReadOptions
-from tidelog.spark.planner import plan
-from tidelog.spark.pruning import Pruning
-from tidelog.spark.record_rows import record_batches
+from tidelog.spark.read.options import ReadOptions
+from tidelog.spark.read.planner import plan
+from tidelog.spark.read.pruning import Pruning
+from tidelog.spark.read.split import LogSplit, Piece
+from tidelog.spark.rows.record_rows import record_batches
+from tidelog.spark.rows.storage_rows import batch_rows, segment_rows
 from tidelog.spark.schema import Mode, arrow_schema
-from tidelog.spark.speaking_up import short_errors, short_errors_of_items, speaking_reduce
-from tidelog.spark.split import LogSplit, Piece
-from tidelog.spark.storage_rows import batch_rows, segment_rows
-from tidelog.spark.zip_finders import forget_zip_finders
+from tidelog.spark.worker.speaking_up import short_errors, short_errors_of_items, speaking_reduce
+from tidelog.spark.worker.zip_finders import forget_zip_finders
 
 
 class LogReader(DataSourceReader):

@@ -21,12 +21,12 @@ from tidelog.model import (
     TopicPartition,
     UnknownTopicOrPartitionError,
 )
-from tidelog.spark.bounds import ResolvedBounds
-from tidelog.spark.cutting import Cuts, Cutting, PartitionRange
-from tidelog.spark.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
-from tidelog.spark.pruning import Pruning
+from tidelog.spark.read.bounds import ResolvedBounds
+from tidelog.spark.read.cutting import Cuts, Cutting, PartitionRange
+from tidelog.spark.read.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
+from tidelog.spark.read.pruning import Pruning
+from tidelog.spark.read.split import LogSplit, Piece
 from tidelog.spark.schema import Mode
-from tidelog.spark.split import LogSplit, Piece
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidelog.model import ConfigError, TopicPartition
-from tidelog.spark.java_pattern import compile_java_pattern
-from tidelog.spark.option_text import (
+from tidelog.spark.read.java_pattern import compile_java_pattern
+from tidelog.spark.read.option_text import (
     Given,
     parse_assignment,
     parse_boolean,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from tidelog.model import Isolation, OffsetOutOfRangeError, TopicPartition
-from tidelog.spark.options import EARLIEST, LATEST, Bound, OnCorrupt, ReadOptions, Until
+from tidelog.spark.read.options import EARLIEST, LATEST, Bound, OnCorrupt, ReadOptions, Until
 from tidelog.spark.schema import Mode
 from tidelog.storage.log.view.aborted_ranges import AbortedRanges
 from tidelog.storage.log.view.log_view import LogView

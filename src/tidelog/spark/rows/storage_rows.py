@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from tidelog.kernel import BatchTable, Stop
 from tidelog.model import CorruptRecordError, FileMissingError
-from tidelog.spark.damage import DamageReport
-from tidelog.spark.options import OnCorrupt, ReadOptions
-from tidelog.spark.record_rows import codec_names
+from tidelog.spark.read.damage import DamageReport
+from tidelog.spark.read.options import OnCorrupt, ReadOptions
+from tidelog.spark.read.split import Piece
+from tidelog.spark.rows.record_rows import codec_names
 from tidelog.spark.schema import SEGMENTS
-from tidelog.spark.split import Piece
 from tidelog.storage.fs import FileStat
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.row_stream import SkippedRange

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from tidelog.record.arrow import header_lists, to_arrow
 from tidelog.record.attributes import CODECS
-from tidelog.spark.damage import DamageReport
-from tidelog.spark.options import OnCorrupt, ReadOptions
+from tidelog.spark.read.damage import DamageReport
+from tidelog.spark.read.options import OnCorrupt, ReadOptions
+from tidelog.spark.read.split import Piece
 from tidelog.spark.schema import HEADERS
-from tidelog.spark.split import Piece
 from tidelog.storage.log.view.column_stream import ColumnChoice, ColumnChunk, column_chunks
 from tidelog.storage.log.view.row_stream import OnCorrupt as StreamOnCorrupt
 from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tidelog.spark.split import Piece
+from tidelog.spark.read.split import Piece
 from tidelog.storage.log.view.row_stream import SkippedRange
 
 

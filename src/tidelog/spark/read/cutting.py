@@ -25,7 +25,7 @@ from itertools import count
 from pathlib import Path
 
 from tidelog.model import TopicPartition
-from tidelog.spark.split import SMALL_TASK_BYTES, LogSplit, Piece, grouped
+from tidelog.spark.read.split import SMALL_TASK_BYTES, LogSplit, Piece, grouped
 from tidelog.storage.log.view.log_view import LogView
 
 LEAST_SPLIT_BYTES = 64 * 1024 * 1024

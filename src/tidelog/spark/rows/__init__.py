@@ -1,0 +1,1 @@
+"""The tables of each mode: what lies on the disk as Arrow batches."""
