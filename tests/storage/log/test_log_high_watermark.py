@@ -7,7 +7,9 @@ import pytest
 from log_maker import batch, plain
 from storage.log.log_home import NOW, RECORD_BYTES, LogHome
 from tidelog.kernel import scan_batches
-from tidelog.model import Isolation, LogOffsetMetadata
+from tidelog.model import Isolation, LogOffsetMetadata, Record, TimestampType
+from tidelog.record.attributes import GZIP
+from tidelog.record.build import build_batch
 from tidelog.storage.log.log_read import LogRead
 from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
 
@@ -61,6 +63,25 @@ def test_it_moves(home: LogHome) -> None:
     log.truncate_fully_and_start_at(4)
     assert (log.log_start_offset, log.end_offset) == (4, 4)
     assert place(log) == LogOffsetMetadata(4, 4, 0)
+
+
+def test_it_moves_with_an_append_that_nobody_else_has_to_have(home: LogHome) -> None:
+    """Whichever way the records take: as they are, in a new segment, opened, written anew, or not again."""
+    log = home.open(segment_bytes=250)
+    for sequence in (0, 3, 6, 9, 3):
+        produced = batch(0, THREE, timestamp=NOW, producer_id=7, sequence=sequence)
+        result = log.append_as_leader(bytearray(produced), leader_epoch=0, is_replicated=True)
+        assert result.is_duplicate == (log.end_offset > result.last_offset + 1)
+        assert place(log).message_offset == log.end_offset
+    assert len(log.base_offsets) > 1
+    assert result.offsets == range(3, 6)
+    compressed = build_batch(
+        [Record(number, NOW, TimestampType.CREATE, None, b"z", ()) for number in range(3)], codec=GZIP
+    )
+    log.append_as_leader(bytearray(compressed), leader_epoch=0, is_replicated=True)
+    assert place(log).message_offset == log.end_offset == 15
+    add_three(log)
+    assert (place(log).message_offset, log.end_offset) == (15, 18), "it waits again"
 
 
 def test_after_a_roll_it_lies_in_the_new_segment(home: LogHome) -> None:
