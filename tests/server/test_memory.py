@@ -25,10 +25,14 @@ LAST_BY_NAME = 12
 """Version of Produce and Fetch."""
 
 
-def produce(client: WireClient, data: bytes) -> None:
+def produce(client: WireClient, data: bytes) -> int:
+    """The offset of the first record."""
     topics = [{"name": "t", "partition_data": [{"index": 0, "records": data}]}]
     answer = client.call(ApiKey.PRODUCE, LAST_BY_NAME, acks=-1, timeout=60_000, topic_data=topics)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    part = answer.responses[0].partition_responses[0]
+    assert part.error_code == 0
+    offset: int = part.base_offset
+    return offset
 
 
 def ask(client: WireClient, offset: int, most_bytes: int) -> int:
@@ -38,9 +42,9 @@ def ask(client: WireClient, offset: int, most_bytes: int) -> int:
     return client.send(ApiKey.FETCH, LAST_BY_NAME, **values)
 
 
-def fetch_first(client: WireClient) -> bytes:
-    """The first batch, and more of them."""
-    answer = client.receive(ApiKey.FETCH, LAST_BY_NAME, ask(client, 0, MEBIBYTE))
+def fetch(client: WireClient, offset: int) -> bytes:
+    """The batch at an offset, and what follows it."""
+    answer = client.receive(ApiKey.FETCH, LAST_BY_NAME, ask(client, offset, MEBIBYTE))
     data: bytes = answer.responses[0].partitions[0].records
     return data
 
@@ -64,8 +68,7 @@ def hold_out(process: ServerProcess, client: WireClient, seconds: float) -> int:
         while time.monotonic() < end:
             for announcer in announcers:
                 announcer.socket.sendall(b"\0")
-            produce(client, first)
-            assert len(fetch_first(client)) >= BATCH_BYTES
+            assert len(fetch(client, produce(client, first))) >= BATCH_BYTES
             most = max(most, process.memory_bytes)
         return most
     finally:
@@ -81,5 +84,12 @@ def test_readers_that_do_not_read_and_sizes_that_are_not_kept(tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_readers_that_do_not_read_for_five_minutes(tmp_path: Path) -> None:
-    with served(tmp_path, log_segment_bytes="67108864", log_retention_bytes="134217728") as (process, client):
+    settings = {
+        "log_segment_bytes": "67108864",
+        "log_retention_ms": "-1",
+        "log_retention_bytes": "134217728",
+        "log_retention_check_interval_ms": "1000",
+        "log_segment_delete_delay_ms": "1000",
+    }
+    with served(tmp_path, **settings) as (process, client):
         assert hold_out(process, client, seconds=300) < MOST_BYTES
