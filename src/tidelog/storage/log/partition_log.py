@@ -10,6 +10,7 @@ operation              what it does                                             
 append                 this process's own records, laid out as if appended singly     ``batch_write.write_run``
 append_as_leader       a client's or coordinator's set: checked, given offsets        ``batch_write.write_set``
 append_as_follower     a leader's batches, taken as they are                          ``follower_check``, the same
+adopt                  a staged file, which becomes the segment at the log end        ``adopt.adoption``
 truncate               records that the leader does not have                          ``truncation``
 delete, retention      the oldest records                                             ``deletion``, ``retention``
 replace, split         segments by rewritten ones, for the cleaner                    ``replacement``
@@ -40,6 +41,8 @@ from tidelog.model import (
     StorageError,
     TidelogError,
 )
+from tidelog.storage.log.adopt.adoption import adopt
+from tidelog.storage.log.adopt.staged_segment import read_staged
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets, check_plain
@@ -218,6 +221,14 @@ class PartitionLog(ReadableLog):
             result = AppendResult.of_follower(table, self.log_start_offset)
         self._flush_by_messages()
         return result
+
+    def adopt(self, path: Path, *, is_decided: bool = False) -> AppendResult:
+        """Make a staged file the segment at the log end; durable on return. Errors, and ``is_decided``: as
+        ``read_staged``; nothing is appended then. Repeated until it returns, it is done once.
+        """
+        staged = read_staged(self._state.fs, path, self.config, is_decided=is_decided)
+        with self._gate.files, self._gate.changing:
+            return adopt(self._state, staged)
 
     def start_verification(
         self, producer_id: int, sequence: int, producer_epoch: int, *, supports_epoch_bump: bool = True
