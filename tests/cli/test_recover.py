@@ -14,9 +14,13 @@ import tidelog.cli.recover as recover_module
 from cli.runner import rows, run
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, KRAFT_SETS, SCENARIOS, footprint, manifest
+from log_maker import plain
 from overflowed_log import OVERFLOWED, PIECES, three_pieces
 from tidelog.model import TopicPartition
+from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.recovery.recover import RecoverResult, recover_directory
+from tidelog.storage.manager.staged.staged_commit import StagedCommit, StagedFile, write_intent
+from tidelog.storage.manager.staged.staged_name import StagedName
 
 
 def test_a_plan_changes_nothing_and_names_its_work(golden_copy: GoldenFactory) -> None:
@@ -89,6 +93,21 @@ def test_a_segment_to_split_is_foretold_and_told(tmp_path: Path) -> None:
     done = run("recover", tmp_path, "--apply").stdout
     assert f"it was split into those at {', '.join(map(str, PIECES))}." in done
     assert "a broker loads 1 of them as they are" in run("verify", tmp_path, code=1).stdout
+
+
+def test_a_commit_is_foretold_and_carried_out(tmp_path: Path) -> None:
+    decided, left = (str(StagedName("q", batch, "w", 0)) for batch in (7, 8))
+    for name in (decided, left):
+        (tmp_path / name).write_bytes(plain(0, 3))
+    files = {TopicPartition("t", 0): (StagedFile(decided, len(plain(0, 3))),)}
+    tidelog.open_log(tmp_path / "t-0").close()
+    write_intent(LOCAL, tmp_path, StagedCommit(query="q", batch=7, files=files))
+    told = run("recover", str(tmp_path)).output
+    assert "A commit of batch 7 of q to be carried out: 1 staged files into 1 partitions." in told
+    assert left in told
+    assert rows("recover", str(tmp_path), "--apply")[0]["log_end"] == 3
+    told = run("recover", str(tmp_path)).output
+    assert "staged" not in told
 
 
 def test_a_held_directory_is_refused_but_planned(tmp_path: Path, golden_copy: GoldenFactory) -> None:

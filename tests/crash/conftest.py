@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("crash.examination", "crash.story", "crash.adoption_story")
+pytest.register_assert_rewrite("crash.examination", "crash.story", "crash.adoption_story", "crash.commit_story")

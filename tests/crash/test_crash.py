@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from crash.adoption_story import ADOPTION_SCENARIOS, examine_adoption
+from crash.commit_story import COMMIT_SCENARIOS, examine_commit
 from crash.crash_walk import CrashWalk
 from crash.examination import examine
 from crash.manager_story import MANAGER_SCENARIOS, examine_start
@@ -21,6 +22,7 @@ from project.tree import ROOT
 OPERATIONS: list[tuple[str, Any, Any, Any]] = [
     *((one.name, one.prepare, one.operation, examine) for one in SCENARIOS),
     *((*one, examine_adoption) for one in ADOPTION_SCENARIOS),
+    *((*one, examine_commit) for one in COMMIT_SCENARIOS),
     *((*one, examine_start) for one in MANAGER_SCENARIOS),
 ]
 """Name, what prepares it, what it does, and how a found disk is examined."""

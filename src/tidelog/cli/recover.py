@@ -120,6 +120,11 @@ def _plan_notes(plan: RecoverPlan) -> Iterator[str]:
         f"{plan.path} ({plan.condition}): {plan.segments:,} segments of {len(plan.partitions):,} partitions to recover,"
         f" {plan.read_bytes:,} bytes to read; at most {plan.free_bytes_needed:,} bytes of space needed, {free:,} free."
     )
+    if plan.commit is not None:
+        files, partitions = len(plan.commit.names), len(plan.commit.files)
+        yield f"A commit of {plan.commit} to be carried out: {files} staged files into {partitions} partitions."
+    if plan.staged:
+        yield f"Staged files that nobody committed, to remove: {', '.join(plan.staged)}."
     if plan.temporary:
         yield f"Unfinished checkpoints to remove: {', '.join(plan.temporary)}."
     if plan.untouched:

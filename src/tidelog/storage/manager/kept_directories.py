@@ -23,6 +23,7 @@ from tidelog.storage.manager.loading import ProgressListener
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.storage.manager.metrics.metrics_reporting import MetricsReporting
+from tidelog.storage.manager.staged.commit import complete_commits
 from tidelog.storage.manager.written_directory import WrittenLog
 from tidelog.storage.producer import ProducerEntry
 
@@ -53,6 +54,8 @@ class KeptDirectories:
         self._metadata = metadata
         self._clock = clock
         self._guard = ForkGuard(paths[0])
+        for path in paths:
+            complete_commits(fs, path, clock=clock)
         broker = broker or BrokerConfig()
         self.metrics = MetricsReporting(broker, clock)
         self._scheduler = scheduler or ThreadScheduler(broker.number("background.threads"), clock=clock)

@@ -1,8 +1,9 @@
 """A log directory opened for writing by the Python API: partitions are loaded when they are asked for, one by one.
 
 Opening removes the clean-shutdown marker at once, since an append may follow before all else is loaded; an orderly
-close writes it again where it may (``LogDirectory``). A flush is noted in the checkpoints. Nothing runs in the
-background: retention and the rest of the housekeeping are the ``LogManager``'s.
+close writes it again where it may (``LogDirectory``). A commit of staged files that was decided is carried out before
+anything else (``staged``). A flush is noted in the checkpoints. Nothing runs in the background: retention and the rest
+of the housekeeping are the ``LogManager``'s.
 A forked child that inherits a directory may only let go of it.
 Called by: the API. Thread rule: any thread.
 """
@@ -23,6 +24,7 @@ from tidelog.storage.manager.cluster_metadata import partition_for_writing, read
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
+from tidelog.storage.manager.staged.roll_forward import RollForward
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import PartitionDirectoryName
 
@@ -39,15 +41,19 @@ class WrittenDirectory:
         try:
             metadata = read_cluster_metadata(fs, path)
             directory.mark_open()
+
+            def config_of(topic: str) -> LogConfig:
+                settings = metadata.settings_of(topic, directory.node_id)
+                return config or LogConfig.from_properties(settings, ignore_unknown=True)
+
+            self._opening = LogOpening(clock=clock, config_of=config_of)
+            roll_forward = RollForward(fs, directory, self._opening, metadata.topic_id)
+            roll_forward.complete()
         except BaseException:
             directory.release()
             raise
-
-        def config_of(topic: str) -> LogConfig:
-            settings = metadata.settings_of(topic, directory.node_id)
-            return config or LogConfig.from_properties(settings, ignore_unknown=True)
-
-        self._opening = LogOpening(clock=clock, config_of=config_of)
+        self.roll_forward = roll_forward
+        """For commits of staged files, while no log is open."""
         self._metadata = metadata
         self._guard = ForkGuard(path)
         self._mutex = threading.Lock()

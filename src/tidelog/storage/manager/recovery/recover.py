@@ -2,14 +2,15 @@
 
 Steps:
 
+0. A commit of staged files that was decided is carried out (``staged``), by an owner of its own.
 1. The directory's ``.lock`` is taken; a live broker's lock refuses all of it (LockedError).
 2. The clean-shutdown marker is removed: from here to the end a crash counts as a kill.
 3. Every partition is loaded (left-overs settled, segments recovered, producer state rebuilt, epochs cut), closed as an
    orderly stop closes it, and synced; partitions run in parallel, and so do the segments of one.
 4. Checkpoints: recovery points (each log's end), log starts (where they lie inside the first segment), high watermarks
    (clamped to the log; the log's end where the cluster metadata knows of one replica only). The cleaner's is untouched.
-5. The clean-shutdown marker is written, with broker epoch -1: after a kill no one may claim that nothing was lost. A
-   directory that was stopped in order keeps the epoch it had.
+5. Staged files that no commit names are removed. The clean-shutdown marker is written, with broker epoch -1: after a
+   kill no one may claim that nothing was lost. A directory that was stopped in order keeps the epoch it had.
 
 What a crash or a cancelled run leaves: partitions that are done are whole and synced, the others as the kill left them,
 or in part recovered. Steps 4 and 5 wait for all of step 3, so the next run does it all again and ends the same.
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidelog.model import CheckpointError, TopicPartition
+from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -47,6 +49,8 @@ from tidelog.storage.manager.recovery.recover_plan import (
     load_request,
     plan_directory,
 )
+from tidelog.storage.manager.staged.commit import complete_commits
+from tidelog.storage.manager.staged.roll_forward import remove_staged
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, sync_segment
 
 UNKNOWN_BROKER_EPOCH = -1
@@ -98,6 +102,7 @@ def recover_directory(
     under way, with CancelledError. LockedError if somebody holds the directory. A partition that cannot be recovered is
     a failure in the result; the others are recovered all the same.
     """
+    complete_commits(fs, path, clock=SYSTEM_CLOCK)
     lock = fs.lock(path / LOCK_FILE)
     try:
         plan = plan_directory(fs, path, options, held_here=True)
@@ -110,6 +115,7 @@ def recover_directory(
         partitions, failures = run.load_all()
         if not failures:
             _write_checkpoints(fs, path, plan, partitions)
+            remove_staged(fs, path)
             marker.write(UNKNOWN_BROKER_EPOCH if known_epoch is None else known_epoch)
         return RecoverResult(plan=plan, partitions=partitions, failures=failures)
     finally:

@@ -25,6 +25,8 @@ from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+from tidelog.storage.manager.staged.roll_forward import find_staged
+from tidelog.storage.manager.staged.staged_commit import StagedCommit, read_intent
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, SegmentFileName
 
 _ENTRY_BYTES = {FileKind.INDEX: 8, FileKind.TIME_INDEX: 12}
@@ -87,6 +89,10 @@ class RecoverPlan:
     """Unfinished checkpoints beside the partitions, to be removed."""
     warnings: tuple[str, ...]
     metadata: ClusterMetadata
+    commit: StagedCommit | None
+    """What was decided to be put into the logs, and has to be before anything else."""
+    staged: tuple[str, ...]
+    """Staged files that it does not name, to be removed."""
 
     @property
     def read_bytes(self) -> int:
@@ -124,6 +130,7 @@ def plan_directory(
     metadata = read_cluster_metadata(fs, path) if options.use_cluster_metadata else ClusterMetadata()
     planner = _Planner(fs, path, options, state, metadata, _node_id(fs, path))
     partitions, untouched, temporary, warnings = [], [], [], list(state.warnings)
+    commit = read_intent(fs, path)
     for name in fs.list_names(path):
         if not fs.stat(path / name).is_dir:
             if name.endswith(TEMPORARY_SUFFIX):
@@ -149,6 +156,8 @@ def plan_directory(
         temporary=tuple(temporary),
         warnings=tuple(warnings),
         metadata=metadata,
+        commit=commit,
+        staged=find_staged(fs, path, commit),
     )
 
 

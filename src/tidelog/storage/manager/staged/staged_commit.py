@@ -1,0 +1,133 @@
+"""A commit: which staged files go into which partitions, in which order; and the file in which it stands once decided.
+
+``tidelog-sink-intent`` in the log directory, JSON, written atomically::
+
+    {
+        "version": 0,
+        "query": "…",
+        "batch": 7,
+        "partitions": [{"topic": "t", "partition": 0, "files": [{"name": ".tidelog-staged~…", "size": 4711}]}],
+    }
+
+While it is there, every owner that opens the directory for writing carries it out before anything else. ``batch`` is
+null for what is not a stream's. A file that cannot be understood stops them: what it says must not be lost.
+
+Called by: ``commit``, ``roll_forward``, the plan of a recovery. Thread rule: the directory's lock is held by writers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tidelog.model import CheckpointError, TopicPartition
+from tidelog.model.topic_partition import is_legal_topic
+from tidelog.storage.fs import FileSystem, read_whole, write_atomically
+from tidelog.storage.manager.staged.staged_name import StagedName, is_query_id
+
+INTENT_FILE = "tidelog-sink-intent"
+_VERSION = 0
+
+
+class StagedFile(NamedTuple):
+    name: str
+    size: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCommit:
+    """``files`` in the order in which their records follow each other; ValueError for names that are none."""
+
+    query: str
+    batch: int | None
+    """None: not of a stream, so nobody will ask for it again."""
+    files: Mapping[TopicPartition, tuple[StagedFile, ...]]
+
+    def __post_init__(self) -> None:
+        if not is_query_id(self.query):
+            raise ValueError(f"a query is named by up to 100 letters, digits, '.', '-' and '_', not {self.query!r}")
+        if self.batch is not None and self.batch < 0:
+            raise ValueError(f"a batch's number is {self.batch}")
+        for partition in self.files:
+            if not is_legal_topic(partition.topic) or partition.partition < 0:
+                raise ValueError(f"{partition} is not a partition")
+        for name in self.names:
+            parsed = StagedName.parse(name)
+            if parsed is None or (parsed.query, parsed.batch) != (self.query, self.batch):
+                raise ValueError(f"{name} is not the name of a staged file of this commit")
+        if len(set(self.names)) != len(self.names):
+            raise ValueError("a staged file is named twice")
+
+    @property
+    def names(self) -> list[str]:
+        return [file.name for files in self.files.values() for file in files]
+
+    def __str__(self) -> str:
+        return self.query if self.batch is None else f"batch {self.batch} of {self.query}"
+
+    def supersedes(self, staged: StagedName) -> bool:
+        """Whether nobody needs a file of that name once this is done: it is of the same batch, or an earlier one."""
+        if staged.query != self.query or (staged.batch is None) != (self.batch is None):
+            return False
+        return staged.batch is None or self.batch is None or staged.batch <= self.batch
+
+    def format(self) -> bytes:
+        partitions = [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "files": [{"name": file.name, "size": file.size} for file in files],
+            }
+            for partition, files in self.files.items()
+        ]
+        fields = {"version": _VERSION, "query": self.query, "batch": self.batch, "partitions": partitions}
+        return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, data: bytes, *, path: Path | None = None) -> StagedCommit:
+        """CheckpointError for anything but a whole, well-formed intent."""
+        try:
+            fields = json.loads(data)
+            if fields["version"] != _VERSION:
+                raise CheckpointError(f"version {fields['version']!r} is unknown, {_VERSION} was expected", path=path)
+            files: dict[TopicPartition, tuple[StagedFile, ...]] = {}
+            for part in fields["partitions"]:
+                partition = TopicPartition(_text(part["topic"]), _number(part["partition"]))
+                if partition in files:
+                    raise ValueError(f"two entries for {partition}")
+                files[partition] = tuple(StagedFile(_text(one["name"]), _number(one["size"])) for one in part["files"])
+            batch = fields["batch"]
+            return cls(query=_text(fields["query"]), batch=None if batch is None else _number(batch), files=files)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CheckpointError(f"not the intent of a commit: {error!r}", path=path) from None
+
+
+def read_intent(fs: FileSystem, directory: Path) -> StagedCommit | None:
+    """What was decided for a log directory and is not done yet; None where there is nothing. CheckpointError."""
+    path = directory / INTENT_FILE
+    return StagedCommit.parse(read_whole(fs, path), path=path) if fs.exists(path) else None
+
+
+def write_intent(fs: FileSystem, directory: Path, commit: StagedCommit) -> None:
+    write_atomically(fs, directory / INTENT_FILE, commit.format())
+
+
+def remove_intent(fs: FileSystem, directory: Path) -> None:
+    fs.remove(directory / INTENT_FILE)
+    fs.sync_dir(directory)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
