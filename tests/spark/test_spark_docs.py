@@ -11,8 +11,18 @@ import pytest
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS
 from spark.in_process import options_of
-from tidelog.spark.read.options import EFFECTIVE, IGNORED, KNOWN, STREAM_ONLY, OnCorrupt, ReadOptions, Until
+from tidelog.spark.read.options import (
+    EFFECTIVE,
+    ENDING,
+    IGNORED,
+    KNOWN,
+    STREAM_ONLY,
+    OnCorrupt,
+    ReadOptions,
+    Until,
+)
 from tidelog.spark.schema import BATCHES, SEGMENTS, Mode, arrow_schema, columns_of
+from tidelog.spark.stream.stream_options import StreamOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +45,14 @@ def test_the_table_of_options_is_that_of_the_code() -> None:
     assert [row[0].strip("`") for row in rows(options)] == list(EFFECTIVE)
     prose = options.partition("Accepted, without effect")[2]
     assert [name for name in re.findall(r"`([\w.]+)`", prose) if name in KNOWN] == [*IGNORED, *STREAM_ONLY]
+
+
+def test_the_table_of_a_streams_options_is_that_of_the_code() -> None:
+    table = rows(section("Streams"))
+    assert [row[0].strip("`") for row in table] == ["startingOffsets", *ENDING, "mode", *STREAM_ONLY]
+    given = {row[0].strip("`"): row[1].strip("`") for row in table if row[1].startswith("`")}
+    assert len(given) == 3
+    assert StreamOptions.parse(options_of("d") | given) == StreamOptions.parse(options_of("d"))
 
 
 def test_defaults_are_those_of_the_code() -> None:

@@ -1,18 +1,21 @@
-"""The data source Spark finds under the name ``tidelog``: options and schema in, a batch reader out."""
+"""The data source Spark finds under the name ``tidelog``: options and schema in, a reader out."""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from tidelog.model import ConfigError
-from tidelog.spark.read.options import ReadOptions, remarks
+from tidelog.spark.read.options import ReadOptions, Use, remarks
 from tidelog.spark.read.reader import LogReader, PushdownLogReader
 from tidelog.spark.schema import arrow_schema, spark_schema
+from tidelog.spark.stream.stream_options import StreamOptions
+from tidelog.spark.stream.stream_reader import LogStreamReader
 from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
 from tidelog.spark.worker.zip_finders import forget_zip_finders
 
@@ -20,11 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _log = logging.getLogger(__name__)
+_ADMISSION = "pyspark.sql.streaming.datasource"
+"""PySpark's module of read limits: where it is there, a stream reader is told where a batch begins."""
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class TidelogDataSource(DataSource):
-    """``spark.read.format("tidelog").option("logDirs", …).option("subscribe", …).load()``"""
+    """``spark.read.format("tidelog").option("logDirs", …).option("subscribe", …).load()``, or ``spark.readStream``"""
 
     @classmethod
     def name(cls) -> str:
@@ -32,7 +37,7 @@ class TidelogDataSource(DataSource):
 
     @short_errors
     def schema(self) -> StructType:
-        schema = spark_schema(arrow_schema(ReadOptions.parse(self.options)))
+        schema = spark_schema(arrow_schema(ReadOptions.parse(self.options, Use.TABLE)))
         forget_zip_finders()
         return schema
 
@@ -44,6 +49,19 @@ class TidelogDataSource(DataSource):
             _log.warning("%s", remark)
         forget_zip_finders()
         return PushdownLogReader(options) if _asked_by_pushdown() else LogReader(options)
+
+    @short_errors
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        options = StreamOptions.parse(self.options)
+        _refuse_other_schema(schema, spark_schema(arrow_schema(options.read)))
+        for remark in remarks(self.options, Use.STREAM):
+            _log.warning("%s", remark)
+        forget_zip_finders()
+        if importlib.util.find_spec(_ADMISSION) is None:
+            return LogStreamReader(options)
+        from tidelog.spark.stream.admitting_reader import AdmittingStreamReader
+
+        return AdmittingStreamReader(options)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return speaking_reduce(type(self), self.options)

@@ -7,7 +7,7 @@ a timestamp  the first record at or after it; without    the first record at or 
              one an error, or the end (``latest``)       one the limit
 an offset    that offset                                 that offset
 earliest     the log start                               –
-latest       –                                           the limit
+latest       the limit (in a stream only)                the limit
 ===========  ==========================================  =============================================================
 
 The limit is what ``until`` and the isolation level allow. Called by: the planner. Source: Spark's
@@ -64,7 +64,7 @@ class _Reading:
         timestamp = self._timestamp(self._options.starting)
         if timestamp is None:
             offset = self._offset(self._options.starting)
-            return self._view.log_start if offset == EARLIEST else offset
+            return {EARLIEST: self._view.log_start, LATEST: self.limit}.get(offset, offset)
         found = self._offset_at(timestamp)
         if found is not None:
             return found

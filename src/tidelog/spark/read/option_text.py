@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -126,3 +127,25 @@ def parse_whole(text: str, option: str, *, least: int) -> int:
     if not least <= number <= _LARGEST:
         raise ConfigError(f"Option '{option}' takes a whole number from {least}; got {shown(text)}")
     return number
+
+
+_TIME = re.compile(r"(\d+)(us|ms|s|m|min|h|d|)", re.ASCII)
+_MICROSECONDS = {
+    "us": 1,
+    "": 1000,
+    "ms": 1000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+
+
+def parse_time_ms(text: str, option: str) -> int:
+    """A time as Spark writes it, in whole milliseconds; one without a unit is in milliseconds."""
+    match = _TIME.fullmatch(text.strip().lower())
+    milliseconds = _LARGEST + 1 if match is None else int(match[1]) * _MICROSECONDS[match[2]] // 1000
+    if milliseconds > _LARGEST:
+        raise ConfigError(f"Option '{option}' takes a time like 500ms, 50s, 15m, 2h or 1d; got {shown(text)}")
+    return milliseconds

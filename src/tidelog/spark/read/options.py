@@ -67,6 +67,8 @@ IGNORED = (
 """Of Spark's Kafka source, without effect here: they steer a consumer, and files have none."""
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """Without effect in a batch read, as in Spark's Kafka source, and with a warning, as there."""
+ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+"""An error in a stream, as in Spark's Kafka source."""
 KNOWN = (*EFFECTIVE, *IGNORED, *STREAM_ONLY)
 _BY_LOWER_CASE = {name.lower(): name for name in KNOWN}
 _LIKENESS = 0.85
@@ -112,6 +114,15 @@ class Bound:
         return None if named is None else frozenset(named)
 
 
+class Use(enum.Enum):
+    """What options are for: a stream begins at the latest offsets unless told otherwise, and has no end."""
+
+    BATCH = enum.auto()
+    STREAM = enum.auto()
+    TABLE = enum.auto()
+    """Nothing but the table that they give; Spark asks for it before it says which of the two is read."""
+
+
 class OnCorrupt(enum.StrEnum):
     """What a read does at a batch that contradicts itself."""
 
@@ -152,8 +163,8 @@ class ReadOptions:
     until: Until = Until.AUTO
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """A batch read's options, keys in any case; ConfigError names the option, the value and what is wanted."""
+    def parse(cls, options: Mapping[str, str], use: Use = Use.BATCH) -> ReadOptions:
+        """Options, keys in any case; ConfigError names the option, the value and what is wanted."""
         given = {name.lower(): value for name, value in options.items()}
         _refuse_misspelt(given)
         mode = parse_enum(given, "mode", Mode, Mode.RECORDS)
@@ -164,8 +175,8 @@ class ReadOptions:
         return cls(
             log_dirs=parse_log_dirs(given),
             subscription=_subscription(given),
-            starting=_starting(given),
-            ending=_ending(given),
+            starting=_starting(given, use),
+            ending=_ending(given, use),
             starting_timestamp_falls_back_to_latest=strategy == "latest",
             fail_on_data_loss=parse_boolean(given, "failOnDataLoss", default=True),
             min_partitions=parse_positive(given, "minPartitions"),
@@ -183,10 +194,10 @@ class ReadOptions:
         )
 
 
-def remarks(options: Mapping[str, str]) -> list[str]:
+def remarks(options: Mapping[str, str], use: Use = Use.BATCH) -> list[str]:
     """A sentence for every given option that has no effect and may have been meant to have one."""
     given = {name.lower(): name for name in options}
-    stream_only = [name for name in STREAM_ONLY if name.lower() in given]
+    stream_only = [name for name in STREAM_ONLY if name.lower() in given and use is Use.BATCH]
     unknown = [name for lower, name in given.items() if lower not in _BY_LOWER_CASE and not lower.startswith("kafka.")]
     sentences = [f"Option '{name}' has no effect in a batch read" for name in stream_only]
     return sentences + [f"Option '{name}' is not one of format tidelog and has no effect" for name in sorted(unknown)]
@@ -225,8 +236,10 @@ def _subscription(given: Given) -> Subscription:
             return Subscription(kind, pattern=text)
 
 
-def _starting(given: Given) -> Bound:
-    bound = _bound(given, "starting", default=EARLIEST)
+def _starting(given: Given, use: Use) -> Bound:
+    bound = _bound(given, "starting", default=LATEST if use is Use.STREAM else EARLIEST)
+    if use is not Use.BATCH:
+        return bound
     if bound.everywhere == LATEST:
         raise ConfigError("Option 'startingOffsets' can't be latest in a batch read: nothing would be read")
     for partition, offset in (bound.offsets or {}).items():
@@ -235,8 +248,15 @@ def _starting(given: Given) -> Bound:
     return bound
 
 
-def _ending(given: Given) -> Bound:
+def _ending(given: Given, use: Use) -> Bound:
+    if use is Use.STREAM:
+        for name in ENDING:
+            if name.lower() in given:
+                raise ConfigError(f"Option '{name}' has no place in a stream, which has no end")
+        return Bound(everywhere=LATEST)
     bound = _bound(given, "ending", default=LATEST)
+    if use is Use.TABLE:
+        return bound
     if bound.everywhere == EARLIEST:
         raise ConfigError("Option 'endingOffsets' can't be earliest in a batch read: nothing would be read")
     for partition, offset in (bound.offsets or {}).items():

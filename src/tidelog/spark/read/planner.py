@@ -1,14 +1,15 @@
 """From options and filters to tasks, using names, checkpoints and indexes only: no record is read.
 
 Steps: find the partitions, load each one's frozen state, resolve its two ends, hold them to the log (data loss), cut
-into tasks. Runs in one planning worker; partitions are looked at in parallel.
+into tasks. Runs in one planning worker; partitions are looked at in parallel. A stream finds its partitions in the same
+way, and plans each of its batches as a read of its own.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,17 +42,26 @@ _SEGMENT_ROW_BYTES = 16 * 1024
 """What a row about a segment counts for when tasks are put together: 256 of them are worth a task."""
 
 
+Remark = Callable[[str], None]
+"""Takes a sentence that the user should see although the read goes on."""
+
+
+def warn(sentence: str) -> None:
+    """Every remark, as it comes, into the planning worker's log."""
+    _log.warning("%s", sentence)
+
+
 @dataclass(frozen=True, slots=True)
-class _Found:
+class FoundPartition:
     partition: TopicPartition
     directory: Path
     state: DirectoryState
 
 
-def plan(options: ReadOptions, pruning: Pruning) -> list[LogSplit]:
+def plan(options: ReadOptions, pruning: Pruning, remark: Remark = warn) -> list[LogSplit]:
     """The tasks of a read, in order of partition and offset. TidelogError says why a read cannot be planned."""
-    found = _find(options)
-    _check_maps(options, {entry.partition for entry in found})
+    found = find_partitions(options, remark)
+    check_maps(options, {entry.partition for entry in found})
     wanted = [entry for entry in found if pruning.keeps(entry.partition)]
     # The tables of batches and segments are made of whole segments, so there is nothing to cut.
     cutting = (
@@ -64,37 +74,37 @@ def plan(options: ReadOptions, pruning: Pruning) -> list[LogSplit]:
         )
     )
     with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as pool:
-        ranges = list(pool.map(lambda entry: _range(entry, options, pruning), wanted))
+        ranges = list(pool.map(lambda entry: _range(entry, options, pruning, remark), wanted))
         return cutting.tasks([part for part in ranges if part is not None], pool)
 
 
-def _find(options: ReadOptions) -> list[_Found]:
+def find_partitions(options: ReadOptions, remark: Remark) -> list[FoundPartition]:
+    """What the subscription covers, in order; UnknownTopicOrPartitionError where some of it is not there."""
     subscription = options.subscription
-    found: list[_Found] = []
+    found: list[FoundPartition] = []
     for name in options.log_dirs:
         log_dir = Path(name)
         require_log_directory(LOCAL, log_dir)
         state = read_directory_state(LOCAL, log_dir)
         for warning in state.warnings:
-            _log.warning("%s", warning)
+            remark(warning)
         if state.condition is Condition.HELD and options.until is Until.AUTO and options.mode is Mode.RECORDS:
-            _log.warning(
-                "Process %s holds %s: reading up to the high watermarks it checkpointed; until=log_end reads on",
-                state.holder,
-                log_dir,
+            remark(
+                f"Process {state.holder} holds {log_dir}: reading up to the high watermarks it checkpointed; "
+                "until=log_end reads on"
             )
         for partition in live_partitions(LOCAL, log_dir):
             by_pattern = subscription.kind is SubscriptionKind.PATTERN
             if subscription.covers(partition) and not (by_pattern and partition.topic in INTERNAL_TOPICS):
-                found.append(_Found(partition, log_dir / partition.directory_name, state))
+                found.append(FoundPartition(partition, log_dir / partition.directory_name, state))
     found.sort(key=lambda entry: (entry.partition, entry.directory))
     if options.mode is Mode.RECORDS:
         _refuse_copies(found)
-    _check_missing(options, {entry.partition for entry in found})
+    _check_missing(options, {entry.partition for entry in found}, remark)
     return found
 
 
-def _refuse_copies(entries: list[_Found]) -> None:
+def _refuse_copies(entries: list[FoundPartition]) -> None:
     seen: dict[TopicPartition, Path] = {}
     for entry in entries:
         other = seen.setdefault(entry.partition, entry.directory)
@@ -105,7 +115,7 @@ def _refuse_copies(entries: list[_Found]) -> None:
             )
 
 
-def _check_missing(options: ReadOptions, found: set[TopicPartition]) -> None:
+def _check_missing(options: ReadOptions, found: set[TopicPartition], remark: Remark) -> None:
     subscription = options.subscription
     missing = sorted(str(partition) for partition in subscription.partitions - found)
     missing += sorted(subscription.topics - {partition.topic for partition in found})
@@ -114,10 +124,10 @@ def _check_missing(options: ReadOptions, found: set[TopicPartition]) -> None:
     sentence = f"{', '.join(missing)} not found in {', '.join(options.log_dirs)}"
     if options.fail_on_data_loss:
         raise UnknownTopicOrPartitionError(f"{sentence}; set failOnDataLoss to false to go on without")
-    _log.warning("%s; reading the rest", sentence)
+    remark(f"{sentence}; reading the rest")
 
 
-def _check_maps(options: ReadOptions, assigned: set[TopicPartition]) -> None:
+def check_maps(options: ReadOptions, assigned: set[TopicPartition]) -> None:
     """A map of offsets or timestamps must name every partition that is read, and no other but those that are gone."""
     for end, bound in (("starting", options.starting), ("ending", options.ending)):
         named = bound.named_partitions()
@@ -135,21 +145,21 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
     return "{" + ", ".join(sorted(str(partition) for partition in partitions)) + "}"
 
 
-def _range(entry: _Found, options: ReadOptions, pruning: Pruning) -> PartitionRange | None:
+def _range(entry: FoundPartition, options: ReadOptions, pruning: Pruning, remark: Remark) -> PartitionRange | None:
     """What a partition gives to the read; None where that is nothing."""
     view = LogView(LOCAL, entry.directory, directory_state=entry.state)
     try:
         if options.mode is Mode.SEGMENTS:
             return _all_segments(entry, view)
-        return _wanted_range(entry, view, options, pruning)
+        return _wanted_range(entry, view, options, pruning, remark)
     except FileMissingError:
         if options.fail_on_data_loss or LOCAL.exists(entry.directory):
             raise
-        _log.warning("%s was deleted since the read began; reading the rest", entry.partition)
+        remark(f"{entry.partition} was deleted since the read began; reading the rest")
         return None
 
 
-def _all_segments(entry: _Found, view: LogView) -> PartitionRange | None:
+def _all_segments(entry: FoundPartition, view: LogView) -> PartitionRange | None:
     segments = view.state.segments
     if not len(segments):
         return None
@@ -158,10 +168,12 @@ def _all_segments(entry: _Found, view: LogView) -> PartitionRange | None:
     return PartitionRange(view=view, piece=piece, cuts=Cuts.NONE)
 
 
-def _wanted_range(entry: _Found, view: LogView, options: ReadOptions, pruning: Pruning) -> PartitionRange | None:
+def _wanted_range(
+    entry: FoundPartition, view: LogView, options: ReadOptions, pruning: Pruning, remark: Remark
+) -> PartitionRange | None:
     bounds = ResolvedBounds.resolve(view, options, entry.partition)
-    start, end = _hold_to_log(view, options, entry.partition, bounds)
-    _remark_tail(view, entry.partition)
+    start, end = _hold_to_log(view, options, entry.partition, bounds, remark)
+    _remark_tail(view, entry.partition, remark)
     if options.mode is Mode.RECORDS:
         start = start if pruning.start_offset is None else max(start, pruning.start_offset)
         end = end if pruning.end_offset is None else min(end, pruning.end_offset)
@@ -180,7 +192,7 @@ def _wanted_range(entry: _Found, view: LogView, options: ReadOptions, pruning: P
 
 
 def _piece(
-    entry: _Found, view: LogView, start: int, end: int, *, size_bytes: int, bounds: ResolvedBounds | None = None
+    entry: FoundPartition, view: LogView, start: int, end: int, *, size_bytes: int, bounds: ResolvedBounds | None = None
 ) -> Piece:
     return Piece(
         partition=entry.partition,
@@ -194,7 +206,7 @@ def _piece(
 
 
 def _hold_to_log(
-    view: LogView, options: ReadOptions, partition: TopicPartition, bounds: ResolvedBounds
+    view: LogView, options: ReadOptions, partition: TopicPartition, bounds: ResolvedBounds, remark: Remark
 ) -> tuple[int, int]:
     """The range within the log; what lies outside was lost, or was never there."""
     start, end, limit = bounds.start, bounds.end, bounds.limit
@@ -212,19 +224,14 @@ def _hold_to_log(
             path=view.directory,
         )
     if lost:
-        _log.warning("%s: %s; reading what is there", partition, "; ".join(lost))
+        remark(f"{partition}: {'; '.join(lost)}; reading what is there")
     return max(start, view.log_start), min(end, limit)
 
 
-def _remark_tail(view: LogView, partition: TopicPartition) -> None:
+def _remark_tail(view: LogView, partition: TopicPartition, remark: Remark) -> None:
     tail = view.state.invalid_tail
     if tail is not None and view.condition is not Condition.HELD:
-        _log.warning(
-            "%s ends at offset %s: the %s bytes behind it are no valid batch (%s; file %s, position %s)",
-            partition,
-            view.log_end,
-            tail.length,
-            tail.reason,
-            tail.path,
-            tail.position,
+        remark(
+            f"{partition} ends at offset {view.log_end}: the {tail.length} bytes behind it are no valid batch "
+            f"({tail.reason}; file {tail.path}, position {tail.position})"
         )

@@ -1,0 +1,95 @@
+"""Where the logs of a subscription begin and end, asked again and again by a stream.
+
+A partition's directory is looked into again only where its files' sizes, the time of its newest log or what the
+checkpoints say of it have changed: a stream that waits asks a hundred times a second. Reading never writes. State: a
+view of each partition as last seen. Called by: the stream's progress, from one thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelog.model import FileMissingError, Isolation, TopicPartition
+from tidelog.spark.read.bounds import ResolvedBounds
+from tidelog.spark.read.options import ReadOptions, Until
+from tidelog.spark.read.planner import FoundPartition, Remark, check_maps, find_partitions
+from tidelog.spark.stream.stream_offsets import Offsets
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.segment.file_names import FileKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a partition has to give."""
+
+    log_start: int
+    limit: int
+    """Where a read may end now, as ``until`` and the isolation level say."""
+    log_end: int
+
+    def held(self, known: int | None) -> int:
+        """The latest offset for a stream that has come to ``known``.
+
+        A limit below it is no loss as long as the log has the records: a broker that starts again may have checkpointed
+        an older high watermark than the log end that was read while it was down.
+        """
+        return self.limit if known is None else max(self.limit, min(known, self.log_end))
+
+
+class LogWatch:
+    def __init__(self, options: ReadOptions, remark: Remark) -> None:
+        self._options = options
+        self._remark = remark
+        self._isolation = Isolation.READ_COMMITTED if options.read_committed else Isolation.READ_UNCOMMITTED
+        self._until = None if options.until is Until.AUTO else options.until.value
+        self._seen: dict[TopicPartition, tuple[object, LogView, Reach]] = {}
+
+    def look(self) -> dict[TopicPartition, Reach]:
+        """Every partition there is now; UnknownTopicOrPartitionError where a named one is not."""
+        found = find_partitions(self._options, self._remark)
+        seen = {entry.partition: self._seen_now(entry) for entry in found}
+        self._seen = {partition: now for partition, now in seen.items() if now is not None}
+        return {partition: reach for partition, (_, _, reach) in self._seen.items()}
+
+    def starting(self) -> Offsets:
+        """Where the options begin, for every partition there was at the last look."""
+        check_maps(self._options, set(self._seen))
+        return {
+            partition: ResolvedBounds.resolve(view, self._options, partition).start
+            for partition, (_, view, _) in self._seen.items()
+        }
+
+    def _seen_now(self, entry: FoundPartition) -> tuple[object, LogView, Reach] | None:
+        """None where the directory went away meanwhile."""
+        try:
+            signature = _signature(entry)
+            before = self._seen.get(entry.partition)
+            if before is not None and before[0] == signature:
+                return before
+            view = LogView(LOCAL, entry.directory, directory_state=entry.state)
+            return signature, view, self._reach(view)
+        except FileMissingError:
+            if LOCAL.exists(entry.directory):
+                raise
+            return None
+
+    def _reach(self, view: LogView) -> Reach:
+        limit = view.limit(self._isolation, self._until)
+        return Reach(log_start=view.log_start, limit=limit, log_end=view.log_end)
+
+
+def _signature(entry: FoundPartition) -> object:
+    """What changes whenever a partition's offsets may have changed."""
+    state, partition = entry.state, entry.partition
+    sizes = LOCAL.list_sizes(entry.directory)
+    newest = max((name for name in sizes if name.endswith(FileKind.LOG)), default=None)
+    return (
+        entry.directory,
+        state.condition,
+        state.recovery_points.get(partition),
+        state.log_start_offsets.get(partition),
+        state.high_watermarks.get(partition),
+        sizes,
+        None if newest is None else LOCAL.stat(entry.directory / newest).mtime_ms,
+    )

@@ -1,0 +1,140 @@
+"""How far a stream's next batch goes, and which tasks read it: the decisions, for both of Spark's protocols.
+
+One object lives as long as a run of the query. Spark writes each end down before it reads the batch, so a run that
+follows a dead one reads the same records again, and a sink that knows its batches has each of them once.
+
+=================================  =================================================================================
+asked for                          answer
+=================================  =================================================================================
+``initial``                        what the options begin with, resolved once in a run
+``next_end`` of a stream's first   the initial offset of every partition that begins at its end: Spark writes down ends
+batch                              only, so without this the first ``latest`` would be another one after a restart
+``next_end`` else                  what the logs have (or had at ``stop_at_present``), held back by the limits
+``splits``                         the tasks between two ends; between equal ones none, and no file is touched
+=================================  =================================================================================
+
+Spark's calls in order: PySpark before 4.2 asks for an end without saying where the stream is, but where it goes on from
+a checkpoint it has first asked for the tasks between the last end and itself.
+
+==============  ====================================================  ==============================================
+PySpark         a new query                                           a restarted one
+==============  ====================================================  ==============================================
+4.2 and newer   initial, next_end(initial), splits …                  [initial, splits of the batch not yet done,]
+                                                                      next_end(last end), splits …
+before          next_end(), initial, splits …                         splits(last end, last end), [as above,]
+                                                                      next_end(), splits …
+==============  ====================================================  ==============================================
+
+Thread rule: one thread. Called by: the stream reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tidelog.model import TopicPartition
+from tidelog.spark.read.options import Bound, Subscription, SubscriptionKind, Until
+from tidelog.spark.read.planner import Remark, plan
+from tidelog.spark.read.pruning import Pruning
+from tidelog.spark.read.split import LogSplit
+from tidelog.spark.stream.data_loss import batch_ranges, new_partitions
+from tidelog.spark.stream.log_watch import LogWatch, Reach
+from tidelog.spark.stream.stream_offsets import Offsets
+from tidelog.spark.stream.stream_options import StreamOptions
+from tidelog.spark.stream.trigger_limits import Pacing, shared_out
+
+
+class StreamProgress:
+    def __init__(self, options: StreamOptions, *, clock: Callable[[], int], remark: Remark) -> None:
+        """``clock``: the time in milliseconds."""
+        self._options = options
+        self._clock = clock
+        self._remark = remark
+        self._watch = LogWatch(options.read, remark)
+        self._pacing = Pacing(options.limits)
+        self._target: Mapping[TopicPartition, Reach] | None = None
+        self._initial: Offsets | None = None
+        self._begin_at_end: frozenset[TopicPartition] = frozenset()
+        self._position: Offsets | None = None
+        """The last end that was given, or that Spark named: where the next batch begins."""
+        self._has_given_end = False
+        self._planned: tuple[Offsets, Offsets, list[LogSplit]] | None = None
+        self._latest: Offsets | None = None
+
+    @property
+    def latest(self) -> Offsets | None:
+        """What there was to read when an end was last asked for."""
+        return self._latest
+
+    def stop_at_present(self) -> None:
+        """Read what there is now and nothing that comes later."""
+        self._target = self._watch.look()
+
+    def initial(self) -> Offsets:
+        if self._initial is None:
+            reaches = self._watch.look() if self._target is None else self._target
+            self._initial = self._watch.starting()
+            ends = {partition: reach.limit for partition, reach in reaches.items()}
+            at_end = (partition for partition, offset in self._initial.items() if offset == ends.get(partition))
+            self._begin_at_end = frozenset(at_end)
+        return self._initial
+
+    def next_end(self, start: Offsets | None = None, *, is_limited: bool = True) -> Offsets:
+        """The end of the batch from ``start`` (None: from where the last one ended); ``start`` where it has to wait."""
+        if start is None:
+            start = self.initial() if self._position is None else self._position
+        is_first = self._position is None and start == self._initial
+        reaches = self._watch.look() if self._target is None else self._target
+        self._latest = {partition: reach.held(start.get(partition)) for partition, reach in reaches.items()}
+        end = self._held_back(start, self._latest, reaches) if is_limited else self._latest
+        if is_first:
+            stay = self._begin_at_end
+            end = {partition: start[partition] if partition in stay else offset for partition, offset in end.items()}
+        self._has_given_end = True
+        self._position = end
+        return end
+
+    def _held_back(self, start: Offsets, latest: Offsets, reaches: Mapping[TopicPartition, Reach]) -> Offsets:
+        if self._target is None and self._pacing.waits(start, latest, self._clock()):
+            return start
+        most = self._options.limits.max_offsets
+        if most is None:
+            return latest
+        starts = {partition: start.get(partition, reaches[partition].log_start) for partition in latest}
+        return shared_out(most, starts, latest)
+
+    def splits(self, start: Offsets, end: Offsets) -> list[LogSplit]:
+        """OffsetOutOfRangeError or UnknownTopicOrPartitionError where something between the ends was lost."""
+        self._position = end
+        if start == end:
+            return []
+        if self._planned is None or self._planned[:2] != (start, end):
+            self._planned = (start, end, self._plan(start, end))
+        return self._planned[2]
+
+    def _plan(self, start: Offsets, end: Offsets) -> list[LogSplit]:
+        read = self._options.read
+        new_starts: dict[TopicPartition, int] = {}
+        new = new_partitions(start, end)
+        if new:
+            new_starts = {partition: reach.log_start for partition, reach in self._watch.look().items()}
+        is_replay = not self._has_given_end and start == self._initial
+        batch = batch_ranges(start, end, new_starts, replay=is_replay)
+        batch.report(fail=read.fail_on_data_loss, remark=self._remark)
+        if not batch.ranges:
+            return []
+        # What the end was, it stays, whatever the high watermark is now: a batch that is read again is the same.
+        wanted = replace(
+            read,
+            subscription=Subscription(SubscriptionKind.ASSIGN, partitions=frozenset(batch.ranges)),
+            starting=Bound(offsets={partition: first for partition, (first, _) in batch.ranges.items()}),
+            ending=Bound(offsets={partition: last for partition, (_, last) in batch.ranges.items()}),
+            until=Until.LOG_END,
+        )
+        return [_without_tails(split) for split in plan(wanted, Pruning(), self._remark)]
+
+
+def _without_tails(split: LogSplit) -> LogSplit:
+    """Of bytes behind a log's end a stream does not tell: they may be a batch soon, and each batch would tell again."""
+    return LogSplit(replace(piece, state=replace(piece.state, invalid_tail=None)) for piece in split.pieces)

@@ -1,0 +1,68 @@
+"""The stream reader that Spark drives: in one long-lived worker on the driver's machine, and in the executors' workers.
+
+PySpark before 4.2 asks for the latest offset without an argument, and this class answers; for newer ones see
+``admitting_reader``. State: a ``StreamProgress``, of the run that this process serves; what is pickled for the
+executors is the options alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from tidelog.runtime.clock import SYSTEM_CLOCK
+from tidelog.spark.read.reader import LogReader
+from tidelog.spark.stream.stream_offsets import from_json, to_json
+from tidelog.spark.stream.stream_options import StreamOptions
+from tidelog.spark.stream.stream_progress import StreamProgress
+from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
+from tidelog.spark.worker.zip_finders import forget_zip_finders
+
+_log = logging.getLogger(__name__)
+_MOST_REMEMBERED = 1000
+
+
+class SaidOnce:
+    """Passes a remark on to the log once: a stream that waits would say it at every turn."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, sentence: str) -> None:
+        if sentence in self._said:
+            return
+        if len(self._said) == _MOST_REMEMBERED:
+            self._said.clear()
+        self._said.add(sentence)
+        _log.warning("%s", sentence)
+
+
+class LogStreamReader(DataSourceStreamReader):
+    def __init__(self, options: StreamOptions) -> None:
+        self.options = options
+        self.progress = StreamProgress(options, clock=SYSTEM_CLOCK.monotonic_ms, remark=SaidOnce())
+
+    @short_errors
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        return to_json(self.progress.initial())
+
+    @short_errors
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802
+        return to_json(self.progress.next_end())
+
+    @short_errors
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        splits = self.progress.splits(from_json(start), from_json(end))
+        forget_zip_finders()
+        return splits
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """As in a batch read."""
+        return LogReader(self.options.read).read(partition)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return speaking_reduce(type(self), self.options)

@@ -1,0 +1,80 @@
+"""How far one batch of a stream goes: the three options that hold it back.
+
+========================  ==========================================================================================
+``maxOffsetsPerTrigger``  at most about so many offsets, shared out by what each partition has waiting: its share
+                          rounded down, but up to 1 below 1, so that small partitions do not starve
+``minOffsetsPerTrigger``  no batch while fewer offsets are waiting
+``maxTriggerDelay``       … unless it has been so long since one was let go (the first one of a run is)
+========================  ==========================================================================================
+
+Where both hold, the least is asked first. Nothing holds back what ``Trigger.Once`` reads; what ``Trigger.AvailableNow``
+reads is cut by the most, but waits for nothing. Pure, but for the time of the last batch in a ``Pacing``. Called by:
+the stream's progress, from one thread. Source: Spark's ``KafkaMicroBatchStream``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidelog.model import ConfigError
+from tidelog.spark.read.option_text import Given, parse_positive, parse_time_ms
+from tidelog.spark.stream.stream_offsets import Offsets
+
+DEFAULT_MAX_TRIGGER_DELAY = "15m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerLimits:
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = 15 * 60 * 1000
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> TriggerLimits:
+        """Keys in any case; ConfigError names the option."""
+        given: Given = {name.lower(): value for name, value in options.items()}
+        most = parse_positive(given, "maxOffsetsPerTrigger")
+        least = parse_positive(given, "minOffsetsPerTrigger")
+        if most is not None and least is not None and least > most:
+            raise ConfigError(f"Option 'minOffsetsPerTrigger' ({least}) is higher than 'maxOffsetsPerTrigger' ({most})")
+        delay = given.get("maxtriggerdelay", DEFAULT_MAX_TRIGGER_DELAY)
+        return cls(max_offsets=most, min_offsets=least, max_delay_ms=parse_time_ms(delay, "maxTriggerDelay"))
+
+
+class Pacing:
+    """Whether a batch waits for more offsets. State: when the last one was let go (never yet)."""
+
+    def __init__(self, limits: TriggerLimits) -> None:
+        self._limits = limits
+        self._last_ms: int | None = None
+
+    def waits(self, start: Offsets, latest: Offsets, now_ms: int) -> bool:
+        """Asked once for each trigger; where it says no, the batch counts as let go at ``now_ms``."""
+        least = self._limits.min_offsets
+        if least is None:
+            return False
+        is_overdue = self._last_ms is None or now_ms - self._last_ms >= self._limits.max_delay_ms
+        waiting = sum(offset - start.get(partition, 0) for partition, offset in latest.items())
+        if not is_overdue and waiting < least:
+            return True
+        self._last_ms = now_ms
+        return False
+
+
+def shared_out(most: int, start: Offsets, latest: Offsets) -> Offsets:
+    """The end of a batch of about ``most`` offsets between ``start`` and ``latest``.
+
+    ``start`` has every partition of ``latest``; a new one starts where its log does.
+    """
+    waiting = {partition: max(0, end - start[partition]) for partition, end in latest.items()}
+    total = sum(waiting.values())
+    if total == 0:
+        return latest
+    ends = {}
+    for partition, end in latest.items():
+        share = most * (waiting[partition] / total)
+        whole = math.ceil(share) if share < 1 else math.floor(share)
+        ends[partition] = min(end, start[partition] + whole) if waiting[partition] else end
+    return ends

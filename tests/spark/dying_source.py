@@ -1,0 +1,77 @@
+"""The data source under the name ``dying``: it dies once, at the point that the environment names.
+
+``DYING_AT``: ``planned`` (the driver, when the end of a batch is written down and its tasks are planned), ``reading``
+(a worker, in the middle of a task), ``read`` (the driver, when a task has given all its records). It dies in the batch
+that has offset ``DYING_OFFSET`` of a partition, and leaves ``DYING_MARK``. The driver is the process group
+``DYING_GROUP``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from tidelog.spark.read.split import LogSplit
+from tidelog.spark.source import TidelogDataSource
+from tidelog.spark.stream.stream_reader import LogStreamReader
+
+
+class DyingDataSource(TidelogDataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "dying"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        reader = super().streamReader(schema)
+        assert isinstance(reader, LogStreamReader)
+        reader.__class__ = type("Dying", (Dying, type(reader)), {})
+        return reader
+
+
+class Dying(LogStreamReader):
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        splits = super().partitions(start, end)
+        if any(_has_the_offset(split) for split in splits):
+            _die("planned", driver=True)
+        return splits
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        for batch in super().read(partition):
+            yield batch.slice(0, 1)
+            if _has_the_offset(partition):
+                _die("reading", driver=False)
+            yield batch.slice(1)
+        if _has_the_offset(partition):
+            _die("read", driver=True)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _dying, (self.options,)
+
+
+def _dying(options: Any) -> LogStreamReader:
+    reader = LogStreamReader(options)
+    reader.__class__ = Dying
+    return reader
+
+
+def _has_the_offset(split: InputPartition) -> bool:
+    assert isinstance(split, LogSplit)
+    return any(piece.start <= int(os.environ["DYING_OFFSET"]) < piece.end for piece in split.pieces)
+
+
+def _die(point: str, *, driver: bool) -> None:
+    mark = Path(os.environ["DYING_MARK"])
+    if os.environ["DYING_AT"] != point or mark.exists():
+        return
+    mark.touch()
+    if driver:
+        os.killpg(int(os.environ["DYING_GROUP"]), signal.SIGKILL)
+        signal.pause()  # until Spark ends its workers: the batch gets no answer
+    os.kill(os.getpid(), signal.SIGKILL)
