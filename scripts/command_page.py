@@ -40,13 +40,28 @@ def help_text(name: str | None = None) -> str:
     parent = click.Context(cli, info_name="tidelog", terminal_width=WIDTH, help_option_names=["-h", "--help"])
     if name is None:
         return cli.get_help(parent)
-    command = cli.get_command(parent, name)
-    assert command is not None, f"no command {name}"
-    return command.get_help(click.Context(command, info_name=name, parent=parent))
+    command: click.Command = cli
+    for word in name.split():
+        assert isinstance(command, click.Group), f"{name}: no group before {word}"
+        found = command.get_command(parent, word)
+        assert found is not None, f"no command {name}"
+        command, parent = found, click.Context(found, info_name=word, parent=parent)
+    return command.get_help(parent)
+
+
+def names() -> list[str]:
+    """Of all commands, those of a group behind it."""
+    every = []
+    for name in sorted(COMMANDS):
+        every.append(name)
+        command = cli.get_command(click.Context(cli), name)
+        if isinstance(command, click.Group):
+            every += [f"{name} {own}" for own in command.list_commands(click.Context(command))]
+    return every
 
 
 def page() -> str:
-    sections = [f"## tidelog {name}\n```text\n{help_text(name)}\n```\n" for name in sorted(COMMANDS)]
+    sections = [f"## tidelog {name}\n```text\n{help_text(name)}\n```\n" for name in names()]
     return "\n".join([INTRODUCTION, f"## tidelog\n```text\n{help_text()}\n```\n", *sections])
 
 

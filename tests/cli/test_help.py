@@ -10,6 +10,7 @@ import pytest
 
 from project.tree import ROOT
 from tidelog.cli.main import COMMANDS, cli
+from tidelog.cli.spark.group import JOBS
 
 
 def command_page() -> ModuleType:
@@ -26,24 +27,39 @@ def test_the_page_is_what_the_commands_print() -> None:
     assert module.PAGE.read_text() == module.page(), "run `make map`"
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+EVERY = [*COMMANDS, *(f"spark {job}" for job in JOBS)]
+
+
+def command_of(name: str) -> click.Command:
+    command: click.Command = cli
+    for word in name.split():
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), word)
+        assert found
+        command = found
+    return command
+
+
+@pytest.mark.parametrize("name", sorted(EVERY))
 def test_a_help_text_says_its_exit_codes_and_examples_that_parse(name: str) -> None:
-    command = cli.get_command(click.Context(cli), name)
-    assert command
+    command = command_of(name)
     text = command.help or ""
     assert "Exit codes: 0" in text
     options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     examples = [line.split() for line in text.partition("Examples:")[2].splitlines() if line.strip()]
     assert examples
     for words in examples:
-        assert words[:2] == ["tidelog", name]
+        assert words[: 1 + len(name.split())] == ["tidelog", *name.split()]
         own = words[: next((at for at, word in enumerate(words) if word in ("|", ">")), len(words))]
         assert {word for word in own if word.startswith("--")} <= options
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"serve"}))
+@pytest.mark.parametrize("job", sorted(JOBS))
+def test_the_list_of_jobs_says_what_their_help_texts_do(job: str) -> None:
+    assert (command_of(f"spark {job}").help or "").startswith(JOBS[job])
+
+
+@pytest.mark.parametrize("name", sorted(set(EVERY) - {"serve", "spark"}))
 def test_every_command_that_reports_has_the_common_options(name: str) -> None:
-    command = cli.get_command(click.Context(cli), name)
-    assert command
-    options = {option for parameter in command.params for option in parameter.opts}
+    options = {option for parameter in command_of(name).params for option in parameter.opts}
     assert {"--json", "--jsonl", "--csv", "--quiet"} <= options

@@ -55,7 +55,7 @@ def test_the_installed_command_runs(golden: GoldenFactory) -> None:
     assert json.loads(done.stdout.splitlines()[0])["cluster_id"]
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"config", "dump", "export", "serve"}))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"config", "dump", "export", "serve", "spark"}))
 def test_what_is_no_log_directory_is_unreadable(command: str, tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     for path in (tmp_path, tmp_path / "missing"):

@@ -28,7 +28,7 @@ def reader_of(log_dir: Path | str, *, pruning: Pruning | None = None, **given: o
 def splits_of(reader: LogReader) -> list[LogSplit]:
     splits = pickle.loads(pickle.dumps(reader.partitions()))
     assert all(isinstance(split, LogSplit) for split in splits)
-    return [split for split in splits if split.pieces]
+    return [split for split in splits if split.pieces or split.whole]
 
 
 def rows_of(reader: LogReader, splits: Iterable[LogSplit] | None = None) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from tidelog.spark.read.options import (
     ReadOptions,
     Until,
 )
-from tidelog.spark.schema import BATCHES, SEGMENTS, Mode, arrow_schema, columns_of
+from tidelog.spark.schema import Mode, arrow_schema, columns_of
 from tidelog.spark.stream.stream_options import StreamOptions
 
 if TYPE_CHECKING:
@@ -77,10 +77,6 @@ def test_the_columns_are_those_of_the_code() -> None:
 
     schema = spark_schema(arrow_schema(ReadOptions.parse(options)))
     assert [row[1] for row in table] == [field.dataType.simpleString() for field in schema]
-    prose = section("Audits: batches and segments as tables")
-    named = re.findall(r"`(\w+)`", re.sub(r"```.*", "", prose, flags=re.DOTALL))
-    names = [name for name in named if name not in ("mode", "batches", "segments")]
-    assert names == [*BATCHES.names, "corrupt", *SEGMENTS.names]
 
 
 @pytest.mark.spark

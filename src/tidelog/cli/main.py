@@ -34,6 +34,7 @@ COMMANDS = {
     "recover": "Do what a broker does after a kill, without a broker.",
     "retention": "Show when each segment will be deleted, by which rule, and why not yet.",
     "serve": "Run a broker that Kafka's clients can use.",
+    "spark": "Run a job over many data directories on Spark.",
     "transactions": "Show open transactions, what they hold back, and which of them hang.",
     "verify": "Check every file against the log, and say what a broker would do.",
 }

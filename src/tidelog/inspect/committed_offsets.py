@@ -5,13 +5,14 @@ committed: those of aborted and of open transactions are left out. (A read_commi
 last stable offset, and so hides what other groups committed behind an open transaction.) Of two records of a key the
 one further on in the log wins, wherever its transaction's marker lies, as in Kafka's ``OffsetMetadataManager``.
 
-Reads only; partitions in parallel; memory grows with the number of live keys. Called by: ``offsets``.
+Reads only; partitions in parallel; memory grows with the number of live keys.
+Called by: ``offsets``, Spark's table of groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -60,9 +61,11 @@ class GroupOffsets:
     errors: tuple[TidelogError, ...]
 
 
-@dataclass(slots=True)
-class _Found:
-    offsets: dict[Key, CommittedOffset]
+@dataclass(slots=True, kw_only=True)
+class PartitionOffsets:
+    """Of one partition of ``__consumer_offsets``; with ``error`` what was found up to there."""
+
+    offsets: dict[Key, CommittedOffset] = field(default_factory=dict)
     undecoded: int = 0
     error: TidelogError | None = None
 
@@ -77,13 +80,8 @@ def read_committed_offsets(
 ) -> GroupOffsets:
     """All groups of a log directory, by group, topic and partition; none where it has no ``__consumer_offsets``."""
 
-    def read(view: LogView, partition: TopicPartition, tell: Advance) -> _Found:
-        found = _Found({})
-        try:
-            _read_partition(view, partition, until, found, tell)
-        except TidelogError as error:
-            found.error = error
-        return found
+    def read(view: LogView, partition: TopicPartition, tell: Advance) -> PartitionOffsets:
+        return partition_offsets(view, partition, until=until, advance=tell)
 
     parts = each_partition(fs, path, read, topic=OFFSETS_TOPIC, threads=threads, advance=advance)
     offsets = sorted(
@@ -98,8 +96,20 @@ def read_committed_offsets(
     )
 
 
+def partition_offsets(
+    view: LogView, source: TopicPartition, *, until: Until | None = None, advance: Advance = lambda _bytes: None
+) -> PartitionOffsets:
+    """All groups whose offsets are kept in ``source``, a partition of ``__consumer_offsets``."""
+    found = PartitionOffsets()
+    try:
+        _read_partition(view, source, until, found, advance)
+    except TidelogError as error:
+        found.error = error
+    return found
+
+
 def _read_partition(
-    view: LogView, source: TopicPartition, until: Until | None, found: _Found, advance: Advance
+    view: LogView, source: TopicPartition, until: Until | None, found: PartitionOffsets, advance: Advance
 ) -> None:
     end = view.end_offset(until)
     transactions = view.transactions(end)
@@ -130,7 +140,7 @@ def _pending(table: BatchTable, open_: Mapping[int, int]) -> np.ndarray[tuple[in
     return pending
 
 
-def _apply(found: _Found, source: TopicPartition, offset: int, key: bytes, value: bytes | None) -> None:
+def _apply(found: PartitionOffsets, source: TopicPartition, offset: int, key: bytes, value: bytes | None) -> None:
     try:
         decoded = decode_key(GROUP_TYPES, key)
         if decoded.fields is None or decoded.name not in _OFFSET_KEYS:

@@ -23,7 +23,18 @@ class Mode(enum.StrEnum):
     RECORDS = "records"
     BATCHES = "batches"
     SEGMENTS = "segments"
+    INDEX = "index"
+    PRODUCERS = "producers"
+    TRANSACTIONS = "transactions"
+    GROUPS = "groups"
 
+    @property
+    def is_made_by_partition(self) -> bool:
+        """Whether a row needs all of its partition, so that a partition is never cut."""
+        return self in _BY_PARTITION
+
+
+_BY_PARTITION = frozenset({Mode.INDEX, Mode.PRODUCERS, Mode.TRANSACTIONS, Mode.GROUPS})
 
 HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 
@@ -91,31 +102,120 @@ SEGMENTS = pa.schema(
     ]
 )
 
+INDEX = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("segmentBaseOffset", pa.int64()),
+        pa.field("kind", pa.string()),
+        pa.field("entry", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("position", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("producerId", pa.int64()),
+        pa.field("firstOffset", pa.int64()),
+        pa.field("lastOffset", pa.int64()),
+        pa.field("lastStableOffset", pa.int64()),
+        pa.field("logDir", pa.string()),
+    ]
+)
 
-_EVERY = {
-    Mode.RECORDS: (*_KAFKA_SOURCE, *_HEADERS, *_BATCH_METADATA, *_CORRUPT),
-    Mode.BATCHES: (*BATCHES, *_CORRUPT),
-    Mode.SEGMENTS: tuple(SEGMENTS),
+PRODUCERS = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("producerId", pa.int64()),
+        pa.field("producerEpoch", pa.int32()),
+        pa.field("coordinatorEpoch", pa.int32()),
+        pa.field("lastSequence", pa.int32()),
+        pa.field("lastOffset", pa.int64()),
+        pa.field("lastTimestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("transactionStartOffset", pa.int64()),
+        pa.field("logDir", pa.string()),
+    ]
+)
+
+TRANSACTIONS = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("producerId", pa.int64()),
+        pa.field("producerEpoch", pa.int32()),
+        pa.field("coordinatorEpoch", pa.int32()),
+        pa.field("startOffset", pa.int64()),
+        pa.field("startTimestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("lastOffset", pa.int64()),
+        pa.field("lastTimestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("recordCount", pa.int64()),
+        pa.field("sizeBytes", pa.int64()),
+        pa.field("heldBackRecords", pa.int64()),
+        pa.field("heldBackOffsets", pa.int64()),
+        pa.field("heldBackBytes", pa.int64()),
+        pa.field("logStartOffset", pa.int64()),
+        pa.field("lastStableOffset", pa.int64()),
+        pa.field("highWatermark", pa.int64()),
+        pa.field("logEndOffset", pa.int64()),
+        pa.field("transactionalId", pa.string()),
+        pa.field("state", pa.string()),
+        pa.field("timeoutMs", pa.int32()),
+        pa.field("verdict", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("logDir", pa.string()),
+    ]
+)
+
+GROUPS = pa.schema(
+    [
+        pa.field("group", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("leaderEpoch", pa.int32()),
+        pa.field("metadata", pa.string()),
+        pa.field("commitTimestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("sourcePartition", pa.int32()),
+        pa.field("sourceOffset", pa.int64()),
+        pa.field("logDir", pa.string()),
+    ]
+)
+
+TABLES = {
+    Mode.BATCHES: BATCHES,
+    Mode.SEGMENTS: SEGMENTS,
+    Mode.INDEX: INDEX,
+    Mode.PRODUCERS: PRODUCERS,
+    Mode.TRANSACTIONS: TRANSACTIONS,
+    Mode.GROUPS: GROUPS,
 }
+"""The tables over the storage; that of the records depends on more options."""
+
+_NOTHING_TO_DAMAGE = frozenset({Mode.SEGMENTS})
+"""Made of names and sizes alone."""
+
+
+def _every(mode: Mode) -> tuple[pa.Field, ...]:
+    if mode is Mode.RECORDS:
+        return (*_KAFKA_SOURCE, *_HEADERS, *_BATCH_METADATA, *_CORRUPT)
+    return tuple(TABLES[mode]) if mode in _NOTHING_TO_DAMAGE else (*TABLES[mode], *_CORRUPT)
 
 
 def columns_of(mode: Mode) -> tuple[str, ...]:
     """Every column that a table can have, with the options that ask for it."""
-    return tuple(field.name for field in _EVERY[mode])
+    return tuple(field.name for field in _every(mode))
 
 
 def arrow_schema(options: ReadOptions) -> pa.Schema:
     """The Arrow schema a read with these options gives; a read that reports damage has the column for it, always."""
     if options.columns is not None:
-        every = {field.name: field for field in _EVERY[options.mode]}
+        every = {field.name: field for field in _every(options.mode)}
         fields = [every[name] for name in options.columns]
     elif options.mode is Mode.RECORDS:
         fields = list(_KAFKA_SOURCE)
         fields += _HEADERS if options.include_headers else ()
         fields += _BATCH_METADATA if options.include_batch_metadata else ()
     else:
-        fields = list(BATCHES if options.mode is Mode.BATCHES else SEGMENTS)
-    if options.on_corrupt == "report" and options.mode is not Mode.SEGMENTS and _CORRUPT[0] not in fields:
+        fields = list(TABLES[options.mode])
+    if options.on_corrupt == "report" and options.mode not in _NOTHING_TO_DAMAGE and _CORRUPT[0] not in fields:
         fields += _CORRUPT
     return pa.schema(fields)
 

@@ -127,7 +127,7 @@ def verify_directory(
         path=path,
         condition=state.condition.value,
         partitions=verified,
-        findings=tuple(_check_small_files(fs, path, by_partition)) if wanted is None else (),
+        findings=tuple(check_small_files(fs, path, by_partition)) if wanted is None else (),
     )
 
 
@@ -168,9 +168,10 @@ def _verify_partition(
     )
 
 
-def _check_small_files(
+def check_small_files(
     fs: FileSystem, path: Path, known: Mapping[TopicPartition, VerifiedPartition]
 ) -> Iterator[Finding]:
+    """Of the files beside the partitions, all of which are ``known``."""
     for name, meaning in CHECKPOINTS.items():
         yield from _check_checkpoint(fs, path / name, meaning, known)
     try:

@@ -1,8 +1,9 @@
 """From options and filters to tasks, using names, checkpoints and indexes only: no record is read.
 
 Steps: find the partitions, load each one's frozen state, resolve its two ends, hold them to the log (data loss), cut
-into tasks. Runs in one planning worker; partitions are looked at in parallel. A stream finds its partitions in the same
-way, and plans each of its batches as a read of its own.
+into tasks. Of the tables that are made a partition at a time only the first step and the last are taken. Runs in one
+planning worker; partitions are looked at in parallel. A stream finds its partitions in the same way, and plans each of
+its batches as a read of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from tidelog.inspect.committed_offsets import OFFSETS_TOPIC
 from tidelog.model import (
     ConfigError,
     DirectoryError,
@@ -22,11 +25,13 @@ from tidelog.model import (
     TopicPartition,
     UnknownTopicOrPartitionError,
 )
+from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.spark.read.bounds import ResolvedBounds
 from tidelog.spark.read.cutting import Cuts, Cutting, PartitionRange
 from tidelog.spark.read.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.read.split import LogSplit, Piece
+from tidelog.spark.read.split import LogSplit, Piece, grouped_whole
+from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.spark.schema import Mode
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
@@ -34,6 +39,8 @@ from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """Left out of a pattern, as Kafka's consumer leaves them out; a topic may be named like one and still be a user's."""
@@ -61,6 +68,8 @@ class FoundPartition:
 def plan(options: ReadOptions, pruning: Pruning, remark: Remark = warn) -> list[LogSplit]:
     """The tasks of a read, in order of partition and offset. TidelogError says why a read cannot be planned."""
     found = find_partitions(options, remark)
+    if options.mode.is_made_by_partition:
+        return _plan_whole(found, options, pruning, remark)
     check_maps(options, {entry.partition for entry in found})
     wanted = [entry for entry in found if pruning.keeps(entry.partition)]
     # The tables of batches and segments are made of whole segments, so there is nothing to cut.
@@ -74,12 +83,45 @@ def plan(options: ReadOptions, pruning: Pruning, remark: Remark = warn) -> list[
         )
     )
     with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as pool:
-        ranges = list(pool.map(lambda entry: _range(entry, options, pruning, remark), wanted))
+
+        def range_of(entry: FoundPartition) -> PartitionRange | None:
+            return _range(entry, options, pruning, remark)
+
+        ranges = list(pool.map(lambda entry: _unless_gone(entry, options, remark, range_of), wanted))
         return cutting.tasks([part for part in ranges if part is not None], pool)
 
 
+def _plan_whole(found: list[FoundPartition], options: ReadOptions, pruning: Pruning, remark: Remark) -> list[LogSplit]:
+    """A filter on the topic of a group's offset says nothing of the partition that the offset is kept in."""
+    wanted = [entry for entry in found if options.mode is Mode.GROUPS or pruning.keeps(entry.partition)]
+    now_ms = SYSTEM_CLOCK.now_ms()
+
+    def whole(entry: FoundPartition) -> WholePartition:
+        return WholePartition.plan(entry.partition, entry.directory, entry.state, mode=options.mode, now_ms=now_ms)
+
+    with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as pool:
+        planned = pool.map(lambda entry: _unless_gone(entry, options, remark, whole), wanted)
+        return grouped_whole(part for part in planned if part is not None)
+
+
+def _unless_gone(
+    entry: FoundPartition, options: ReadOptions, remark: Remark, look: Callable[[FoundPartition], T | None]
+) -> T | None:
+    """A partition that its owner deletes meanwhile is data loss, or a remark."""
+    try:
+        return look(entry)
+    except FileMissingError:
+        if options.fail_on_data_loss or LOCAL.exists(entry.directory):
+            raise
+        remark(f"{entry.partition} was deleted since the read began; reading the rest")
+        return None
+
+
 def find_partitions(options: ReadOptions, remark: Remark) -> list[FoundPartition]:
-    """What the subscription covers, in order; UnknownTopicOrPartitionError where some of it is not there."""
+    """What the subscription covers, in order; UnknownTopicOrPartitionError where some of it is not there.
+
+    Of the table of groups, where their offsets are kept, whatever they are subscribed to.
+    """
     subscription = options.subscription
     found: list[FoundPartition] = []
     for name in options.log_dirs:
@@ -95,12 +137,16 @@ def find_partitions(options: ReadOptions, remark: Remark) -> list[FoundPartition
             )
         for partition in live_partitions(LOCAL, log_dir):
             by_pattern = subscription.kind is SubscriptionKind.PATTERN
-            if subscription.covers(partition) and not (by_pattern and partition.topic in INTERNAL_TOPICS):
+            is_asked = subscription.covers(partition) and not (by_pattern and partition.topic in INTERNAL_TOPICS)
+            if partition.topic == OFFSETS_TOPIC if options.mode is Mode.GROUPS else is_asked:
                 found.append(FoundPartition(partition, log_dir / partition.directory_name, state))
     found.sort(key=lambda entry: (entry.partition, entry.directory))
     if options.mode is Mode.RECORDS:
         _refuse_copies(found)
-    _check_missing(options, {entry.partition for entry in found}, remark)
+    if options.mode is not Mode.GROUPS:
+        _check_missing(options, {entry.partition for entry in found}, remark)
+    elif not found:
+        remark(f"No partition of {OFFSETS_TOPIC} lies in {', '.join(options.log_dirs)}: no groups")
     return found
 
 
@@ -148,15 +194,9 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
 def _range(entry: FoundPartition, options: ReadOptions, pruning: Pruning, remark: Remark) -> PartitionRange | None:
     """What a partition gives to the read; None where that is nothing."""
     view = LogView(LOCAL, entry.directory, directory_state=entry.state)
-    try:
-        if options.mode is Mode.SEGMENTS:
-            return _all_segments(entry, view)
-        return _wanted_range(entry, view, options, pruning, remark)
-    except FileMissingError:
-        if options.fail_on_data_loss or LOCAL.exists(entry.directory):
-            raise
-        remark(f"{entry.partition} was deleted since the read began; reading the rest")
-        return None
+    if options.mode is Mode.SEGMENTS:
+        return _all_segments(entry, view)
+    return _wanted_range(entry, view, options, pruning, remark)
 
 
 def _all_segments(entry: FoundPartition, view: LogView) -> PartitionRange | None:

@@ -15,6 +15,7 @@ from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.planner import plan
 from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.read.split import LogSplit, Piece
+from tidelog.spark.rows.partition_rows import partition_rows
 from tidelog.spark.rows.record_rows import record_batches
 from tidelog.spark.rows.storage_rows import batch_rows, segment_rows
 from tidelog.spark.schema import Mode, arrow_schema
@@ -30,7 +31,7 @@ class LogReader(DataSourceReader):
     @short_errors
     def partitions(self) -> list[InputPartition]:
         # Spark reads no splits as one split without a value; an empty one says what is meant.
-        splits = list(plan(self.options, self.pruning)) or [LogSplit(())]
+        splits = list(plan(self.options, self.pruning)) or [LogSplit()]
         forget_zip_finders()
         return splits
 
@@ -42,6 +43,8 @@ class LogReader(DataSourceReader):
         try:
             for piece in partition.pieces:
                 yield from self._piece(piece, schema)
+            for whole in partition.whole:
+                yield from partition_rows(whole, self.options, schema)
         finally:
             forget_zip_finders()
 
@@ -53,6 +56,7 @@ class LogReader(DataSourceReader):
                 return batch_rows(piece, self.options, schema)
             case Mode.SEGMENTS:
                 return segment_rows(piece, schema)
+        raise AssertionError(f"the table of {self.options.mode} is made of whole partitions")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return speaking_reduce(type(self), self.options, self.pruning)

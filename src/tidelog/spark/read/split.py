@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql.datasource import InputPartition
 
 from tidelog.model import TopicPartition
+from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.load.listing import sort_names
 from tidelog.storage.log.segments import LogSegments
@@ -68,15 +69,17 @@ class Piece:
 
 
 class LogSplit(InputPartition):
-    """The pieces of one task, in the order they are read."""
+    """What one task reads, in this order: pieces of partitions, or whole ones, as the table needs them."""
 
-    def __init__(self, pieces: Iterable[Piece]) -> None:
+    def __init__(self, pieces: Iterable[Piece] = (), whole: Iterable[WholePartition] = ()) -> None:
         self.pieces = tuple(pieces)
+        self.whole = tuple(whole)
         super().__init__(None)
 
     def __repr__(self) -> str:
-        names = ", ".join(f"{piece.partition}[{piece.start}, {piece.end})" for piece in self.pieces)
-        return f"LogSplit({names})"
+        names = [f"{piece.partition}[{piece.start}, {piece.end})" for piece in self.pieces]
+        names += [str(whole.partition) for whole in self.whole]
+        return f"LogSplit({', '.join(names)})"
 
 
 def grouped(pieces: Iterable[Piece], most_bytes: int, most_offsets: int | None = None) -> list[LogSplit]:
@@ -94,3 +97,17 @@ def grouped(pieces: Iterable[Piece], most_bytes: int, most_offsets: int | None =
         size += piece.size_bytes
         offsets += width
     return [*splits, LogSplit(pending)] if pending else splits
+
+
+def grouped_whole(partitions: Iterable[WholePartition]) -> list[LogSplit]:
+    """Neighbouring partitions together as long as little is read of them."""
+    splits: list[LogSplit] = []
+    pending: list[WholePartition] = []
+    size = 0
+    for whole in partitions:
+        if pending and size + whole.size_bytes > SMALL_TASK_BYTES:
+            splits.append(LogSplit(whole=pending))
+            pending, size = [], 0
+        pending.append(whole)
+        size += whole.size_bytes
+    return [*splits, LogSplit(whole=pending)] if pending else splits

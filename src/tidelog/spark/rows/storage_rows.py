@@ -113,8 +113,8 @@ def _batch_columns(table: BatchTable, piece: Piece, segment: ViewSegment) -> dic
         "lastOffset": pa.array(table.last_offset),
         "recordCount": pa.array(table.record_count),
         "magic": pa.array(table.magic.astype(np.int32)),
-        "baseTimestamp": _timestamps(table.base_timestamp),
-        "maxTimestamp": _timestamps(table.max_timestamp),
+        "baseTimestamp": timestamps(table.base_timestamp),
+        "maxTimestamp": timestamps(table.max_timestamp),
         "timestampType": pa.array(type_numbers),
         "compression": codec_names(table.codec),
         "leaderEpoch": pa.array(table.leader_epoch),
@@ -133,11 +133,17 @@ def _shaped(columns: dict[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def _timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
+def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
     """Null where microseconds cannot hold the time."""
     exact = (milliseconds <= _EXACT_MS) & (milliseconds >= -_EXACT_MS)
     with np.errstate(over="ignore"):
         return pa.array(milliseconds * 1000, pa.int64(), mask=~exact).view(_TIMESTAMP)
+
+
+def microseconds(milliseconds: int | None) -> int | None:
+    """Of one time, as ``timestamps`` has them."""
+    exact = milliseconds is not None and -_EXACT_MS <= milliseconds <= _EXACT_MS
+    return milliseconds * 1000 if milliseconds is not None and exact else None
 
 
 def segment_rows(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,82 @@
+"""What a task reads of the tables whose rows need all of a partition: indexes, producers, transactions, groups.
+
+Such a partition is not looked into before its task runs; only about how much will be read is told by the names and
+sizes of its files, so that small partitions share a task.
+
+Pickled to the workers, with what the log directory's small files say of this partition alone. Thread rule: immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from tidelog.model import TopicPartition
+from tidelog.spark.schema import Mode
+from tidelog.storage.fs import LOCAL, FileSystem
+from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
+from tidelog.storage.log.view.directory_state import DirectoryState
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.segment.file_names import FileKind
+
+PARTITION_BYTES = 64 * 1024
+"""What opening a partition counts for when tasks are put together."""
+INDEX_KINDS = (FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholePartition:
+    partition: TopicPartition
+    directory: Path
+    state: DirectoryState
+    """Of the log directory, with this partition's offsets only."""
+    now_ms: int
+    """When the read was planned: all of its tasks judge as of then."""
+    size_bytes: int
+    """About what will be read."""
+
+    @classmethod
+    def plan(
+        cls, partition: TopicPartition, directory: Path, state: DirectoryState, *, mode: Mode, now_ms: int
+    ) -> Self:
+        """FileMissingError where the partition has gone."""
+        size = PARTITION_BYTES + _bytes_to_read(list_with_sizes(LOCAL, directory), mode)
+        own = _only(state, partition)
+        return cls(partition=partition, directory=directory, state=own, now_ms=now_ms, size_bytes=size)
+
+    @property
+    def fs(self) -> FileSystem:
+        return LOCAL
+
+    @property
+    def log_dir(self) -> str:
+        return str(self.directory.parent)
+
+    def view(self) -> LogView:
+        return LogView(self.fs, self.directory, directory_state=self.state)
+
+
+def _bytes_to_read(listing: PartitionListing, mode: Mode) -> int:
+    segments = listing.segments
+    if mode is Mode.INDEX:
+        # The last segment's may be preallocated, and are read as far as they were written.
+        return sum(max(0, files.sizes.get(kind, 0)) for files in segments[:-1] for kind in INDEX_KINDS)
+    if mode is not Mode.GROUPS and listing.snapshots:
+        segments = tuple(files for files in segments if files.base_offset >= listing.snapshots[-1])
+    return sum(max(0, files.sizes[FileKind.LOG]) for files in segments)
+
+
+def _only(state: DirectoryState, partition: TopicPartition) -> DirectoryState:
+    def of(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {partition: offsets[partition]} if partition in offsets else {}
+
+    return replace(
+        state,
+        recovery_points=of(state.recovery_points),
+        log_start_offsets=of(state.log_start_offsets),
+        high_watermarks=of(state.high_watermarks),
+        warnings=(),
+        checkpoints={},
+    )

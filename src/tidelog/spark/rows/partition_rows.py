@@ -1,0 +1,71 @@
+"""The tables that are made a partition at a time: which makes which, and what becomes of damage.
+
+A table yields what it finds as it goes, and in between what it cannot read, as an error; ``onCorrupt`` decides: the
+error ends the read (``fail``), is passed over (``skip``), or becomes a row (``report``) with the topic, the partition,
+the directory, the offset where the table has one, and the sentence in ``corrupt``.
+Called by the reader, in Spark's workers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+
+from tidelog.model import FileMissingError, TidelogError
+from tidelog.spark.read.options import OnCorrupt, ReadOptions
+from tidelog.spark.read.whole_partition import WholePartition
+from tidelog.spark.rows.group_rows import group_rows
+from tidelog.spark.rows.index_rows import index_rows
+from tidelog.spark.rows.producer_rows import producer_rows
+from tidelog.spark.rows.transaction_rows import transaction_rows
+from tidelog.spark.schema import Mode
+
+_log = logging.getLogger(__name__)
+
+_TABLES: Mapping[Mode, Callable[[WholePartition, ReadOptions], Iterator[pa.RecordBatch | TidelogError]]] = {
+    Mode.INDEX: index_rows,
+    Mode.PRODUCERS: producer_rows,
+    Mode.TRANSACTIONS: transaction_rows,
+    Mode.GROUPS: group_rows,
+}
+
+
+def partition_rows(whole: WholePartition, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for found in _found(whole, options):
+        if isinstance(found, pa.RecordBatch):
+            if found.num_rows:
+                yield _shaped(found, schema)
+        elif options.on_corrupt is OnCorrupt.FAIL:
+            raise found
+        elif options.on_corrupt is OnCorrupt.REPORT:
+            yield _damage(whole, found, schema)
+
+
+def _found(whole: WholePartition, options: ReadOptions) -> Iterator[pa.RecordBatch | TidelogError]:
+    try:
+        yield from _TABLES[options.mode](whole, options)
+    except FileMissingError:
+        if options.fail_on_data_loss or whole.fs.exists(whole.directory):
+            raise
+        _log.warning("%s was deleted since the read was planned", whole.partition)
+    except TidelogError as error:
+        yield error
+
+
+def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns["corrupt"] = pa.nulls(batch.num_rows, pa.string())
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _damage(whole: WholePartition, error: TidelogError, schema: pa.Schema) -> pa.RecordBatch:
+    row = {
+        "topic": whole.partition.topic,
+        "partition": whole.partition.partition,
+        "offset": error.offset,
+        "logDir": whole.log_dir,
+        "corrupt": str(error),
+    }
+    return pa.RecordBatch.from_pylist([{name: row.get(name) for name in schema.names}], schema=schema)
