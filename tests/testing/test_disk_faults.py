@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.model import FileMissingError, LockedError, StorageError
+from tidelog.model import DirectoryError, FileMissingError, LockedError, StorageError
 from tidelog.testing import DiskFault, HeldClock, SimulatedDisk
 from tidelog.testing.disk import CHANGING_CALLS, SimulatedFile
 
@@ -128,6 +128,12 @@ def test_a_disk_that_went_away_has_no_names_and_its_files_fail(disk: SimulatedDi
     disk.list_names(Path("/disk2"))
     disk.heal(*faults)
     assert opened.pread(1, 0) == b"o"
+
+
+def test_directories_below_a_file_cannot_be_made_and_the_one_asked_for_is_named(disk: SimulatedDisk) -> None:
+    with pytest.raises(DirectoryError) as refused:
+        disk.make_dir(FILE / "below" / "deeper")
+    assert refused.value.path == str(FILE / "below" / "deeper")
 
 
 def test_slow_calls_move_the_clock() -> None:

@@ -32,12 +32,15 @@ class DiskGate:
         self.before_call: Callable[[DiskCall], None] | None = None
 
     @contextmanager
-    def call(self, name: str, path: Path, action: str, *, changes: bool = True) -> Iterator[None]:
+    def call(
+        self, name: str, path: Path, action: str, *, changes: bool = True, about: Path | None = None
+    ) -> Iterator[None]:
         """The block carries the call out; ``action`` is what an error says could not be done.
 
         ``changes``: False for a call that would change something, but has nothing to change; it is not counted.
+        ``about``: the path that an error names, where it is not the call's own.
         """
-        with SystemCall(action, path):
+        with SystemCall(action, about or path):
             with self.lock:
                 number = self._count(name, path) if changes and name in CHANGING_CALLS else None
                 self.require_power()

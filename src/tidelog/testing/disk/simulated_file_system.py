@@ -126,8 +126,8 @@ class SimulatedFileSystem:
     def make_dir(self, path: Path) -> None:
         missing = [one for one in (path, *path.parents) if not self._is_there(one)]
         for one in reversed(missing[1:]):
-            self._make_dir(one)
-        self._make_dir(path)
+            self._make_dir(one, asked=path)
+        self._make_dir(path, asked=path)
 
     def remove_dir(self, path: Path) -> None:
         with self._gate.call("remove_dir", path, "remove the directory", changes=self._is_there(path)):
@@ -236,9 +236,10 @@ class SimulatedFileSystem:
             self._journal.make((directory, name, node), now_ms=self._now_ms)
             return node
 
-    def _make_dir(self, path: Path) -> DirectoryNode:
+    def _make_dir(self, path: Path, *, asked: Path) -> DirectoryNode:
+        """``asked``: what an error is about, ``path`` or a directory below it."""
         is_there = self._is_there(path)
-        with self._gate.call("make_dir", path, "make the directory", changes=not is_there):
+        with self._gate.call("make_dir", path, "make the directory", changes=not is_there, about=asked):
             directory, name, node = self._look_up(path)
             if isinstance(node, FileNode):
                 raise os_error(errno.EEXIST)
