@@ -92,6 +92,13 @@ class TestContents:
             file.truncate(S + 100)
         assert found(disk) == {OLD, OLD[: S + 100], OLD[: S + 100] + bytes(S - 100) + OLD[2 * S :]}
 
+    def test_what_was_cut_twice_does_not_come_back_when_the_file_grows(self, disk: SimulatedDisk) -> None:
+        with disk.open(OTHER, create=True) as file:
+            file.pwrite(b"nn", 0)
+            for size in (1, 0, 1):
+                file.truncate(size)
+        assert disk.after_crash(Kept()).files()[OTHER] == b"\0"
+
     def test_what_was_cut_and_written_anew_is_never_old_behind_the_cut(self, disk: SimulatedDisk) -> None:
         with disk.open(FILE, write=True) as file:
             file.truncate(0)

@@ -130,14 +130,17 @@ class FileNode:
         """The file without the changes of its sectors, and what each sector held after each of them, in order."""
         base, current = self.synced.copy(), self.synced.copy()
         versions: dict[int, list[bytes]] = {}
+        size = self.synced.size
         for number, change in enumerate(self.changes, 1):
+            before, size = size, change.size
             if change.data is not None:
                 touched = current.write(change.data, change.position)
             else:
                 touched = current.resize(change.size)
                 if number <= reached:
-                    base.resize(min(base.size, change.size))
-                    behind = -(-change.size // SECTOR_BYTES)
+                    base.size = max(base.size, before)  # a sector that an earlier cut left here is cut as well
+                    base.resize(min(base.size, size))
+                    behind = -(-size // SECTOR_BYTES)
                     versions = {sector: found for sector, found in versions.items() if sector < behind}
                     for sector in touched:
                         base.put(sector, current.sector(sector))
