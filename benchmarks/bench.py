@@ -70,4 +70,5 @@ class Bench:
 
     def directory(self) -> Path:
         """A directory for what a row writes, beside the data; it goes with the run."""
+        CACHE.mkdir(parents=True, exist_ok=True)
         return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="run-", dir=CACHE)))

@@ -105,6 +105,16 @@ def test_a_duplicate_flushes_nothing(open_log: Open) -> None:
     assert log.recovery_point == 5
 
 
+def test_an_append_of_nothing_flushes_nothing(open_log: Open) -> None:
+    log = open_log(config=LogConfig(flush_messages=5))
+    append(log, 4)
+    log.update_config(LogConfig(flush_messages=2))
+    log.append_as_leader(bytearray(), leader_epoch=0)
+    assert log.recovery_point == 0
+    append(log, 1)
+    assert log.recovery_point == 5
+
+
 def test_below_the_log_start_everything_comes_down(open_log: Open) -> None:
     log = open_log(is_sole_replica=True)
     append(log, 10)

@@ -173,7 +173,7 @@ class PartitionLog(ReadableLog):
                     self._state.move_high_watermark_to_end()
         if result is None:
             result = self._append_any(buffer, appender, leader_epoch, now_ms, is_replicated=is_replicated)
-        if not result.is_duplicate:
+        if result.has_grown:
             self._flush_by_messages()
         return result
 

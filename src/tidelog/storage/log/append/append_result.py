@@ -26,6 +26,11 @@ class AppendResult(NamedTuple):
     is_duplicate: bool = False
     stats: ConversionStats = NO_CONVERSION
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether the log is longer by it: by no duplicate, and not by nothing."""
+        return self.last_offset >= self.first_offset and not self.is_duplicate
+
     @classmethod
     def nothing(cls, log_end: int, log_start: int) -> Self:
         return cls(first_offset=log_end, last_offset=log_end - 1, log_start_offset=log_start)
