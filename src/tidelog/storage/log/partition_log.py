@@ -41,7 +41,7 @@ from tidelog.model import (
     StorageError,
     TidelogError,
 )
-from tidelog.storage.log.adopt.adoption import adopt
+from tidelog.storage.log.adopt.adoption import FIRST_EPOCH, adopt
 from tidelog.storage.log.adopt.staged_segment import read_staged
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.append_rules import AppendRules
@@ -73,7 +73,6 @@ from tidelog.storage.segment.segment_draft import FinishedDraft, SegmentDraft
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_FIRST_EPOCH = 0
 _log = logging.getLogger(__name__)
 _OWN = Appender(AppendOrigin.CLIENT)
 
@@ -132,7 +131,7 @@ class PartitionLog(ReadableLog):
             )
         with self._gate.changing:
             first = self.end_offset
-            epoch = self._state.epochs.latest_epoch or _FIRST_EPOCH
+            epoch = self._state.epochs.latest_epoch or FIRST_EPOCH
             validation = validate_batches(buffer, rules, first, epoch, now_ms)
             if not validation:
                 raise_for(validation)

@@ -24,22 +24,17 @@ such a log ends. Called by: PartitionLog. Source: the rules are those of a roll 
 
 from __future__ import annotations
 
-from struct import Struct
-
 from tidelog.model import LogOffsetMetadata, OffsetOutOfRangeError, StorageError
+from tidelog.record.batch_place import PLACE, PREFIX_BYTES
 from tidelog.storage.fs import sync_whole
 from tidelog.storage.log.adopt.staged_segment import StagedSegment
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.flush import flush_held
 from tidelog.storage.log.log_state import LogState
-from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
+from tidelog.storage.segment.file_names import MAX_OFFSET, SEGMENT_KINDS, FileKind, FileState, segment_file
 from tidelog.storage.segment.segment import LogSegment
 
 FIRST_EPOCH = 0
-_MAX_OFFSET = 2**63 - 1
-_PREFIX_BYTES = 12
-_PLACE = Struct(">qii")
-"""Base offset, length, leader epoch: how a batch begins."""
 
 
 def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
@@ -48,7 +43,7 @@ def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
     if root != state.directory.parent:
         raise ValueError(f"{staged.path} does not lie beside {state.directory}")
     first = state.offsets.log_end.message_offset
-    if first + staged.record_count > _MAX_OFFSET:
+    if first + staged.record_count > MAX_OFFSET:
         raise OffsetOutOfRangeError(f"{staged.record_count} records do not fit behind {first}", path=state.directory)
     if not staged.record_count:
         state.fs.remove(staged.path)
@@ -97,7 +92,7 @@ def _write_places(state: LogState, staged: StagedSegment, first: int, epoch: int
     rows = zip(staged.positions.tolist(), staged.first_offsets.tolist(), staged.sizes.tolist(), strict=True)
     with state.fs.open(staged.path, write=True) as file:
         for position, offset, size in rows:
-            file.pwrite(_PLACE.pack(first + offset, size - _PREFIX_BYTES, epoch), position)
+            file.pwrite(PLACE.pack(first + offset, size - PREFIX_BYTES, epoch), position)
         file.sync()
 
 

@@ -56,6 +56,7 @@ from tidelog.model import (
     UnexpectedAppendOffsetError,
 )
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, NONE, TIMESTAMP_TYPE_FLAG, codec_name
+from tidelog.record.batch_place import PLACE, PREFIX_BYTES
 from tidelog.record.compression import decompress
 from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
 from tidelog.storage.log.append.old_format import OldFormatAppend, prepare
@@ -69,13 +70,10 @@ from tidelog.storage.log.append.record_opening import (
     open_records,
 )
 from tidelog.storage.producer import AppendOrigin
+from tidelog.storage.segment.file_names import MAX_OFFSET
 
-_PLACE = Struct(">qii")
-"""Base offset, length, leader epoch: how a batch begins."""
 _SHAPE = Struct(">8xi4xb5xB")
 """Length, magic, and the attributes' lower byte."""
-_PREFIX_BYTES = 12
-_MAX_OFFSET = 2**63 - 1
 
 
 class Analysis(NamedTuple):
@@ -145,7 +143,7 @@ def check_plain(buffer: bytearray, rules: AppendRules, origin: AppendOrigin, now
     if size < V2_HEADER_BYTES or rules.codec or rules.magic != CURRENT_MAGIC or origin is AppendOrigin.RAFT_LEADER:
         return None
     length, magic, attributes = _SHAPE.unpack_from(buffer)
-    if length != size - _PREFIX_BYTES or magic != CURRENT_MAGIC or attributes & CODEC_MASK:
+    if length != size - PREFIX_BYTES or magic != CURRENT_MAGIC or attributes & CODEC_MASK:
         return None
     validation = validate_batches(buffer, rules.compiled(origin), 0, -1, now_ms)
     return validation if validation else None
@@ -157,11 +155,11 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
         return _as_given(analysis, analysis.given, first_offset)
     batches = analysis.batches
     last_offset = first_offset + analysis.record_count - 1
-    if last_offset > _MAX_OFFSET:
+    if last_offset > MAX_OFFSET:
         raise InvalidRecordError("the offsets would pass 63 bits", offset=first_offset)
     if analysis.old_format is not None:
         return _old_format(analysis, analysis.old_format, first_offset, last_offset, now_ms)
-    _PLACE.pack_into(batches, 0, first_offset, len(batches) - _PREFIX_BYTES, leader_epoch)
+    PLACE.pack_into(batches, 0, first_offset, len(batches) - PREFIX_BYTES, leader_epoch)
     max_timestamp, append_time = analysis.max_timestamp, -1
     if analysis.log_append_time:
         max_timestamp = append_time = now_ms

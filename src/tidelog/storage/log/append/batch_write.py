@@ -17,6 +17,7 @@ import numpy as np
 from tidelog.kernel import BatchTable, Validation
 from tidelog.model import LogOffsetMetadata, RecordBatchTooLargeError
 from tidelog.record.attributes import CONTROL_FLAG
+from tidelog.record.batch_place import PLACE, PREFIX_BYTES
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.producer_check import NO_CHANGES, Appender, ProducerChanges, check_producers
 from tidelog.storage.log.append.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
@@ -24,13 +25,10 @@ from tidelog.storage.log.log_state import LogState
 from tidelog.storage.log.producer_state import aborted_entry
 from tidelog.storage.producer import AppendOrigin, CachedBatch
 from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
+from tidelog.storage.segment.file_names import MAX_OFFSET
 from tidelog.storage.segment.segment import LogSegment
 
-_PREFIX_BYTES = 12
-_MAX_OFFSET = 2**63 - 1
 _LENGTH, _LENGTH_AT = Struct(">i"), 8
-_PLACE = Struct(">qii")
-"""Base offset, length, leader epoch: how a batch begins."""
 _PRODUCER = Struct(">21xh20xqhi")
 """Attributes; producer id, epoch, first sequence."""
 
@@ -81,7 +79,7 @@ def goes_alone(
         latest is not None
         and latest.epoch == epoch
         and latest.start_offset <= state.offsets.log_end.message_offset
-        and size == _PREFIX_BYTES + _LENGTH.unpack_from(buffer, _LENGTH_AT)[0]
+        and size == PREFIX_BYTES + _LENGTH.unpack_from(buffer, _LENGTH_AT)[0]
         and state.active.takes(size, last_offset, max_timestamp, now_ms)
     )
 
@@ -94,9 +92,9 @@ def write_plain(
     offsets, max_timestamp = state.offsets, batch.max_timestamp
     first = offsets.log_end.message_offset
     last = first + batch.record_count - 1
-    if last > _MAX_OFFSET or not goes_alone(state, buffer, last, max_timestamp, leader_epoch, now_ms):
+    if last > MAX_OFFSET or not goes_alone(state, buffer, last, max_timestamp, leader_epoch, now_ms):
         return None
-    _PLACE.pack_into(buffer, 0, first, len(buffer) - _PREFIX_BYTES, leader_epoch)
+    PLACE.pack_into(buffer, 0, first, len(buffer) - PREFIX_BYTES, leader_epoch)
     duplicate = write_alone(state, buffer, last, max_timestamp, appender)
     if duplicate is not None:
         return AppendResult.of_duplicate(duplicate, offsets.log_start)
