@@ -49,6 +49,8 @@ class LogMachine(RuleBasedStateMachine):
         self.home = tempfile.TemporaryDirectory()
         self.clock = HeldClock(BASE_TIME + HOUR)
         self.model = LogModel()
+        self.written: dict[int, ModelBatch] = {}
+        """By last offset, those that were deleted from the log's beginning among them: a snapshot remembers more."""
         self.epoch = 0
         self.value = 0
         self.log_or_none: PartitionLog | None = None
@@ -116,6 +118,7 @@ class LogMachine(RuleBasedStateMachine):
                     **fields,
                 )
             )
+        self.written.update({one.last: one for one in made})
         return made
 
     # --- rules: appending as the leader ---
@@ -383,10 +386,10 @@ class LogMachine(RuleBasedStateMachine):
         model, state = self.model, self.log.producers
         model.reloaded = True
         note(f"producers {state}")
+        self.written = {last: made for last, made in self.written.items() if last < model.log_end}
         wanted = {}
         for producer_id, entry in state.items():
             mine = [made for made in model.batches if made.producer_id == producer_id]
-            known = model.producers.get(producer_id)
             if mine:
                 assert entry.producer_epoch == mine[-1].producer_epoch
             data = [made for made in mine if not made.control and made.producer_epoch == entry.producer_epoch]
@@ -396,12 +399,7 @@ class LogMachine(RuleBasedStateMachine):
             opened = model.open_transaction(producer_id)
             if opened is not None and opened.first >= model.log_start:
                 assert entry.transaction_first_offset == opened.first
-            by_last = {made.last: made for made in [*(known.batches if known else ()), *data]}
-            fresh = ModelProducer(entry.producer_epoch)
-            fresh.batches = [by_last[one.last_offset] for one in cached if one.last_offset in by_last]
-            wanted[producer_id] = fresh
-            if len(fresh.batches) != len(cached):
-                del wanted[producer_id]
+            wanted[producer_id] = ModelProducer(entry.producer_epoch, [self.written[one.last_offset] for one in cached])
         for producer_id in {made.producer_id for made in model.batches if made.producer_id >= 0}:
             assert producer_id in state
         model.producers = wanted
