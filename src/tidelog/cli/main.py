@@ -7,7 +7,6 @@ quietly.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
+from tidelog.cli.lazy_group import LazyGroup
 from tidelog.cli.output import Format, print_report, visible
 from tidelog.cli.report import CLEAN, INTERRUPTED, UNREADABLE, USAGE, Report
 from tidelog.model.errors import ConfigError, OffsetOutOfRangeError, TidelogError
@@ -38,22 +38,11 @@ COMMANDS = {
     "transactions": "Show open transactions, what they hold back, and which of them hang.",
     "verify": "Check every file against the log, and say what a broker would do.",
 }
-"""Command name (also the module's and the function's) -> what its help says first; a test holds the two together."""
+"""For ``LazyGroup``; a test holds it and the help texts together."""
 
 
-class Commands(click.Group):
-    def list_commands(self, _context: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        command: click.Command = getattr(importlib.import_module(f"tidelog.cli.{name}"), name)
-        return command
-
-    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+class Commands(LazyGroup):
+    """Ends a run as the module says."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -91,7 +80,13 @@ def _set_up_logging(_context: click.Context, _parameter: click.Parameter, file: 
         set_up_logging(None if file == "stderr" else Path(file))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands,
+    table=COMMANDS,
+    package="tidelog.cli",
+    heading="Commands",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="tidelog")
 @click.option(
     "--logging-config",

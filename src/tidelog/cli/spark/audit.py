@@ -37,10 +37,9 @@ def audit(directories: Sequence[str], topics: Sequence[str], master: str | None,
     rows = run_job(
         "audit",
         directories,
-        topics,
         master,
         conf,
-        lambda session, paths, advance: run(session, paths, topics=topics or None, advance=advance),
+        lambda session, paths, on_progress: run(session, paths, topics=topics or None, on_progress=on_progress),
     )
     exit_code = ExitCode()
     if finds_anything(rows):

@@ -47,11 +47,10 @@ def count(
     rows = run_job(
         "count",
         directories,
-        topics,
         master,
         conf,
-        lambda session, paths, advance: run(
-            session, paths, topics=topics or None, headers_only=headers_only, advance=advance
+        lambda session, paths, on_progress: run(
+            session, paths, topics=topics or None, headers_only=headers_only, on_progress=on_progress
         ),
     )
     exit_code = ExitCode()

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tidelog.cli.options import expand, output_options
-from tidelog.cli.progress import progress
+from tidelog.cli.progress import Advance, progress
 from tidelog.model import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidelog.spark.jobs.tasks import Advance
+    from tidelog.spark.jobs.progress import OnProgress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Job = Callable[["SparkSession", list[Path], "Advance"], "DataFrame"]
+Job = Callable[["SparkSession", list[Path], "OnProgress"], "DataFrame"]
 
 
 def job_options(command: F) -> F:
@@ -37,24 +38,41 @@ def job_options(command: F) -> F:
     return click.argument("directories", nargs=-1, required=True, metavar="DIR...")(command)
 
 
+def apply_option(command: F) -> F:
+    """Adds the parameter ``is_applied``."""
+    return click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is changed.")(command)
+
+
 def run_job(
-    name: str, directories: Sequence[str], topics: Sequence[str], master: str | None, conf: Sequence[str], job: Job
+    name: str, directories: Sequence[str], master: str | None, conf: Sequence[str], job: Job
 ) -> list[dict[str, Any]]:
     """The job's rows. DirectoryError for what is no log directory, before Spark is started."""
     config = dict(_setting(text) for text in conf)
     try:
-        from tidelog.spark.jobs.partitions import require_directories, works_of
+        from tidelog.spark.jobs.partitions import require_directories
         from tidelog.spark.session_builder import session
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"no module {error.name}: install tidelog[spark]") from None
-    paths = require_directories(expand(directories))
-    total = sum(work.log_bytes for work in works_of(paths, topics or None))
-    try:
+
+        paths = require_directories(expand(directories))
         spark = session(f"tidelog {name}", master=master, config={"spark.ui.showConsoleProgress": "false", **config})
     except ModuleNotFoundError as error:
         raise ConfigError(f"no module {error.name}: install tidelog[spark]") from None
-    with progress(f"{name.capitalize()} on Spark", total) as advance:
-        return [row.asDict() for row in job(spark, paths, advance).collect()]
+    with ExitStack() as stack:
+        return [row.asDict() for row in job(spark, paths, _bar(stack, f"{name.capitalize()} on Spark")).collect()]
+
+
+def _bar(stack: ExitStack, description: str) -> OnProgress:
+    """A progress bar, shown once the job has said how much there is to do."""
+    advance: Advance | None = None
+    shown = 0
+
+    def on_progress(done: int, total: int) -> None:
+        nonlocal advance, shown
+        if advance is None:
+            advance = stack.enter_context(progress(description, total))
+        advance(done - shown)
+        shown = done
+
+    return on_progress
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -28,7 +28,8 @@ from tidelog.inspect.verify.directory_check import VerifiedPartition, check_smal
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.spark.jobs.command import job_parser, print_rows
 from tidelog.spark.jobs.partitions import PartitionsWork, require_directories, works_of
-from tidelog.spark.jobs.tasks import Advance, run_tasks
+from tidelog.spark.jobs.progress import OnProgress, advancing
+from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.spark.session_builder import session
 from tidelog.storage.fs import LOCAL, ReadOnlyFileSystem
 
@@ -54,7 +55,7 @@ def audit(
     directories: str | Path | Iterable[str | Path],
     *,
     topics: Collection[str] | None = None,
-    advance: Advance | None = None,
+    on_progress: OnProgress | None = None,
 ) -> DataFrame:
     """Rows by directory, those of its own files last. With ``topics`` only their partitions, and no such files.
 
@@ -62,6 +63,7 @@ def audit(
     """
     paths = require_directories(directories)
     works = works_of(paths, topics)
+    advance = advancing(on_progress, sum(work.log_bytes for work in works))
     found = run_tasks(spark, works, _verify, size=lambda work: work.log_bytes, advance=advance)
     rows = [row for path in paths for row in _rows(path, works, found, is_whole=topics is None)]
     return spark.createDataFrame(rows, SCHEMA)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,3 +25,31 @@ def job_parser(name: str, description: str) -> argparse.ArgumentParser:
 def print_rows(rows: Iterable[Row]) -> None:
     for row in rows:
         print(json.dumps(row.asDict()))
+
+
+def add_topic_config(parser: argparse.ArgumentParser) -> None:
+    """Adds ``topic_config``, for ``topic_settings``."""
+    parser.add_argument(
+        "--topic-config",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="TOPIC:KEY=VALUE",
+        help="a setting of a topic, by Kafka's key; repeatable",
+    )
+
+
+def topic_settings(given: Sequence[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]]:
+    """By topic and key."""
+    settings: dict[str, dict[str, str]] = {}
+    for topic, key, value in given:
+        settings.setdefault(topic, {})[key] = value
+    return settings
+
+
+def _setting(text: str) -> tuple[str, str, str]:
+    topic, colon, setting = text.partition(":")
+    key, equals, value = setting.partition("=")
+    if not (topic and colon and key and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC:KEY=VALUE")
+    return topic, key.strip(), value

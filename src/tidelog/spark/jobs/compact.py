@@ -2,7 +2,8 @@
 
 =============  =======================================================================================================
 on the driver  takes every directory's ``.lock`` (with ``apply``), reads the settings, writes the cleaner's checkpoints
-a task each    plans a directory; cleans a log that is due, and swaps it in (``log_compaction``)
+a task each    plans a directory; looks through a log that is due for what would stop a cleaner (without ``apply``), or
+               cleans it and swaps it in (``log_compaction``)
 many tasks     a log of more than ``spread_bytes``: by key and by groups of segments, swapped in by the driver at once
                (``spread``)
 =============  =======================================================================================================
@@ -19,11 +20,10 @@ each log as it was, or compacted; checkpoints that lag behind, so that a clean i
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,16 +31,26 @@ from tidelog.config.java_properties import load_properties
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.runtime.clock import Moment
-from tidelog.spark.jobs.compact_rows import SCHEMA, Row, plan_row, refused_row
-from tidelog.spark.jobs.spread import compact_spread
+from tidelog.spark.jobs.command import add_topic_config, job_parser, print_rows, topic_settings
+from tidelog.spark.jobs.compaction.compaction_rows import SCHEMA, Row, plan_row, refused_row
+from tidelog.spark.jobs.compaction.spread import compact_spread
+from tidelog.spark.jobs.partitions import require_directories
+from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
+from tidelog.spark.read.whole_partition import state_of
 from tidelog.spark.session_builder import session
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import LOCK_FILE
-from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
+from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.manager.compact.compact import CleanerCheckpoint, require_clean
-from tidelog.storage.manager.compact.compact_plan import CompactOptions, CompactPlan, check_logs, plan_compaction
+from tidelog.storage.manager.compact.compact_plan import (
+    CompactionOutlook,
+    CompactOptions,
+    CompactPlan,
+    check_logs,
+    plan_compaction,
+)
 from tidelog.storage.manager.compact.log_compaction import CompactedLog, LogToCompact, compact_log
 from tidelog.storage.manager.survey.setting_sources import read_setting_sources
 
@@ -79,7 +89,6 @@ class _Planning:
     options: CompactOptions
     topics: frozenset[str] | None
     held_here: bool
-    check: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +105,14 @@ def compact(
     options: JobOptions | None = None,
     *,
     apply: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> DataFrame:
-    """A row a log, see ``compact_rows``: planned, and with ``apply`` what came of it.
+    """A row a log, see ``compaction_rows``: planned, and with ``apply`` what came of it.
 
     DirectoryError for a path that is no log directory, ConfigError for settings that are none.
     """
     options = options or JobOptions()
-    given = [directories] if isinstance(directories, str | Path) else list(directories)
-    paths = [Path(path) for path in given]
-    for path in paths:
-        require_log_directory(LOCAL, path)
+    paths = require_directories(directories)
     sources = read_setting_sources(
         LOCAL,
         paths,
@@ -116,19 +123,27 @@ def compact(
     )
     clock = Moment(SYSTEM_CLOCK.now_ms() if options.now_ms is None else options.now_ms)
     of_path = {path: CompactOptions(sources=sources[path], clock=clock, threads=1) for path in paths}
-    rows = list(_applied(spark, of_path, options)) if apply else list(_planned(spark, of_path, options))
-    return spark.createDataFrame(rows, SCHEMA)
+    do = _applied if apply else _planned
+    return spark.createDataFrame(list(do(spark, of_path, options, on_progress)), SCHEMA)
 
 
-def _planned(spark: SparkSession, of_path: Mapping[Path, CompactOptions], options: JobOptions) -> Iterator[Row]:
-    for path, plan in _plans(spark, of_path, options, held_here=False).items():
+def _planned(
+    spark: SparkSession, of_path: Mapping[Path, CompactOptions], options: JobOptions, on_progress: OnProgress | None
+) -> Iterator[Row]:
+    plans = _plans(spark, of_path, options, held_here=False)
+    whole = {path: plan for path, plan in plans.items() if isinstance(plan, CompactPlan)}
+    if options.check:
+        whole = _checked(spark, whole, on_progress)
+    for path, plan in plans.items():
         if isinstance(plan, TidelogError):
             yield refused_row(path, plan)
         else:
-            yield from (plan_row(path, log) for log in plan.logs)
+            yield from (plan_row(path, log) for log in whole[path].logs)
 
 
-def _applied(spark: SparkSession, of_path: Mapping[Path, CompactOptions], options: JobOptions) -> Iterator[Row]:
+def _applied(
+    spark: SparkSession, of_path: Mapping[Path, CompactOptions], options: JobOptions, on_progress: OnProgress | None
+) -> Iterator[Row]:
     with ExitStack() as locks:
         held: dict[Path, CompactOptions] = {}
         for path, of in of_path.items():
@@ -147,7 +162,7 @@ def _applied(spark: SparkSession, of_path: Mapping[Path, CompactOptions], option
                 whole[path] = plan
             except TidelogError as error:
                 yield refused_row(path, error)
-        done = _clean_all(spark, whole, of_path, options)
+        done = _clean_all(spark, whole, of_path, options, on_progress)
         for path, plan in whole.items():
             yield from (plan_row(path, log, done.get((path, log.partition))) for log in plan.logs)
 
@@ -156,8 +171,7 @@ def _plans(
     spark: SparkSession, of_path: Mapping[Path, CompactOptions], options: JobOptions, *, held_here: bool
 ) -> dict[Path, CompactPlan | TidelogError]:
     works = [
-        _Planning(path=path, options=of, topics=options.topics, held_here=held_here, check=options.check)
-        for path, of in of_path.items()
+        _Planning(path=path, options=of, topics=options.topics, held_here=held_here) for path, of in of_path.items()
     ]
     return dict(zip(of_path, run_tasks(spark, works, _plan), strict=True))
 
@@ -167,10 +181,34 @@ def _plan(work: _Planning) -> CompactPlan:
     only = None
     if work.topics is not None:
         only = [part for part in live_partitions(LOCAL, work.path) if part.topic in work.topics]
-    plan = plan_compaction(LOCAL, work.path, work.options, only=only, held_here=work.held_here)
-    if work.held_here or not work.check:
-        return plan  # a clean finds what stops it, too
-    return check_logs(LOCAL, plan, advance=lambda _bytes: None)
+    return plan_compaction(LOCAL, work.path, work.options, only=only, held_here=work.held_here)
+
+
+def _checked(
+    spark: SparkSession, plans: Mapping[Path, CompactPlan], on_progress: OnProgress | None
+) -> dict[Path, CompactPlan]:
+    """The plans with what would stop a cleaner; a clean finds that too."""
+    works = [
+        replace(plan, logs=(log,), state=state_of(plan.state, log.partition), warnings=())
+        for plan in plans.values()
+        for log in plan.due
+    ]
+    advance = advancing(on_progress, sum(work.bytes_to_clean for work in works))
+    found = run_tasks(spark, works, _check, size=lambda work: work.bytes_to_clean, advance=advance)
+    logs = {}
+    for work, checked in zip(works, found, strict=True):
+        [log] = work.logs
+        logs[work.path, log.partition] = replace(log, error=checked) if isinstance(checked, TidelogError) else checked
+    return {
+        path: replace(plan, logs=tuple(logs.get((path, log.partition), log) for log in plan.logs))
+        for path, plan in plans.items()
+    }
+
+
+def _check(work: CompactPlan) -> CompactionOutlook:
+    """In a task: of the one log."""
+    [log] = check_logs(LOCAL, work, threads=1, advance=lambda _bytes: None).logs
+    return log
 
 
 def _clean_all(
@@ -178,6 +216,7 @@ def _clean_all(
     plans: Mapping[Path, CompactPlan],
     of_path: Mapping[Path, CompactOptions],
     options: JobOptions,
+    on_progress: OnProgress | None,
 ) -> dict[tuple[Path, TopicPartition], Outcome]:
     """The largest logs first: those that are spread, then all others at once."""
     due = [
@@ -188,8 +227,13 @@ def _clean_all(
     due.sort(key=lambda entry: -entry[1].work.work_bytes)
     spread = [(path, one) for path, one in due if _is_spread(one.work, options.spread_bytes)]
     rest = [entry for entry in due if entry not in spread]
-    found: list[Outcome] = [compact_spread(spark, one.work, clock=one.options.clock) for _, one in spread]
-    found += run_tasks(spark, [one for _, one in rest], _clean)
+    advance = advancing(on_progress, sum(one.work.work_bytes for _, one in due))
+    found: list[Outcome] = []
+    for _, one in spread:
+        found.append(compact_spread(spark, one.work, clock=one.options.clock))
+        if advance is not None:
+            advance(one.work.work_bytes)
+    found += run_tasks(spark, [one for _, one in rest], _clean, size=lambda one: one.work.work_bytes, advance=advance)
     done = {
         (path, one.work.plan.partition): outcome for (path, one), outcome in zip([*spread, *rest], found, strict=True)
     }
@@ -222,50 +266,32 @@ def _note(path: Path, plan: CompactPlan, done: Mapping[TopicPartition, Outcome])
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 0, or 1 where a row has an error or names what would stop a cleaner."""
     given = _parser().parse_args(arguments)
-    ratio = 0.0 if given.all else given.min_dirty_ratio
-    settings: dict[str, dict[str, str]] = {}
-    for topic, key, value in given.topic_config:
-        settings.setdefault(topic, {})[key] = value
     options = JobOptions(
         topics=frozenset(given.topic) if given.topic else None,
-        min_dirty_ratio=ratio,
-        topic_settings=settings,
+        min_dirty_ratio=0.0 if given.all else given.min_dirty_ratio,
+        topic_settings=topic_settings(given.topic_config),
         properties={} if given.config_file is None else load_properties(given.config_file.read_text("latin-1")),
         check=not given.no_check,
         spread_bytes=given.spread_bytes,
     )
     table = compact(session("tidelog compact", master=given.master), given.directories, options, apply=given.apply)
     rows = table.collect()
-    for row in rows:
-        print(json.dumps(row.asDict()))
+    print_rows(rows)
     return int(any(row["error"] is not None or row["stoppedBy"] is not None for row in rows))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tidelog.spark.jobs.compact", description="tidelog compact as a Spark job: prints a JSON object a log."
-    )
-    parser.add_argument("directories", nargs="+", metavar="DIR")
+    parser = job_parser("compact", "tidelog compact as a Spark job: prints a JSON object a log.")
     parser.add_argument("--apply", action="store_true", help="do it; without, nothing is changed")
     parser.add_argument("--all", action="store_true", help="every log that has anything to clean counts as due")
     parser.add_argument("--min-dirty-ratio", type=float, metavar="RATIO", help="in place of the topics' own")
-    parser.add_argument("--topic", action="append", default=[], metavar="NAME", help="only this topic; repeatable")
     parser.add_argument("--no-check", action="store_true", help="do not look for what would stop a cleaner")
-    parser.add_argument("--topic-config", action="append", default=[], type=_setting, metavar="TOPIC:KEY=VALUE")
+    add_topic_config(parser)
     parser.add_argument("--config-file", type=Path, metavar="FILE", help="a broker's or topics' properties")
     parser.add_argument(
         "--spread-bytes", type=int, default=SPREAD_BYTES, metavar="N", help="a log of more takes several tasks"
     )
-    parser.add_argument("--master", metavar="URL", help="Spark's; not with spark-submit")
     return parser
-
-
-def _setting(text: str) -> tuple[str, str, str]:
-    topic, colon, setting = text.partition(":")
-    key, equals, value = setting.partition("=")
-    if not (topic and colon and key and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC:KEY=VALUE")
-    return topic, key.strip(), value
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from tidelog.inspect.count import PartitionCount, count_directory
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.spark.jobs.command import job_parser, print_rows
 from tidelog.spark.jobs.partitions import PartitionsWork, require_directories, works_of
-from tidelog.spark.jobs.tasks import Advance, run_tasks
+from tidelog.spark.jobs.progress import OnProgress, advancing
+from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.spark.session_builder import session
 from tidelog.storage.fs import LOCAL
 
@@ -53,7 +54,7 @@ def count(
     *,
     topics: Collection[str] | None = None,
     headers_only: bool = False,
-    advance: Advance | None = None,
+    on_progress: OnProgress | None = None,
 ) -> DataFrame:
     """A row a partition, by directory, topic and partition. ``headers_only`` decodes no record.
 
@@ -61,6 +62,7 @@ def count(
     """
     paths = require_directories(directories)
     works = [_Counting(work=work, headers_only=headers_only) for work in works_of(paths, topics)]
+    advance = advancing(on_progress, sum(one.work.log_bytes for one in works))
     found = run_tasks(spark, works, _count, size=lambda one: one.work.log_bytes, advance=advance)
     rows: list[Row] = []
     for one, counts in zip(works, found, strict=True):

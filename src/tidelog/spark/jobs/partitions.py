@@ -5,18 +5,20 @@ Called by: jobs that read every partition by itself (``audit``, ``count``), on t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tidelog.model import FileMissingError, TopicPartition
+from tidelog.spark.read.whole_partition import PARTITION_BYTES
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
 
+T = TypeVar("T")
+
 TASK_BYTES = 128 * 1024 * 1024
 """A task's worth: seconds of reading, against the milliseconds that a task costs. A partition is never parted."""
-PARTITION_BYTES = 64 * 1024
-"""What opening a partition counts for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,23 +40,30 @@ def require_directories(directories: str | Path | Iterable[str | Path]) -> list[
 
 def works_of(paths: Iterable[Path], topics: Collection[str] | None = None) -> list[PartitionsWork]:
     """All partitions, or those of ``topics``; the largest work first, so that no long one begins last."""
-    works: list[PartitionsWork] = []
+    works = []
     for path in paths:
-        pending: list[TopicPartition] = []
-        pending_bytes = 0
-        for partition in live_partitions(LOCAL, path):
-            if topics is not None and partition.topic not in topics:
-                continue
-            size = _log_bytes(path / partition.directory_name)
-            cost = PARTITION_BYTES * (len(pending) + 1) + pending_bytes + size
-            if pending and cost > TASK_BYTES:
-                works.append(PartitionsWork(path=path, partitions=tuple(pending), log_bytes=pending_bytes))
-                pending, pending_bytes = [], 0
-            pending.append(partition)
-            pending_bytes += size
-        if pending:
-            works.append(PartitionsWork(path=path, partitions=tuple(pending), log_bytes=pending_bytes))
+        partitions = [part for part in live_partitions(LOCAL, path) if topics is None or part.topic in topics]
+        sizes = {partition: _log_bytes(path / partition.directory_name) for partition in partitions}
+        works += [
+            PartitionsWork(path=path, partitions=together, log_bytes=sum(sizes[part] for part in together))
+            for together in in_tasks(partitions, sizes.__getitem__)
+        ]
     return sorted(works, key=lambda work: -work.log_bytes)
+
+
+def in_tasks(partitions: Iterable[T], size: Callable[[T], int]) -> Iterator[tuple[T, ...]]:
+    """Neighbours together as long as they are no more than a task's worth; ``size`` in bytes."""
+    pending: list[T] = []
+    cost = 0
+    for partition in partitions:
+        own = PARTITION_BYTES + size(partition)
+        if pending and cost + own > TASK_BYTES:
+            yield tuple(pending)
+            pending, cost = [], 0
+        pending.append(partition)
+        cost += own
+    if pending:
+        yield tuple(pending)
 
 
 def _log_bytes(directory: Path) -> int:

@@ -43,7 +43,7 @@ class WholePartition:
     ) -> Self:
         """FileMissingError where the partition has gone."""
         size = PARTITION_BYTES + _bytes_to_read(list_with_sizes(LOCAL, directory), mode)
-        own = _only(state, partition)
+        own = state_of(state, partition)
         return cls(partition=partition, directory=directory, state=own, now_ms=now_ms, size_bytes=size)
 
     @property
@@ -68,7 +68,9 @@ def _bytes_to_read(listing: PartitionListing, mode: Mode) -> int:
     return sum(max(0, files.sizes[FileKind.LOG]) for files in segments)
 
 
-def _only(state: DirectoryState, partition: TopicPartition) -> DirectoryState:
+def state_of(state: DirectoryState, partition: TopicPartition) -> DirectoryState:
+    """What a log directory's small files say, of one of its partitions alone: so that it is cheap to send."""
+
     def of(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {partition: offsets[partition]} if partition in offsets else {}
 

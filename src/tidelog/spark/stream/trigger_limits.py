@@ -22,14 +22,14 @@ from tidelog.model import ConfigError
 from tidelog.spark.read.option_text import Given, parse_positive, parse_time_ms
 from tidelog.spark.stream.stream_offsets import Offsets
 
-DEFAULT_MAX_TRIGGER_DELAY = "15m"
+DEFAULT_MAX_DELAY_MS = 15 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerLimits:
     max_offsets: int | None = None
     min_offsets: int | None = None
-    max_delay_ms: int = 15 * 60 * 1000
+    max_delay_ms: int = DEFAULT_MAX_DELAY_MS
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> TriggerLimits:
@@ -39,8 +39,9 @@ class TriggerLimits:
         least = parse_positive(given, "minOffsetsPerTrigger")
         if most is not None and least is not None and least > most:
             raise ConfigError(f"Option 'minOffsetsPerTrigger' ({least}) is higher than 'maxOffsetsPerTrigger' ({most})")
-        delay = given.get("maxtriggerdelay", DEFAULT_MAX_TRIGGER_DELAY)
-        return cls(max_offsets=most, min_offsets=least, max_delay_ms=parse_time_ms(delay, "maxTriggerDelay"))
+        delay = given.get("maxtriggerdelay")
+        delay_ms = DEFAULT_MAX_DELAY_MS if delay is None else parse_time_ms(delay, "maxTriggerDelay")
+        return cls(max_offsets=most, min_offsets=least, max_delay_ms=delay_ms)
 
 
 class Pacing:

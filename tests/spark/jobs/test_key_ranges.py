@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.spark.jobs.key_ranges import KEYS, cut, from_block, newest, of_all_groups, ranges_of, to_block
+from tidelog.spark.jobs.compaction.key_ranges import KEYS, cut, from_block, newest, of_all_groups, ranges_of, to_block
 
 Rows = list[tuple[int, bytes, int | None]]
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=3), st.none() | st.integers(0, 9)), max_size=40)

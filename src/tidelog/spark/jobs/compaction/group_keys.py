@@ -10,8 +10,8 @@ import pyarrow as pa
 from tidelog.kernel import ColumnDecoder
 from tidelog.record.arrow import to_arrow
 from tidelog.record.decode import decode_columns
-from tidelog.spark.jobs.key_ranges import KEYS, newest
-from tidelog.spark.jobs.spread_log import SpreadLog
+from tidelog.spark.jobs.compaction.key_ranges import KEYS, newest
+from tidelog.spark.jobs.compaction.spread_log import SpreadLog
 from tidelog.storage.cleaner.clean.sound_chunks import sound_chunks
 from tidelog.storage.log.view.aborted_ranges import AbortedRanges
 from tidelog.storage.segment.read_ahead import read_ahead

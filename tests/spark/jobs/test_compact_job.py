@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cli.runner import rows as printed
+from cli.runner import run as command
 from dirty_directory import EVERY_LOG, TOPIC, last_values, make_dirty
 from log_maker import BASE_TIME, mark_clean
 from overflowed_log import three_pieces
 from tidelog.model import DirectoryError, Isolation
 from tidelog.runtime.clock import Moment
 from tidelog.spark.jobs.compact import JobOptions, compact, main
+from tidelog.spark.jobs.progress import OnProgress
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.compact.compact import compact_directory
 from tidelog.storage.manager.compact.compact_plan import CompactOptions
@@ -32,8 +35,10 @@ def options(**others: Any) -> JobOptions:
     return JobOptions(topic_settings=SETTINGS, now_ms=NOW_MS, **others)
 
 
-def run(spark: SparkSession, *paths: Path, apply: bool, **others: Any) -> list[Row]:
-    return compact(spark, paths, options(**others), apply=apply).collect()
+def run(
+    spark: SparkSession, *paths: Path, apply: bool, on_progress: OnProgress | None = None, **others: Any
+) -> list[Row]:
+    return compact(spark, paths, options(**others), apply=apply, on_progress=on_progress).collect()
 
 
 def by_one_process(source: Path, target: Path) -> dict[str, bytes]:
@@ -129,6 +134,19 @@ def test_the_program(spark: SparkSession, dirty: Path, capsys: pytest.CaptureFix
     assert '"tasks": 1' in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main([str(dirty), "--topic-config", "nonsense"])
+
+
+def test_the_command(spark: SparkSession, dirty: Path) -> None:
+    words = [word for key, text in SETTINGS[TOPIC].items() for word in ("--topic-config", f"{TOPIC}:{key}={text}")]
+    told: list[tuple[int, int]] = []
+    total = sum(row["dirtyBytes"] for row in run(spark, dirty, apply=False, on_progress=lambda *now: told.append(now)))
+    assert (told[0], told[-1]) == ((0, total), (total, total))
+    assert "3 of 3 logs are due" in command("spark", "compact", dirty, "--all", *words).stdout
+    killed = make_dirty(dirty.with_name("killed"), partitions=1)
+    (killed / ".kafka_cleanshutdown").unlink()
+    rows = printed("spark", "compact", dirty, killed, "--all", "--apply", *words, code=3)
+    assert [(row["partition"], row["error"] is None) for row in rows] == [(None, False), *((n, True) for n in range(3))]
+    assert "0 of 0 logs" in command("spark", "compact", dirty, "--all", "--apply", "--no-check", *words).stdout
 
 
 def test_a_path_that_is_no_log_directory(spark: SparkSession, tmp_path: Path) -> None:

@@ -33,10 +33,10 @@ import pyarrow as pa
 
 from tidelog.model import TidelogError
 from tidelog.runtime import Clock
-from tidelog.spark.jobs.group_keys import keys_of_group
-from tidelog.spark.jobs.group_rewriting import Rewritten, rewrite_group
-from tidelog.spark.jobs.key_ranges import KEYS, cut, from_block, of_all_groups, ranges_of, to_block
-from tidelog.spark.jobs.spread_log import SpreadLog, transactions_at_groups
+from tidelog.spark.jobs.compaction.group_keys import keys_of_group
+from tidelog.spark.jobs.compaction.group_rewriting import Rewritten, rewrite_group
+from tidelog.spark.jobs.compaction.key_ranges import KEYS, cut, from_block, of_all_groups, ranges_of, to_block
+from tidelog.spark.jobs.compaction.spread_log import SpreadLog, transactions_at_groups
 from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.partition_log import PartitionLog

@@ -1,0 +1,117 @@
+"""``tidelog spark compact``: a row a log, planned; with ``--apply`` what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Table
+from tidelog.cli.setting_options import config_file_option, properties, topic_config_option, topic_settings
+from tidelog.cli.spark.running import apply_option, job_options, run_job
+
+PLANNED = (
+    "directory",
+    "topic",
+    "partition",
+    "firstDirtyOffset",
+    "firstUncleanableOffset",
+    "cleanBytes",
+    "dirtyBytes",
+    "dirtyRatio",
+    "isDue",
+    "reason",
+)
+DONE = (
+    "directory",
+    "topic",
+    "partition",
+    "nextDirtyOffset",
+    "segmentsBefore",
+    "segments",
+    "bytesBefore",
+    "bytes",
+    "tasks",
+)
+
+
+@click.command()
+@job_options
+@apply_option
+@click.option("--all", "is_all", is_flag=True, help="Every compacted log that has anything to clean counts as due.")
+@click.option(
+    "--min-dirty-ratio",
+    type=click.FloatRange(0, 1),
+    metavar="RATIO",
+    help="In place of the topics' min.cleanable.dirty.ratio.",
+)
+@click.option("--no-check", is_flag=True, help="Do not read the logs that are due for what would stop a cleaner.")
+@topic_config_option
+@config_file_option
+def compact(
+    directories: Sequence[str],
+    topics: Sequence[str],
+    master: str | None,
+    conf: Sequence[str],
+    is_applied: bool,
+    is_all: bool,
+    min_dirty_ratio: float | None,
+    no_check: bool,
+    settings: Sequence[str],
+    config_file: Path | None,
+) -> Report:
+    """Compact the logs of many directories, or show which are due: tidelog compact as a Spark job.
+
+    Plans, and with --apply compacts, a log a task; one of more than 4 GiB takes many. The logs are byte for byte what
+    tidelog compact leaves, and each is replaced in one step. --apply takes the directories' locks, and wants them
+    stopped in order; a directory that is refused and a log that cannot be cleaned say why in their row.
+
+    Exit codes: 0 planned or compacted, 1 a log that is due cannot be cleaned, 2 wrong usage, 3 a directory cannot be
+    read, is held, or was not stopped in order.
+
+    \b
+    Examples:
+      tidelog spark compact '/mnt/disk*/kafka' --all --no-check
+      tidelog spark compact /mnt/disk1/kafka /mnt/disk2/kafka --topic customers --apply --json
+    """
+    if is_all and min_dirty_ratio is not None:
+        raise click.UsageError("--all and --min-dirty-ratio exclude each other.")
+    from tidelog.spark.jobs.compact import JobOptions
+    from tidelog.spark.jobs.compact import compact as run
+
+    options = JobOptions(
+        topics=frozenset(topics) or None,
+        min_dirty_ratio=0.0 if is_all else min_dirty_ratio,
+        topic_settings=topic_settings(settings),
+        properties=properties(config_file),
+        check=not no_check,
+    )
+    rows = run_job(
+        "compact",
+        directories,
+        master,
+        conf,
+        lambda session, paths, on_progress: run(session, paths, options, apply=is_applied, on_progress=on_progress),
+    )
+    exit_code = ExitCode()
+    if any(row["stoppedBy"] is not None or row["error"] is not None for row in rows):
+        exit_code.at_least(FINDINGS)
+    if any(row["topic"] is None for row in rows):
+        exit_code.at_least(UNREADABLE)
+    # What has neither a plan nor an error is not compacted.
+    shown = [row for row in rows if row["firstDirtyOffset"] is not None or row["error"] is not None]
+    if is_applied:
+        shown = [row for row in shown if row["nextDirtyOffset"] is not None or row["error"] is not None]
+    columns = list(DONE if is_applied else PLANNED)
+    columns += [name for name in ("stoppedBy", "error") if any(row[name] is not None for row in rows)]
+    table = Table(rows=shown, columns=columns, show={"dirtyRatio": "{:.1%}".format})
+    return Report(rows=rows, tables=[table], notes=[_note(rows, is_applied=is_applied)], exit_code=exit_code)
+
+
+def _note(rows: Sequence[dict[str, object]], *, is_applied: bool) -> str:
+    due = sum(bool(row["isDue"]) for row in rows)
+    if not is_applied:
+        return f"{due:,} of {len(rows):,} logs are due. Nothing was changed; --apply compacts them."
+    done = [row for row in rows if row["nextDirtyOffset"] is not None]
+    return f"{len(done):,} of {due:,} logs that were due are compacted; the others are as they were."
