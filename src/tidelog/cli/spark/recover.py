@@ -1,0 +1,88 @@
+"""``tidelog spark recover``: a row a directory and a row a partition, planned; with ``--apply`` what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from tidelog.cli.report import UNREADABLE, ExitCode, Report, Table
+from tidelog.cli.setting_options import topic_config_option, topic_settings
+from tidelog.cli.spark.running import apply_option, job_options, run_job
+
+DIRECTORIES = ("directory", "condition", "commit", "stagedFiles", "temporaryFiles", "warnings", "error")
+PLANNED = ("segmentsToRecover", "fromOffset", "reasons", "readBytes", "writeBytes", "leftovers")
+DONE = ("logStartOffset", "logEndOffset", "segments", "recoveredSegments", "batches", "cutBytes", "error")
+
+
+@click.command()
+@job_options
+@apply_option
+@topic_config_option
+def recover(
+    directories: Sequence[str],
+    topics: Sequence[str],
+    master: str | None,
+    conf: Sequence[str],
+    is_applied: bool,
+    settings: Sequence[str],
+) -> Report:
+    """Do in many directories what brokers do after a kill: tidelog recover as a Spark job.
+
+    Plans, and with --apply recovers, partition by partition over all directories at once; the directories are byte for
+    byte what tidelog recover leaves. --apply takes their locks, while no broker runs on them, and recovers whole
+    directories; one that is refused and a partition that cannot be recovered say why in their row. It can be started
+    again.
+
+    Exit codes: 0 planned or recovered, 2 wrong usage, 3 a directory cannot be read, is held, or a partition cannot be
+    recovered.
+
+    \b
+    Examples:
+      tidelog spark recover '/mnt/disk*/kafka'
+      tidelog spark recover /mnt/disk1/kafka /mnt/disk2/kafka --apply
+      tidelog spark recover /nfs/broker-*/kafka --apply --master spark://host:7077 --json
+    """
+    from tidelog.runtime import SYSTEM_CLOCK
+    from tidelog.spark.jobs.recover import failed
+    from tidelog.spark.jobs.recover import recover as run
+    from tidelog.spark.jobs.recovery_rows import DIRECTORY, PARTITION
+    from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
+
+    options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=topic_settings(settings))
+    rows = run_job(
+        "recover",
+        directories,
+        master,
+        conf,
+        lambda session, paths, on_progress: run(
+            session, paths, options, topics=topics or None, apply=is_applied, on_progress=on_progress
+        ),
+    )
+    exit_code = ExitCode()
+    if failed(rows):
+        exit_code.at_least(UNREADABLE)
+    partitions = [row for row in rows if row["kind"] == PARTITION]
+    columns = ("directory", "name", *(DONE if is_applied else PLANNED))
+    show = {"reasons": ", ".join, "warnings": "; ".join}
+    return Report(
+        rows=rows,
+        tables=[
+            Table(rows=[row for row in rows if row["kind"] == DIRECTORY], columns=DIRECTORIES, show=show),
+            Table(rows=partitions, columns=columns, show=show),
+        ],
+        notes=[_note(partitions, is_applied=is_applied)],
+        exit_code=exit_code,
+    )
+
+
+def _note(partitions: Sequence[dict[str, int | None]], *, is_applied: bool) -> str:
+    def total(name: str) -> int:
+        return sum(row[name] or 0 for row in partitions)
+
+    if is_applied:
+        return f"{total('recoveredSegments'):,} segments recovered, {total('cutBytes'):,} bytes cut."
+    return (
+        f"{total('segmentsToRecover'):,} segments of {len(partitions):,} partitions to recover,"
+        f" {total('readBytes'):,} bytes to read. Nothing was changed; --apply carries it out."
+    )

@@ -1,0 +1,216 @@
+"""``tidelog recover`` over many log directories as a Spark job: the same plans, the same directories afterwards.
+
+=============  =======================================================================================================
+on the driver  completes commits that were decided, takes every directory's ``.lock``, removes its clean-shutdown
+               marker; writes checkpoints and marker once all partitions of a directory are recovered
+a task each    plans a directory
+tasks          recover partitions, about 128 MiB of them together; a partition is one task's, however large
+=============  =======================================================================================================
+
+Directories have to be visible under the same path to the driver and to every executor. Without ``apply`` nothing is
+written, and they may be a live broker's. With it, no broker may have them; a directory that is refused and a partition
+that cannot be recovered are told in their row, and the others go on. What a crash leaves: what a crash of ``tidelog
+recover`` leaves (``DirectoryRecovery``), so that it can be done again.
+
+    python -m tidelog.spark.jobs.recover DIR... [--apply]
+    spark-submit …/tidelog/spark/jobs/recover.py DIR… --apply
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidelog.model import ConfigError, TidelogError
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.spark.jobs.command import add_topic_config, job_parser, print_rows, topic_settings
+from tidelog.spark.jobs.partitions import in_tasks, require_directories
+from tidelog.spark.jobs.progress import OnProgress, advancing
+from tidelog.spark.jobs.recovery_rows import SCHEMA, Cells, directory_row, partition_row, refused_row
+from tidelog.spark.jobs.tasks import outcome, run_tasks
+from tidelog.spark.session_builder import session
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.manager.recovery.directory_recovery import DirectoryRecovery
+from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
+from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
+from tidelog.storage.manager.staged.staged_commit import StagedCommit, read_intent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Outcome = RecoveredPartition | TidelogError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planning:
+    """What a task needs to plan a directory."""
+
+    path: Path
+    options: RecoverOptions
+    topics: frozenset[str] | None
+    held_here: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recovering:
+    """What a task needs to recover some partitions of a directory."""
+
+    path: Path
+    partitions: tuple[PartitionPlan, ...]
+    options: RecoverOptions
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(part.read_bytes for part in self.partitions)
+
+
+def recover(
+    spark: SparkSession,
+    directories: str | Path | Iterable[str | Path],
+    options: RecoverOptions | None = None,
+    *,
+    topics: Collection[str] | None = None,
+    apply: bool = False,
+    on_progress: OnProgress | None = None,
+) -> DataFrame:
+    """A row a directory and one for each of its partitions, see ``recovery_rows``: planned, or what came of it.
+
+    DirectoryError for a path that is no log directory; ConfigError for ``topics`` with ``apply``.
+    """
+    if apply and topics is not None:
+        raise ConfigError("whole log directories are recovered: name no topic")
+    paths = require_directories(directories)
+    options = options or RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms())
+    if apply:
+        rows = list(_applied(spark, paths, options, on_progress))
+    else:
+        only = None if topics is None else frozenset(topics)
+        rows = list(_planned(_plans(spark, paths, options, topics=only, held_here=False)))
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def failed(rows: Iterable[Mapping[str, object]]) -> bool:
+    """Whether something could not be done, among collected rows or dictionaries of them."""
+    return any(row["error"] is not None for row in rows)
+
+
+def _plans(
+    spark: SparkSession,
+    paths: Iterable[Path],
+    options: RecoverOptions,
+    *,
+    topics: frozenset[str] | None = None,
+    held_here: bool,
+) -> dict[Path, RecoverPlan | TidelogError]:
+    works = [_Planning(path=path, options=options, topics=topics, held_here=held_here) for path in paths]
+    found = run_tasks(spark, works, _plan)
+    return {work.path: plan for work, plan in zip(works, found, strict=True)}
+
+
+def _plan(work: _Planning) -> RecoverPlan:
+    """In a task."""
+    only = None
+    if work.topics is not None:
+        only = [part for part in live_partitions(LOCAL, work.path) if part.topic in work.topics]
+    return plan_directory(LOCAL, work.path, work.options, only=only, held_here=work.held_here)
+
+
+def _planned(plans: Mapping[Path, RecoverPlan | TidelogError]) -> Iterator[Cells]:
+    for path, plan in plans.items():
+        if isinstance(plan, TidelogError):
+            yield refused_row(path, plan)
+            continue
+        yield directory_row(plan, plan.commit)
+        yield from (partition_row(path, part) for part in plan.partitions)
+
+
+def _applied(
+    spark: SparkSession, paths: Sequence[Path], options: RecoverOptions, on_progress: OnProgress | None
+) -> Iterator[Cells]:
+    commits: dict[Path, StagedCommit | None] = {}
+    held: dict[Path, DirectoryRecovery] = {}
+    with ExitStack() as locks:
+        for path in paths:
+            try:
+                commits[path] = read_intent(LOCAL, path)
+                held[path] = locks.enter_context(DirectoryRecovery(LOCAL, path))
+            except TidelogError as error:
+                yield refused_row(path, error)
+        begun: dict[Path, RecoverPlan] = {}
+        for path, plan in _plans(spark, held, options, held_here=True).items():
+            try:
+                if isinstance(plan, TidelogError):
+                    raise plan
+                held[path].begin(plan)
+                begun[path] = plan
+            except TidelogError as error:
+                yield refused_row(path, error)
+        done = _recover_all(spark, begun, options, on_progress)
+        for path, plan in begun.items():
+            outcomes = {part.name: done[path, part.name] for part in plan.partitions}
+            yield directory_row(plan, commits[path], _finished(held[path], plan, outcomes))
+            yield from (partition_row(path, part, outcomes[part.name]) for part in plan.partitions)
+
+
+def _recover_all(
+    spark: SparkSession, plans: Mapping[Path, RecoverPlan], options: RecoverOptions, on_progress: OnProgress | None
+) -> dict[tuple[Path, str], Outcome]:
+    """By directory, and the name of the partition's; the largest work begins first."""
+    works = [
+        _Recovering(path=path, partitions=together, options=options)
+        for path, plan in plans.items()
+        for together in in_tasks(plan.partitions, lambda part: part.read_bytes)
+    ]
+    works.sort(key=lambda work: -work.read_bytes)
+    advance = advancing(on_progress, sum(work.read_bytes for work in works))
+    found = run_tasks(spark, works, _recover, size=lambda work: work.read_bytes, advance=advance)
+    outcomes: dict[tuple[Path, str], Outcome] = {}
+    for work, ones in zip(works, found, strict=True):
+        each = [ones] * len(work.partitions) if isinstance(ones, TidelogError) else ones
+        outcomes |= {(work.path, part.name): one for part, one in zip(work.partitions, each, strict=True)}
+    return outcomes
+
+
+def _recover(work: _Recovering) -> list[Outcome]:
+    """In a task: of each of its partitions."""
+    return [
+        outcome(lambda part: recover_partition(LOCAL, work.path, part, work.options), part) for part in work.partitions
+    ]
+
+
+def _finished(recovery: DirectoryRecovery, plan: RecoverPlan, outcomes: Mapping[str, Outcome]) -> TidelogError | None:
+    """Why the directory does not count as stopped in order; None where it does."""
+    done = tuple(one for one in outcomes.values() if isinstance(one, RecoveredPartition))
+    failures = tuple((name, one) for name, one in outcomes.items() if isinstance(one, TidelogError))
+    try:
+        recovery.finish(plan, done, failures)
+    except TidelogError as error:
+        return error
+    if failures:
+        return TidelogError(f"{len(failures)} partitions failed: nothing was checkpointed", path=plan.path)
+    return None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints a JSON object a row. Exit code: 0, or 3 where a row has an error."""
+    parser = job_parser("recover", "tidelog recover as a Spark job: prints a JSON object a directory and partition.")
+    parser.add_argument("--apply", action="store_true", help="do it; without, nothing is changed")
+    add_topic_config(parser)
+    given = parser.parse_args(arguments)
+    options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=topic_settings(given.topic_config))
+    spark = session("tidelog recover", master=given.master)
+    rows = recover(spark, given.directories, options, topics=given.topic or None, apply=given.apply).collect()
+    print_rows(rows)
+    return 3 if failed(rows) else 0
+
+
+if __name__ == "__main__":
+    # What is sent to executors has to be of a module that they can import, which __main__ is not.
+    from tidelog.spark.jobs.recover import main as run_main
+
+    sys.exit(run_main())

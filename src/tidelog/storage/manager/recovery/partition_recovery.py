@@ -1,0 +1,78 @@
+"""Recover one partition of a log directory: loaded as after a kill, closed as an orderly stop closes it, and synced.
+
+On return it is whole, and on the disk; the checkpoints know nothing of it yet. A crash leaves it as the kill left it,
+or in part recovered, and the next recovery ends the same. Called by: ``recover``, Spark's tasks. Thread rule: the
+directory's lock is held, and a partition has one caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tidelog.model import TopicPartition
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.load.load_plan import first_unflushed_base
+from tidelog.storage.log.load.loader import LoadedLog, load_log
+from tidelog.storage.log.load.walk_ahead import WalkThreads
+from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, load_request
+from tidelog.storage.segment.segment_recovery import RecoveredSegment, sync_segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredPartition:
+    """What was done to one partition; sizes in bytes."""
+
+    name: str
+    topic_partition: TopicPartition
+    log_start_offset: int
+    end_offset: int
+    segments: int
+    recovered_segments: int
+    batches: int
+    cut_bytes: int
+    deleted_segments: int
+    removed_files: int
+    log_starts_inside_segment: bool
+    warnings: tuple[str, ...]
+
+
+def recover_partition(
+    fs: FileSystem,
+    path: Path,
+    plan: PartitionPlan,
+    options: RecoverOptions,
+    *,
+    threads: WalkThreads | None = None,
+    on_segment: Callable[[RecoveredSegment], None] | None = None,
+) -> RecoveredPartition:
+    """Of the log directory ``path``; ``threads`` and ``on_segment`` as in ``LoadRequest``. Errors of ``load_log``."""
+    request = load_request(fs, path, plan, options)
+    log = load_log(replace(request, on_segment=on_segment, threads=threads))
+    _sync(fs, path / plan.name, log)
+    return RecoveredPartition(
+        name=plan.name,
+        topic_partition=plan.topic_partition,
+        log_start_offset=log.log_start_offset,
+        end_offset=log.end_offset,
+        segments=len(log.base_offsets),
+        recovered_segments=len(log.recovered),
+        batches=sum(segment.batches for segment in log.recovered),
+        cut_bytes=sum(segment.cut_bytes for segment in log.recovered),
+        deleted_segments=len(log.deleted),
+        removed_files=len(log.removed_files),
+        log_starts_inside_segment=log.log_start_offset > log.base_offsets[0],
+        warnings=tuple(log.warnings),
+    )
+
+
+def _sync(fs: FileSystem, directory: Path, log: LoadedLog) -> None:
+    """Everything from the recovery point on, and what was rebuilt below it: data, indexes, snapshots, names."""
+    unflushed = first_unflushed_base(log.base_offsets, log.recovery_point)
+    rebuilt = {segment.base_offset for segment in log.recovered}
+    for base_offset in log.base_offsets:
+        if base_offset in rebuilt or unflushed is None or base_offset >= unflushed:
+            sync_segment(fs, directory, base_offset)
+    log.producers.snapshots.sync()
+    fs.sync_dir(directory)
