@@ -20,6 +20,7 @@ from tidelog.kernel.reference import (
     lz4,
     map_keys,
     offset_map,
+    partition_keys,
     scan,
     search,
     validate,
@@ -37,6 +38,7 @@ NAMES = {
     search: ("lookup_index", "lookup_index_above"),
     offset_map: ("OffsetMap",),
     map_keys: ("hash_batch_keys", "put_hashed_keys"),
+    partition_keys: ("partition_keys",),
     clean: ("filter_batches", "pack_batches"),
 }
 COMPILED = SimpleNamespace(id="compiled", **{name: getattr(kernel, name) for names in NAMES.values() for name in names})

@@ -14,6 +14,7 @@ from tidelog.kernel._lz4 import open_lz4_frames
 from tidelog.kernel._map_keys import hash_batch_keys, put_hashed_keys
 from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
+from tidelog.kernel._partition_keys import partition_keys
 from tidelog.kernel._scan import scan_batches
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
@@ -58,6 +59,7 @@ __all__ = [
     "lookup_index_above",
     "open_lz4_frames",
     "pack_batches",
+    "partition_keys",
     "put_hashed_keys",
     "scan_batches",
     "seal_batch",
