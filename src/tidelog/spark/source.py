@@ -1,4 +1,4 @@
-"""The data source Spark finds under the name ``tidelog``: options and schema in, a reader out."""
+"""The data source Spark finds under the name ``tidelog``: options and schema in, a reader or a writer out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+import pyspark.sql.datasource
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
 from tidelog.model import ConfigError
+from tidelog.runtime.clock import SYSTEM_CLOCK
 from tidelog.spark.read.options import ReadOptions, Use, remarks
 from tidelog.spark.read.reader import LogReader, PushdownLogReader
 from tidelog.spark.schema import arrow_schema, spark_schema
@@ -18,6 +26,14 @@ from tidelog.spark.stream.stream_options import StreamOptions
 from tidelog.spark.stream.stream_reader import LogStreamReader
 from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
 from tidelog.spark.worker.zip_finders import forget_zip_finders
+from tidelog.spark.write.batch_writer import LogWriter
+from tidelog.spark.write.commit import Commits
+from tidelog.spark.write.sink_columns import SinkColumns
+from tidelog.spark.write.stream_writer import LogStreamWriter
+from tidelog.spark.write.topic_layout import TopicLayouts
+from tidelog.spark.write.write_options import WriteOptions
+from tidelog.spark.write.write_options import remarks as write_remarks
+from tidelog.storage.fs import LOCAL
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -25,11 +41,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _ADMISSION = "pyspark.sql.streaming.datasource"
 """PySpark's module of read limits: where it is there, a stream reader is told where a batch begins."""
+_ARROW_STREAMS = "DataSourceStreamArrowWriter"
+"""Where PySpark has it, a stream's rows can be had as Arrow batches."""
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+_COMMITTING_WORKER = "pyspark.sql.worker.python_streaming_sink_runner"
 
 
 class TidelogDataSource(DataSource):
-    """``spark.read.format("tidelog").option("logDirs", …).option("subscribe", …).load()``, or ``spark.readStream``"""
+    """``spark.read.format("tidelog").option("logDirs", …).option("subscribe", …).load()``, or ``spark.readStream``;
+    ``frame.write.format("tidelog").option("logDirs", …).option("topic", …).mode("append").save()``"""
 
     @classmethod
     def name(cls) -> str:
@@ -63,6 +83,37 @@ class TidelogDataSource(DataSource):
 
         return AdmittingStreamReader(options)
 
+    @short_errors
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options, columns = self._sink(schema, overwrite)
+        writer = LogWriter(options, columns, self._planned(options))
+        forget_zip_finders()
+        return writer
+
+    @short_errors
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (Spark's name)
+        options, columns = self._sink(schema, overwrite)
+        layouts = None if _runs_in(_COMMITTING_WORKER) else self._planned(options)
+        forget_zip_finders()
+        if not hasattr(pyspark.sql.datasource, _ARROW_STREAMS):
+            return LogStreamWriter(options, columns, layouts)
+        from tidelog.spark.write.arrow_stream_writer import ArrowLogStreamWriter
+
+        return ArrowLogStreamWriter(options, columns, layouts)
+
+    def _sink(self, schema: StructType, overwrite: bool) -> tuple[WriteOptions, SinkColumns]:
+        if overwrite:
+            raise ConfigError("A log is appended to: the mode of a write is append, not overwrite or complete")
+        options = WriteOptions.parse(self.options)
+        return options, SinkColumns.of(schema, options.topic)
+
+    def _planned(self, options: WriteOptions) -> TopicLayouts:
+        """Before any task runs; LockedError where another process has the directory, and keeps it."""
+        for remark in write_remarks(self.options):
+            _log.warning("%s", remark)
+        Commits(LOCAL, options, clock=SYSTEM_CLOCK).prepare()
+        return TopicLayouts.read(LOCAL, options)
+
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return speaking_reduce(type(self), self.options)
 
@@ -82,5 +133,10 @@ def _asked_by_pushdown() -> bool:
     A reader that has ``pushFilters`` fails where the setting ``spark.sql.python.filterPushdown.enabled`` is off, and a
     planning worker cannot see the setting; but Spark pushes filters from a worker module of its own.
     """
+    return _runs_in(_PUSHDOWN_WORKER)
+
+
+def _runs_in(worker: str) -> bool:
+    """Whether this process is one of Spark's workers that run that module."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return _PUSHDOWN_WORKER in sys.modules or (main is not None and main.name == _PUSHDOWN_WORKER)
+    return worker in sys.modules or (main is not None and main.name == worker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 import json
 import re
@@ -18,15 +19,30 @@ Given = Mapping[str, str]
 """Options by lower-case name."""
 
 _LARGEST = 2**63 - 1
-
-
 _MOST_SHOWN = 200
+_LIKENESS = 0.85
+"""From here on an unknown name is taken for a misspelt one: startingOffset, include-headers, subscribePatern."""
 
 
 def shown(value: object) -> str:
     """What was given, for a message: in quotes, and not all of it where it is long."""
     text = repr(value)
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
+
+
+def refuse_misspelt(given: Given, known: Iterable[str]) -> None:
+    """Spark's sources pass over unknown options; one that all but names an option of ours is a mistake, though."""
+    by_lower_case = {name.lower(): name for name in known}
+    for name in sorted(given.keys() - by_lower_case.keys()):
+        close = difflib.get_close_matches(name, by_lower_case, n=1, cutoff=_LIKENESS)
+        if close:
+            raise ConfigError(f"Unknown option '{name}': did you mean '{by_lower_case[close[0]]}'?")
+
+
+def unknown_options(options: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Names as they were given; those of Kafka's clients (``kafka.…``) are left out."""
+    lower = {name.lower() for name in known}
+    return sorted(name for name in options if name.lower() not in lower and not name.lower().startswith("kafka."))
 
 
 def parse_log_dirs(given: Given) -> tuple[str, ...]:

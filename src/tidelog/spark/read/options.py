@@ -6,7 +6,6 @@ moves by changing the format and giving ``logDirs``. Pure: no file is touched an
 
 from __future__ import annotations
 
-import difflib
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ from tidelog.spark.read.option_text import (
     parse_partition_map,
     parse_positive,
     parse_whole,
+    refuse_misspelt,
+    unknown_options,
 )
 from tidelog.spark.schema import Mode, columns_of
 
@@ -70,9 +71,6 @@ STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"
 ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 """An error in a stream, as in Spark's Kafka source."""
 KNOWN = (*EFFECTIVE, *IGNORED, *STREAM_ONLY)
-_BY_LOWER_CASE = {name.lower(): name for name in KNOWN}
-_LIKENESS = 0.85
-"""From here on an unknown name is taken for a misspelt one: startingOffset, include-headers, subscribePatern."""
 
 
 class SubscriptionKind(enum.StrEnum):
@@ -166,7 +164,7 @@ class ReadOptions:
     def parse(cls, options: Mapping[str, str], use: Use = Use.BATCH) -> ReadOptions:
         """Options, keys in any case; ConfigError names the option, the value and what is wanted."""
         given = {name.lower(): value for name, value in options.items()}
-        _refuse_misspelt(given)
+        refuse_misspelt(given, KNOWN)
         mode = parse_enum(given, "mode", Mode, Mode.RECORDS)
         isolation = parse_choice(
             given, "kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted"
@@ -198,17 +196,10 @@ def remarks(options: Mapping[str, str], use: Use = Use.BATCH) -> list[str]:
     """A sentence for every given option that has no effect and may have been meant to have one."""
     given = {name.lower(): name for name in options}
     stream_only = [name for name in STREAM_ONLY if name.lower() in given and use is Use.BATCH]
-    unknown = [name for lower, name in given.items() if lower not in _BY_LOWER_CASE and not lower.startswith("kafka.")]
     sentences = [f"Option '{name}' has no effect in a batch read" for name in stream_only]
-    return sentences + [f"Option '{name}' is not one of format tidelog and has no effect" for name in sorted(unknown)]
-
-
-def _refuse_misspelt(given: Given) -> None:
-    """Spark's sources pass over unknown options; one that all but names an option of ours is a mistake, though."""
-    for name in sorted(given.keys() - _BY_LOWER_CASE.keys()):
-        close = difflib.get_close_matches(name, _BY_LOWER_CASE, n=1, cutoff=_LIKENESS)
-        if close:
-            raise ConfigError(f"Unknown option '{name}': did you mean '{_BY_LOWER_CASE[close[0]]}'?")
+    return sentences + [
+        f"Option '{name}' is not one of format tidelog and has no effect" for name in unknown_options(options, KNOWN)
+    ]
 
 
 def _subscription(given: Given) -> Subscription:

@@ -1,0 +1,1 @@
+"""The sinks: rows to staged files in Spark's tasks, and their commit by the driver."""

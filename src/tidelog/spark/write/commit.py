@@ -1,0 +1,79 @@
+"""The driver's part of a write: is the directory free, commit what tasks have staged, or take it back.
+
+A directory has one owner at a time, and a commit is short: one that another process has is waited for, up to the option
+``lockTimeout``. So two queries may write to one directory, and one that a broker has is an error before any task runs.
+Called by: the writers, in workers on the driver's machine. Errors are those of ``commit_staged``; LockedError says how
+long was waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from tidelog.model import LockedError, TopicPartition
+from tidelog.runtime import Clock
+from tidelog.spark.write.staging import StagedReport
+from tidelog.spark.write.write_options import WriteOptions
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.view.directory_state import LOCK_FILE
+from tidelog.storage.manager.staged.commit import commit_staged
+from tidelog.storage.manager.staged.roll_forward import find_staged
+from tidelog.storage.manager.staged.staged_commit import StagedCommit, StagedFile, read_intent
+from tidelog.storage.manager.staged.staged_name import StagedName
+
+_T = TypeVar("_T")
+_PAUSE_MS = 20
+
+
+class Commits:
+    """Of the writes to one directory."""
+
+    def __init__(self, fs: FileSystem, options: WriteOptions, *, clock: Clock) -> None:
+        self._fs = fs
+        self._options = options
+        self._clock = clock
+
+    def prepare(self) -> None:
+        """The directory is there, and nobody has it."""
+        directory = self._options.log_dir
+        if not self._fs.exists(directory):
+            self._fs.make_dir(directory)
+            self._fs.sync_dir(directory.parent)
+        self._when_free(self._require_free)
+
+    def commit(self, query: str, batch: int | None, reports: Iterable[StagedReport]) -> None:
+        """What the tasks of one batch have staged, in their order."""
+        files: dict[TopicPartition, tuple[StagedFile, ...]] = {}
+        for report in reports:
+            for partition, staged in report.files.items():
+                files[partition] = files.get(partition, ()) + staged
+        commit = StagedCommit(query=query, batch=batch, files=dict(sorted(files.items())))
+        self._when_free(lambda: commit_staged(self._fs, self._options.log_dir, commit, clock=self._clock))
+
+    def abort(self, reports: Iterable[StagedReport], query: str | None = None) -> None:
+        """Remove what was reported, and all that was staged for ``query`` if one is given; but for what was decided,
+        which will be carried out. Needs no lock: nobody else can decide it."""
+        directory = self._options.log_dir
+        reported = {file.name for report in reports for files in report.files.values() for file in files}
+        for name in find_staged(self._fs, directory, read_intent(self._fs, directory)):
+            staged = StagedName.parse(name)
+            if name in reported or (staged is not None and staged.query == query):
+                self._fs.remove(directory / name, missing_ok=True)
+
+    def _require_free(self) -> None:
+        lock = self._options.log_dir / LOCK_FILE
+        holder = self._fs.lock_holder(lock)
+        if holder is not None:
+            raise LockedError(f"process {holder} has locked it (a broker, or tidelog, is running on it)", path=lock)
+
+    def _when_free(self, attempt: Callable[[], _T]) -> _T:
+        end_ms = self._clock.monotonic_ms() + self._options.lock_timeout_ms
+        while True:
+            try:
+                return attempt()
+            except LockedError as error:
+                if self._clock.monotonic_ms() >= end_ms:
+                    waited = f"it was waited for {self._options.lock_timeout_ms} ms (option 'lockTimeout')"
+                    raise LockedError(f"{error.message}; {waited}", path=error.path) from None
+            self._clock.sleep_ms(_PAUSE_MS)

@@ -1,0 +1,81 @@
+"""The stream sink that Spark drives: each batch of a query once, however often Spark has it written.
+
+Two classes, because PySpark before 4.1 hands a stream's rows over one by one. Spark makes a writer for the tasks of a
+batch, and another one in a worker on the driver's machine to commit it; what they share are the tasks' reports.
+
+Query and batch are those that Spark's tasks are told: the query's id stands in its checkpoint, so it outlives a
+restart, and a batch that is repeated has the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+
+from tidelog.model import ConfigError
+from tidelog.runtime.clock import SYSTEM_CLOCK
+from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
+from tidelog.spark.worker.zip_finders import forget_zip_finders
+from tidelog.spark.write.batch_writer import reports_of
+from tidelog.spark.write.commit import Commits
+from tidelog.spark.write.sink_columns import SinkColumns
+from tidelog.spark.write.staging import StagedReport, Staging, Task
+from tidelog.spark.write.topic_layout import TopicLayouts
+from tidelog.spark.write.write_options import WriteOptions
+from tidelog.storage.fs import LOCAL
+
+_QUERY = "sql.streaming.queryId"
+_BATCH = "streaming.sql.batchId"
+
+
+class LogStreamWriter(DataSourceStreamWriter):
+    """``layouts`` None: it is only there to commit or abort."""
+
+    def __init__(self, options: WriteOptions, columns: SinkColumns, layouts: TopicLayouts | None) -> None:
+        self.options = options
+        self.columns = columns
+        self.layouts = layouts
+
+    @short_errors
+    def write(self, iterator: Iterator[Row]) -> StagedReport:
+        return self.stage(self.columns.of_rows(iterator))
+
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> StagedReport:
+        assert self.layouts is not None
+        context = TaskContext.get()
+        assert context is not None
+        task = Task(number=context.partitionId(), query=_told(context, _QUERY), batch=int(_told(context, _BATCH)))
+        staging = Staging(LOCAL, self.options, self.layouts, clock=SYSTEM_CLOCK)
+        try:
+            return staging.stage(task, batches)
+        finally:
+            forget_zip_finders()
+
+    @short_errors
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
+        reports = reports_of(messages)
+        self._commits.commit(reports[0].query, batchId, reports)
+
+    @short_errors
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """What other tasks leave the commit of the batch removes, when Spark repeats it."""
+        self._commits.abort(reports_of(messages))
+
+    @property
+    def _commits(self) -> Commits:
+        return Commits(LOCAL, self.options, clock=SYSTEM_CLOCK)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return speaking_reduce(type(self), self.options, self.columns, self.layouts)
+
+
+def _told(context: TaskContext, name: str) -> str:
+    value: str | None = context.getLocalProperty(name)
+    if value is None:
+        raise ConfigError(f"Spark does not tell its tasks {name}: this is no batch of a streaming query")
+    return value

@@ -1,0 +1,119 @@
+"""What is known of topics before anything is written to them: their partitions and settings in the log directory.
+
+==============================================  =======================================================================
+the topic                                       so many partitions has it
+==============================================  =======================================================================
+stands in the cluster metadata                  as many as there; those of other brokers are not written to
+has partitions in the directory                 up to the highest one there, at least the option ``numPartitions``
+is new                                          the option ``numPartitions``
+==============================================  =======================================================================
+
+So the number does not fall when a crash has left some partitions of a new topic and not the others, and keys stay where
+they were. Settings are those of the cluster metadata over Kafka's defaults, as the commit will have them.
+
+Read on the driver when a write is planned, and sent to its tasks. Reading changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidelog.model import ConfigError, TopicPartition, UnknownTopicOrPartitionError
+from tidelog.model.topic_partition import is_legal_topic
+from tidelog.spark.write.write_options import WriteOptions
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.index import TimeIndexReader
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+
+_LEAST_BATCH_BYTES = 68
+"""A header, and a record without key and value. However small the interval is, a batch has one entry at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLayout:
+    partition_count: int
+    config: LogConfig = field(default_factory=LogConfig)
+    is_of_cluster: bool = False
+    """The cluster metadata has the topic: partitions that are not there are not made here."""
+    elsewhere: frozenset[int] = frozenset()
+    """Partitions that other brokers have, and not the one whose directory this is."""
+
+    @property
+    def max_file_bytes(self) -> int:
+        """Of a staged file of several batches: what a segment takes, and its indexes have room for."""
+        entries = self.config.segment_index_bytes // TimeIndexReader.ENTRY_SIZE - 1  # but for the one at its end
+        return min(
+            self.config.segment_bytes, max(entries, 1) * max(self.config.index_interval_bytes, _LEAST_BATCH_BYTES)
+        )
+
+    @property
+    def max_batch_bytes(self) -> int:
+        return min(self.config.max_message_bytes, self.config.segment_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLayouts:
+    known: Mapping[str, TopicLayout]
+    new: TopicLayout
+    """Of every other topic."""
+
+    @classmethod
+    def read(cls, fs: FileSystem, options: WriteOptions) -> TopicLayouts:
+        """Of the topic that the options name, or else of all. CheckpointError for a ``meta.properties`` like none."""
+        metadata = read_cluster_metadata(fs, options.log_dir)
+        meta = MetaProperties.read(fs, options.log_dir / META_PROPERTIES_FILE)
+        node_id = None if meta is None else meta.node_id
+        counts: Counter[str] = Counter()
+        if fs.exists(options.log_dir):
+            for topic, partition in live_partitions(fs, options.log_dir):
+                counts[topic] = max(counts[topic], partition + 1, options.num_partitions)
+        counts.update(dict.fromkeys(metadata.topic_ids, 0))
+        counts |= Counter(partition.topic for partition in metadata.replicas)
+        wanted = counts if options.topic is None else [options.topic] if options.topic in counts else []
+        same: dict[TopicLayout, TopicLayout] = {}  # topics are many, their layouts few: they are pickled once each
+        known = {}
+        for topic in wanted:
+            layout = _layout(topic, counts[topic], metadata, node_id)
+            known[topic] = same.setdefault(layout, layout)
+        return cls(known=known, new=_layout("", options.num_partitions, metadata, node_id))
+
+    def of(self, topic: str) -> TopicLayout:
+        """ConfigError for what cannot be a topic's name, or is the cluster metadata's."""
+        if not is_legal_topic(topic) or topic == METADATA_TOPIC:
+            raise ConfigError(f"{topic!r} is no topic that can be written to")
+        return self.known.get(topic, self.new)
+
+    def require(self, partition: TopicPartition) -> None:
+        """UnknownTopicOrPartitionError for a partition that the topic does not have, or not here."""
+        layout = self.of(partition.topic)
+        if not 0 <= partition.partition < layout.partition_count:
+            raise UnknownTopicOrPartitionError(
+                f"partition {partition.partition} of topic {partition.topic}, which has {layout.partition_count} "
+                "(numbered from 0; the option 'numPartitions' is for topics that the cluster metadata does not know)"
+            )
+        if partition.partition in layout.elsewhere:
+            raise UnknownTopicOrPartitionError(
+                f"the cluster has {partition} on other brokers than the one whose log directory this is"
+            )
+
+    def made_with(self, topic: str) -> range:
+        """The partitions that are there once the topic is written to."""
+        layout = self.of(topic)
+        return range(0 if layout.is_of_cluster else layout.partition_count)
+
+
+def _layout(topic: str, count: int, metadata: ClusterMetadata, node_id: int | None) -> TopicLayout:
+    config = LogConfig.from_properties(metadata.settings_of(topic, node_id), ignore_unknown=True)
+    if topic not in metadata.topic_ids:
+        return TopicLayout(partition_count=count, config=config)
+    elsewhere = frozenset(
+        partition
+        for partition in range(count)
+        if node_id is not None and node_id not in metadata.replicas.get(TopicPartition(topic, partition), (node_id,))
+    )
+    return TopicLayout(partition_count=count, config=config, is_of_cluster=True, elsewhere=elsewhere)

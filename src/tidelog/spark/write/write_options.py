@@ -1,0 +1,94 @@
+"""Options of the sinks: text in, one frozen ``WriteOptions`` out; every mistake is named here.
+
+``topic`` is that of Spark's Kafka sink, what begins with ``kafka.`` is its producer's; the rest is ours. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidelog.model import ConfigError
+from tidelog.model.topic_partition import is_legal_topic
+from tidelog.record.attributes import CODECS, codec_number
+from tidelog.record.build import DEFAULT_MAX_BATCH_BYTES
+from tidelog.record.compression import compress
+from tidelog.spark.read.option_text import (
+    Given,
+    parse_choice,
+    parse_log_dirs,
+    parse_positive,
+    parse_time_ms,
+    parse_whole,
+    refuse_misspelt,
+    shown,
+    unknown_options,
+)
+
+_CODEC = "kafka.compression.type"
+_BATCH_SIZE = "kafka.batch.size"
+_LOCK_TIMEOUT = "10s"
+
+_LEVEL = "kafka.compression.{codec}.level"
+_LEVELS = tuple(_LEVEL.format(codec=codec) for codec in ("gzip", "lz4", "zstd"))
+
+EFFECTIVE = ("logDirs", "path", "topic", "numPartitions", "lockTimeout", _CODEC, *_LEVELS, _BATCH_SIZE)
+OF_SPARK = ("checkpointLocation", "queryName", "includeHeaders")
+"""Spark's own of a stream, which reach the sink too; and one that users of its Kafka sink give."""
+KNOWN = (*EFFECTIVE, *OF_SPARK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    log_dir: Path
+    topic: str | None = None
+    """Of all rows; None: each row names its own."""
+    num_partitions: int = 1
+    """So many at least has a topic that the cluster metadata does not know."""
+    codec: str = "none"
+    level: int | None = None
+    batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    lock_timeout_ms: int = parse_time_ms(_LOCK_TIMEOUT, "lockTimeout")
+    """How long a directory that another process has is waited for."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Options, keys in any case; ConfigError names the option, the value and what is wanted."""
+        given = {name.lower(): value for name, value in options.items()}
+        refuse_misspelt(given, KNOWN)
+        log_dirs = parse_log_dirs(given)
+        if len(log_dirs) > 1:
+            raise ConfigError(f"Option 'logDirs' names one log directory where it is written to: {shown(log_dirs)}")
+        topic = given.get("topic")
+        if topic is not None and not is_legal_topic(topic):
+            raise ConfigError(f"Option 'topic' is not a legal name for a topic: {shown(topic)}")
+        codec = parse_choice(given, _CODEC, tuple(CODECS.values()), "none")
+        return cls(
+            log_dir=Path(log_dirs[0]),
+            topic=topic,
+            num_partitions=parse_positive(given, "numPartitions") or 1,
+            codec=codec,
+            level=_level(given, codec),
+            batch_bytes=parse_positive(given, _BATCH_SIZE) or DEFAULT_MAX_BATCH_BYTES,
+            lock_timeout_ms=parse_time_ms(given.get("locktimeout", _LOCK_TIMEOUT), "lockTimeout"),
+        )
+
+
+def remarks(options: Mapping[str, str]) -> list[str]:
+    """A sentence for every given option that has no effect and may have been meant to have one."""
+    return [
+        f"Option '{name}' is not one of format tidelog's sink and has no effect"
+        for name in unknown_options(options, KNOWN)
+    ]
+
+
+def _level(given: Given, codec: str) -> int | None:
+    """Of that codec, as the producer's; whether there is such a level the codec says."""
+    name = _LEVEL.format(codec=codec)
+    text = given.get(name) if name in _LEVELS else None
+    if text is None:
+        return None
+    level = parse_whole(text, name, least=-(2**31))
+    compress(codec_number(codec), b"", level)
+    return level
