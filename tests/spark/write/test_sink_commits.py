@@ -10,9 +10,12 @@ import pytest
 from spark.write.sinks import Sink, records
 from tidelog import open_directory
 from tidelog.model import FileMissingError, LockedError
+from tidelog.runtime.clock import SYSTEM_CLOCK
+from tidelog.spark.write.commit import Commits
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs.local import LocalFileSystem
 from tidelog.storage.manager.staged.sink_checkpoint import read_committed_batches
-from tidelog.storage.manager.staged.staged_commit import StagedCommit, write_intent
+from tidelog.storage.manager.staged.staged_commit import INTENT_FILE, StagedCommit, write_intent
 
 
 def test_a_repeated_batch_is_written_once(tmp_path: Path) -> None:
@@ -65,6 +68,21 @@ class TestAborts:
             pass
         assert sink.values() == {0: [row["value"] for row in records(5)]}
         sink.write(records(5))
+        assert sink.values() == {0: [row["value"] for row in records(5)]}
+
+    def test_a_commit_that_is_at_it_still_keeps_its_files(self, tmp_path: Path) -> None:
+        """Spark gives up a commit when its process does not answer, which may be alive."""
+        sink = Sink(tmp_path, lockTimeout="20ms")
+        reports = sink.stage(records(5))
+
+        class AbortedBeforeTheDecision(LocalFileSystem):
+            def rename(self, source: Path, target: Path) -> None:
+                if target.name == INTENT_FILE:
+                    with pytest.raises(LockedError):
+                        sink.commits.abort(reports, "q")
+                super().rename(source, target)
+
+        Commits(AbortedBeforeTheDecision(), sink.options, clock=SYSTEM_CLOCK).commit("q", 0, reports)
         assert sink.values() == {0: [row["value"] for row in records(5)]}
 
     def test_it_can_be_repeated(self, tmp_path: Path) -> None:

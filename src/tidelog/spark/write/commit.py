@@ -8,7 +8,7 @@ long was waited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from tidelog.model import LockedError, TopicPartition
@@ -53,13 +53,20 @@ class Commits:
 
     def abort(self, reports: Iterable[StagedReport], query: str | None = None) -> None:
         """Remove what was reported, and all that was staged for ``query`` if one is given; but for what was decided,
-        which will be carried out. Needs no lock: nobody else can decide it."""
+        which will be carried out. Under the lock: a commit that Spark has given up may be at it still."""
+        names = {file.name for report in reports for files in report.files.values() for file in files}
+        self._when_free(lambda: self._remove(names, query))
+
+    def _remove(self, names: Collection[str], query: str | None) -> None:
         directory = self._options.log_dir
-        reported = {file.name for report in reports for files in report.files.values() for file in files}
-        for name in find_staged(self._fs, directory, read_intent(self._fs, directory)):
-            staged = StagedName.parse(name)
-            if name in reported or (staged is not None and staged.query == query):
-                self._fs.remove(directory / name, missing_ok=True)
+        lock = self._fs.lock(directory / LOCK_FILE)
+        try:
+            for name in find_staged(self._fs, directory, read_intent(self._fs, directory)):
+                staged = StagedName.parse(name)
+                if name in names or (staged is not None and staged.query == query):
+                    self._fs.remove(directory / name, missing_ok=True)
+        finally:
+            lock.release()
 
     def _require_free(self) -> None:
         lock = self._options.log_dir / LOCK_FILE

@@ -1,0 +1,65 @@
+"""One driver: takes jobs from stdin, a line of JSON each, and answers each with the error it ended with, or null.
+
+A job writes rows with the sink ``dying`` of ``dying_sink`` into the topic ``t`` of a home's log directory: ``batch``
+those that the job names, ``stream`` what the home's source has that the query has not written yet. Argument 1 is the
+master.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import tidelog.spark
+from real_kafka.java import QUICK_START
+from spark.write_kills.dying_sink import ORDER, DyingDataSource
+
+CONFIG = {
+    "spark.driver.extraJavaOptions": " ".join(QUICK_START),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def run(session: SparkSession, job: dict[str, Any]) -> None:
+    home = Path(job["home"])
+    options = {"logDirs": job["logs"], "topic": "t", ORDER: str(home / "order")}
+    if job["sink"] == "batch":
+        text = "cast(id as string)"
+        frame = session.range(*job["rows"], 1, 2).selectExpr(f"{text} as key", f"{text} as value")
+        frame.write.format("dying").options(**options).mode("append").save()
+        return
+    writer = source(session, home).writeStream.format("dying").options(**options)
+    query = writer.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+def source(session: SparkSession, home: Path) -> DataFrame:
+    reader = session.readStream.format("tidelog").option("logDirs", str(home / "source")).option("subscribe", "in")
+    return reader.option("startingOffsets", "earliest").option("minPartitions", 2).load().select("key", "value")
+
+
+def error_of(session: SparkSession, job: dict[str, Any]) -> str | None:
+    try:
+        run(session, job)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def main() -> None:
+    session = tidelog.spark.session(master=sys.argv[1], config=CONFIG)
+    session.dataSource.register(DyingDataSource)
+    for line in sys.stdin:
+        print(json.dumps({"error": error_of(session, json.loads(line))}), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()

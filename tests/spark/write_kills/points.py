@@ -1,0 +1,121 @@
+"""The points of a sink at which a process dies, and the order that names one of them.
+
+=========  ===============================================================  =============
+point      what has happened                                                who is there
+=========  ===============================================================  =============
+staging    a half of what a task first writes of a staged file is written   a task
+staged     a task has staged all its rows, and not reported them yet        a task
+asked      every task has reported, Spark asks for the commit               the commit
+decided    the commit is decided, nothing is renamed                        the commit
+renaming   one partition has its files, another one has not                 the commit
+recording  all is renamed; the batch is not recorded: one that has no       the commit
+           number still has its intent
+committed  our commit has returned, Spark does not know it yet              the commit
+=========  ===============================================================  =============
+
+Tasks and commits have Python workers, processes that Spark starts. An order is a file; whoever comes by first removes
+it, so what Spark repeats lives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidelog.storage.fs.local import LocalFile, LocalFileSystem
+from tidelog.storage.manager.staged.sink_checkpoint import SINK_CHECKPOINT
+from tidelog.storage.manager.staged.staged_commit import INTENT_FILE
+from tidelog.storage.manager.staged.staged_name import StagedName
+
+POINTS = ("staging", "staged", "asked", "decided", "renaming", "recording", "committed")
+TASKS = POINTS[: POINTS.index("asked")]
+DECIDED = POINTS[POINTS.index("decided") :]
+"""From here on the rows will be in the log, whoever dies."""
+
+
+def give_order(path: Path, who: str, point: str, *, driver_group: int) -> None:
+    """Who dies when ``point`` is reached:
+
+    ============  ==============================================================================
+    worker        a worker of the tasks: the one that is there, or all that have staged and wait
+    commit        the worker that commits
+    driver        the driver, and with it every process beside the one that is there
+    driver alone  the same, but the process that is there goes on until it notices
+    ============  ==============================================================================
+    """
+    path.write_text(json.dumps({"point": point, "who": who, "driver_group": driver_group}))
+    _staged_by(path).unlink(missing_ok=True)
+
+
+def note_staging(order: Path) -> None:
+    """This process is a task's worker."""
+    with _staged_by(order).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+
+
+def reached(path: Path, point: str) -> None:
+    """Somebody dies now, if the order at ``path`` says so and nobody has yet."""
+    try:
+        order = json.loads(path.read_text())
+        if order["point"] != point:
+            return
+        path.unlink()
+    except FileNotFoundError:
+        return
+    if order["who"] == "worker" and point not in TASKS:
+        for worker in set(_staged_by(path).read_text().split()):
+            os.kill(int(worker), signal.SIGKILL)
+        return
+    if order["who"].startswith("driver"):
+        os.killpg(order["driver_group"], signal.SIGKILL)
+    if order["who"] == "driver":
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    elif order["who"] != "driver alone":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _staged_by(order: Path) -> Path:
+    return order.with_name("staged-by")
+
+
+@contextmanager
+def dying_files(order: Path) -> Iterator[None]:
+    """The points that show in calls of the file system."""
+    pwrite, rename, remove = LocalFile.pwrite, LocalFileSystem.rename, LocalFileSystem.remove
+    adopting: list[Path] = []
+
+    def dying_pwrite(file: LocalFile, data: Any, position: int) -> int:
+        if StagedName.parse(file.path.name):
+            with memoryview(data).cast("B") as view:
+                pwrite(file, view[: len(view) // 2], position)
+            reached(order, "staging")
+        return pwrite(file, data, position)
+
+    def dying_rename(fs: LocalFileSystem, source: Path, target: Path) -> None:
+        if StagedName.parse(source.name):
+            if adopting and adopting[-1] != target.parent:
+                reached(order, "renaming")
+            adopting.append(target.parent)
+        if target.name == SINK_CHECKPOINT:
+            reached(order, "recording")
+        rename(fs, source, target)
+        if target.name == INTENT_FILE:
+            reached(order, "decided")
+
+    def dying_remove(fs: LocalFileSystem, path: Path, *, missing_ok: bool = False) -> None:
+        if path.name == INTENT_FILE:
+            reached(order, "recording")
+        remove(fs, path, missing_ok=missing_ok)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalFile, "pwrite", dying_pwrite)
+        patch.setattr(LocalFileSystem, "rename", dying_rename)
+        patch.setattr(LocalFileSystem, "remove", dying_remove)
+        yield
