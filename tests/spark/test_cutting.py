@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_maker import BASE_TIME, data, marker, plain, write_segment
+from log_maker import BASE_TIME, data, mark_clean, marker, plain, write_segment
 from spark.in_process import reader_of, rows_of, splits_of
 from tidelog.model import Record, TimestampType
 from tidelog.record.build import build_batch
@@ -105,6 +105,17 @@ def test_small_partitions_share_a_task_and_large_ones_are_cut(root: Path) -> Non
 def test_cuts_lie_at_batches(root: Path) -> None:
     for split in splits_of(reader_of(root, assign='{"t":[0]}', splitBytes=1)):
         assert all(piece.start % 10 == 0 == piece.end % 10 for piece in split.pieces)
+
+
+def test_segments_share_a_task_where_they_are_not_cut(tmp_path: Path) -> None:
+    for base in (0, 100, 200, 300):
+        log = write_segment(tmp_path / "t-0", base, [plain(base)])
+        if base < 300:
+            with log.open("r+b") as file:
+                file.truncate(LEAST_SPLIT_BYTES // 2)
+    mark_clean(tmp_path)
+    splits = splits_of(reader_of(tmp_path, mode="batches"))
+    assert [[piece.start for piece in split.pieces] for split in splits] == [[0, 100], [200, 300]]
 
 
 def test_the_default_size_follows_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

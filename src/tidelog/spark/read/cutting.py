@@ -66,7 +66,9 @@ class Cutting:
         most = self.max_records_per_partition
         if most is not None:
             pieces = [part for piece in pieces for part in _cut_by_offsets(piece, most)]
-        tasks = grouped(pieces, min(SMALL_TASK_BYTES, target), most)
+        # Where segments are not cut, small ones come together as if a large one had been.
+        of_segments = any(part.cuts is Cuts.SEGMENTS for part in ranges)
+        tasks = grouped(pieces, target if of_segments else min(SMALL_TASK_BYTES, target), most)
         if self.min_partitions is None or len(tasks) >= self.min_partitions:
             return tasks
         return grouped(_halved(pieces, self.min_partitions), 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +65,14 @@ class FoundPartition:
     state: DirectoryState
 
 
-def plan(options: ReadOptions, pruning: Pruning, remark: Remark = warn) -> list[LogSplit]:
-    """The tasks of a read, in order of partition and offset. TidelogError says why a read cannot be planned."""
-    found = find_partitions(options, remark)
+def plan(
+    options: ReadOptions, pruning: Pruning, remark: Remark = warn, before: Mapping[Path, DirectoryState] | None = None
+) -> list[LogSplit]:
+    """The tasks of a read, in order of partition and offset. TidelogError says why a read cannot be planned.
+
+    ``before``: as for ``find_partitions``.
+    """
+    found = find_partitions(options, remark, before)
     if options.mode.is_made_by_partition:
         return _plan_whole(found, options, pruning, remark)
     check_maps(options, {entry.partition for entry in found})
@@ -117,17 +122,20 @@ def _unless_gone(
         return None
 
 
-def find_partitions(options: ReadOptions, remark: Remark) -> list[FoundPartition]:
+def find_partitions(
+    options: ReadOptions, remark: Remark, before: Mapping[Path, DirectoryState] | None = None
+) -> list[FoundPartition]:
     """What the subscription covers, in order; UnknownTopicOrPartitionError where some of it is not there.
 
-    Of the table of groups, where their offsets are kept, whatever they are subscribed to.
+    Of the table of groups, where their offsets are kept, whatever they are subscribed to. ``before``: log directories
+    as they were last found; checkpoints that have not changed since are not read again.
     """
     subscription = options.subscription
     found: list[FoundPartition] = []
     for name in options.log_dirs:
         log_dir = Path(name)
         require_log_directory(LOCAL, log_dir)
-        state = read_directory_state(LOCAL, log_dir)
+        state = read_directory_state(LOCAL, log_dir, None if before is None else before.get(log_dir))
         for warning in state.warnings:
             remark(warning)
         if state.condition is Condition.HELD and options.until is Until.AUTO and options.mode is Mode.RECORDS:
@@ -154,7 +162,7 @@ def _refuse_copies(entries: list[FoundPartition]) -> None:
     seen: dict[TopicPartition, Path] = {}
     for entry in entries:
         other = seen.setdefault(entry.partition, entry.directory)
-        if other != entry.directory:
+        if other is not entry.directory:
             raise DirectoryError(
                 f"{entry.partition} lies in two of the directories, {other.parent} and {entry.directory.parent}: "
                 "reading both would double its records. Give one of them"

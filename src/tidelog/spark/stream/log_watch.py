@@ -1,13 +1,16 @@
 """Where the logs of a subscription begin and end, asked again and again by a stream.
 
-A partition's directory is looked into again only where its files' sizes, the time of its newest log or what the
-checkpoints say of it have changed: a stream that waits asks a hundred times a second. Reading never writes. State: a
-view of each partition as last seen. Called by: the stream's progress, from one thread.
+A stream that waits asks a hundred times a second, so a partition is looked into again only where its files' names, its
+newest log's size or time, or what the checkpoints say of it have changed: what else changes in a directory (indexes
+that grow, segments that compaction swapped in) moves none of its offsets. Reading never writes. State: a view of each
+partition as last seen, and the directories' checkpoints. Called by: the stream's progress, from one thread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tidelog.model import FileMissingError, Isolation, TopicPartition
 from tidelog.spark.read.bounds import ResolvedBounds
@@ -15,6 +18,7 @@ from tidelog.spark.read.options import ReadOptions, Until
 from tidelog.spark.read.planner import FoundPartition, Remark, check_maps, find_partitions
 from tidelog.spark.stream.stream_offsets import Offsets
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.view.directory_state import DirectoryState
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.segment.file_names import FileKind
 
@@ -43,11 +47,14 @@ class LogWatch:
         self._remark = remark
         self._isolation = Isolation.READ_COMMITTED if options.read_committed else Isolation.READ_UNCOMMITTED
         self._until = None if options.until is Until.AUTO else options.until.value
+        self.states: Mapping[Path, DirectoryState] = {}
+        """Of the log directories at the last look."""
         self._seen: dict[TopicPartition, tuple[object, LogView, Reach]] = {}
 
     def look(self) -> dict[TopicPartition, Reach]:
         """Every partition there is now; UnknownTopicOrPartitionError where a named one is not."""
-        found = find_partitions(self._options, self._remark)
+        found = find_partitions(self._options, self._remark, self.states)
+        self.states = {entry.state.path: entry.state for entry in found}
         seen = {entry.partition: self._seen_now(entry) for entry in found}
         self._seen = {partition: now for partition, now in seen.items() if now is not None}
         return {partition: reach for partition, (_, _, reach) in self._seen.items()}
@@ -82,14 +89,14 @@ class LogWatch:
 def _signature(entry: FoundPartition) -> object:
     """What changes whenever a partition's offsets may have changed."""
     state, partition = entry.state, entry.partition
-    sizes = LOCAL.list_sizes(entry.directory)
-    newest = max((name for name in sizes if name.endswith(FileKind.LOG)), default=None)
+    names = LOCAL.list_names(entry.directory)
+    newest = max((name for name in names if name.endswith(FileKind.LOG)), default=None)
     return (
-        entry.directory,
+        str(entry.directory),
         state.condition,
         state.recovery_points.get(partition),
         state.log_start_offsets.get(partition),
         state.high_watermarks.get(partition),
-        sizes,
-        None if newest is None else LOCAL.stat(entry.directory / newest).mtime_ms,
+        names,
+        None if newest is None else LOCAL.stat(entry.directory / newest),
     )

@@ -132,7 +132,7 @@ class StreamProgress:
             ending=Bound(offsets={partition: last for partition, (_, last) in batch.ranges.items()}),
             until=Until.LOG_END,
         )
-        return [_without_tails(split) for split in plan(wanted, Pruning(), self._remark)]
+        return [_without_tails(split) for split in plan(wanted, Pruning(), self._remark, self._watch.states)]
 
 
 def _without_tails(split: LogSplit) -> LogSplit:
