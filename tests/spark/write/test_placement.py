@@ -20,7 +20,7 @@ LAYOUTS = TopicLayouts(
     known={
         "t": TopicLayout(partition_count=3),
         "keyed": TopicLayout(partition_count=2, config=LogConfig(cleanup_policy=frozenset({"compact"}))),
-        "spread": TopicLayout(partition_count=4, is_of_cluster=True, elsewhere=frozenset({2})),
+        "spread": TopicLayout(partition_count=4, elsewhere=frozenset({2})),
     },
     new=TopicLayout(partition_count=5),
 )

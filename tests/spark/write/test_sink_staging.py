@@ -107,6 +107,13 @@ class TestSettingsOfRealTopics:
         after = sink.values("plain")
         assert sum(map(len, after.values())) == sum(map(len, before.values())) + 6000
 
+    def test_partitions_of_other_brokers_are_refused(self, golden_copy: GoldenFactory) -> None:
+        sink = Sink(golden_copy(SCENARIOS), topic="plain")
+        properties = sink.path / "meta.properties"
+        properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
+        with pytest.raises(UnknownTopicOrPartitionError, match="on other brokers than the one whose"):
+            sink.stage(records(1))
+
     def test_the_brokers_time_and_codec(self, golden_copy: GoldenFactory) -> None:
         directory = golden_copy(SCENARIOS)
         for topic, kind, codec in (("append-time", 1, "none"), ("broker-lz4", 0, "lz4")):

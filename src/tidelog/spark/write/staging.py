@@ -74,7 +74,7 @@ class Staging:
         untouched = {
             TopicPartition(topic, number): ()
             for topic in {partition.topic for partition in staged}
-            for number in self._layouts.made_with(topic)
+            for number in self._layouts.of(topic).missing
         }
         return StagedReport(query=task.query, batch=task.batch, files=untouched | staged)
 

@@ -16,9 +16,9 @@ Read on the driver when a write is planned, and sent to its tasks. Reading chang
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tidelog.model import ConfigError, TopicPartition, UnknownTopicOrPartitionError
 from tidelog.model.topic_partition import is_legal_topic
@@ -28,7 +28,9 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.index import TimeIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, read_cluster_metadata
+
+T = TypeVar("T")
 
 _LEAST_BATCH_BYTES = 68
 """A header, and a record without key and value. However small the interval is, a batch has one entry at most."""
@@ -38,8 +40,8 @@ _LEAST_BATCH_BYTES = 68
 class TopicLayout:
     partition_count: int
     config: LogConfig = field(default_factory=LogConfig)
-    is_of_cluster: bool = False
-    """The cluster metadata has the topic: partitions that are not there are not made here."""
+    missing: frozenset[int] = frozenset()
+    """Partitions that are made when the topic is written to; those of the cluster metadata are not."""
     elsewhere: frozenset[int] = frozenset()
     """Partitions that other brokers have, and not the one whose directory this is."""
 
@@ -68,19 +70,29 @@ class TopicLayouts:
         metadata = read_cluster_metadata(fs, options.log_dir)
         meta = MetaProperties.read(fs, options.log_dir / META_PROPERTIES_FILE)
         node_id = None if meta is None else meta.node_id
-        counts: Counter[str] = Counter()
-        if fs.exists(options.log_dir):
-            for topic, partition in live_partitions(fs, options.log_dir):
-                counts[topic] = max(counts[topic], partition + 1, options.num_partitions)
-        counts.update(dict.fromkeys(metadata.topic_ids, 0))
-        counts |= Counter(partition.topic for partition in metadata.replicas)
-        wanted = counts if options.topic is None else [options.topic] if options.topic in counts else []
+        replicas = _by_topic(metadata.replicas)
+        there = _by_topic(dict.fromkeys(live_partitions(fs, options.log_dir)) if fs.exists(options.log_dir) else {})
+
+        def layout_of(topic: str) -> TopicLayout:
+            config = LogConfig.from_properties(metadata.settings_of(topic, node_id), ignore_unknown=True)
+            if topic not in metadata.topic_ids:
+                numbers = there.get(topic, {})
+                count = max(options.num_partitions, max(numbers, default=-1) + 1)
+                missing = frozenset(range(count)).difference(numbers)
+                return TopicLayout(partition_count=count, missing=missing, config=config)
+            brokers = replicas.get(topic, {})
+            elsewhere = frozenset(
+                number for number, ids in brokers.items() if node_id is not None and node_id not in ids
+            )
+            return TopicLayout(partition_count=len(brokers), elsewhere=elsewhere, config=config)
+
+        topics = there.keys() | metadata.topic_ids.keys()
         same: dict[TopicLayout, TopicLayout] = {}  # topics are many, their layouts few: they are pickled once each
         known = {}
-        for topic in wanted:
-            layout = _layout(topic, counts[topic], metadata, node_id)
+        for topic in topics if options.topic is None else topics & {options.topic}:
+            layout = layout_of(topic)
             known[topic] = same.setdefault(layout, layout)
-        return cls(known=known, new=_layout("", options.num_partitions, metadata, node_id))
+        return cls(known=known, new=layout_of(""))
 
     def of(self, topic: str) -> TopicLayout:
         """ConfigError for what cannot be a topic's name, or is the cluster metadata's."""
@@ -101,19 +113,9 @@ class TopicLayouts:
                 f"the cluster has {partition} on other brokers than the one whose log directory this is"
             )
 
-    def made_with(self, topic: str) -> range:
-        """The partitions that are there once the topic is written to."""
-        layout = self.of(topic)
-        return range(0 if layout.is_of_cluster else layout.partition_count)
 
-
-def _layout(topic: str, count: int, metadata: ClusterMetadata, node_id: int | None) -> TopicLayout:
-    config = LogConfig.from_properties(metadata.settings_of(topic, node_id), ignore_unknown=True)
-    if topic not in metadata.topic_ids:
-        return TopicLayout(partition_count=count, config=config)
-    elsewhere = frozenset(
-        partition
-        for partition in range(count)
-        if node_id is not None and node_id not in metadata.replicas.get(TopicPartition(topic, partition), (node_id,))
-    )
-    return TopicLayout(partition_count=count, config=config, is_of_cluster=True, elsewhere=elsewhere)
+def _by_topic(partitions: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
+    found: dict[str, dict[int, T]] = {}
+    for (topic, number), value in partitions.items():
+        found.setdefault(topic, {})[number] = value
+    return found
