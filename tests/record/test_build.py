@@ -211,6 +211,18 @@ def test_many_batches(codec: int, arrow: bool) -> None:
         assert sum(map(len, batches)) / len(batches) > 3_500
 
 
+def test_many_batches_with_gaps_are_those_of_a_compacted_log() -> None:
+    records = [record._replace(offset=7 * record.offset + 3) for record in numbered(sample(500), 0)]
+    columns = columns_from_records(records)
+    batches = build_batches(columns, max_batch_bytes=2_000, base_offset=1, keep_offsets=True)
+    table = scan(b"".join(batches))
+    assert decode(b"".join(batches)) == records
+    assert len(table) > 5
+    assert (table.base_offset == [1, *(table.last_offset[:-1] + 1)]).all()
+    with pytest.raises(ValueError, match="31 bits"):
+        build_batches(columns, base_offset=4, keep_offsets=True)
+
+
 def test_many_batches_by_count_and_of_nothing() -> None:
     batches = build_batches(columns_from_records(sample(10)), max_batch_records=3)
     assert [int(scan(batch).record_count[0]) for batch in batches] == [3, 3, 3, 1]

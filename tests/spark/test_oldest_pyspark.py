@@ -28,7 +28,7 @@ def test_every_spark_test_passes_there() -> None:
         check=True,
     )
     assert version.stdout.strip() == VERSION
-    command = [INTERPRETER, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "spark", "tests/spark"]
+    command = [INTERPRETER, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "spark and not slow", "tests/spark"]
     done = subprocess.run(
         [*command, f"--ignore={Path(__file__).relative_to(ROOT)}"],
         cwd=ROOT,

@@ -80,11 +80,13 @@ def test_the_columns_are_those_of_the_code() -> None:
 
 
 @pytest.mark.spark
-def test_the_examples_run(spark: SparkSession, golden: GoldenFactory, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_run(
+    spark: SparkSession, golden: GoldenFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert len(EXAMPLES) >= 7
     scope: dict[str, Any] = {}
     for language, source in EXAMPLES:
-        code = source.replace("/var/lib/kafka", str(golden(FLIGHTS)))
+        code = source.replace("/var/lib/kafka", str(golden(FLIGHTS))).replace("s3a://backup", str(tmp_path))
         if language == "python":
             exec(compile(code, "docs/spark.md", "exec"), scope)
         else:

@@ -128,8 +128,12 @@ def build_batches(
     producer_epoch: int = -1,
     base_sequence: int = -1,
     transactional: bool = False,
+    keep_offsets: bool = False,
 ) -> list[bytearray]:
     """All ``records`` in batches, offsets counting on from ``base_offset``, sequences from ``base_sequence``.
+
+    ``keep_offsets``: the records' own offsets count, ascending, and a batch begins where the one before it ended, as in
+    a log that was compacted; each within 31 bits of that, else ValueError.
 
     No batch passes ``max_batch_bytes``, header included and before compression, unless one record alone does. Arrow
     data as ``arrow.from_arrow`` takes it, which also says what ``default_timestamp_ms`` is for. Errors as there and as
@@ -153,8 +157,11 @@ def build_batches(
         encoder = ColumnEncoder(columns)
         cuts = encoder.split(max_batch_bytes=max_batch_bytes, max_records=max_batch_records).tolist()
         for first, last in pairwise(cuts):
-            payload = encoder.payload(first, last)
-            built.append(_seal(payload, fields, base_offset + done, sequence_after(base_sequence, done)))
+            base = base_offset + done
+            if keep_offsets and done:
+                base = int(columns.offset[first - 1]) + 1
+            payload = encoder.payload(first, last, base_offset=base if keep_offsets else None)
+            built.append(_seal(payload, fields, base, sequence_after(base_sequence, done)))
             done += last - first
     return built
 

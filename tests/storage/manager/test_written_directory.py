@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from log_maker import BASE_TIME, mark_clean, plain, write_checkpoint, write_segment
-from tidelog.model import ClosedError, DirectoryError, LockedError, StorageError
+from tidelog.model import ClosedError, DirectoryError, LockedError, StorageError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
+from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.written_directory import SingleLog, WrittenDirectory
 from tidelog.storage.segment.segment import LogSegment
 
@@ -55,6 +56,18 @@ def test_it_is_made_where_it_is_missing(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == sorted(
         [".lock", MARKER, RECOVERY_POINT, LOG_START, HIGH_WATERMARK, "t-0"]
     )
+
+
+def test_a_log_that_was_moved_in_counts_as_closed_in_order(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 5, [plain(5)])
+    write_checkpoint(tmp_path, LOG_START, {"t-0": 7})
+    directory = LogDirectory(LOCAL, tmp_path)
+    directory.mark_open()
+    directory.take_in(TopicPartition("t", 0), 6)
+    directory.stop()
+    assert (tmp_path / MARKER).exists()
+    offsets = {name: (tmp_path / name).read_text() for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START)}
+    assert offsets == {RECOVERY_POINT: "0\n1\nt 0 6\n", HIGH_WATERMARK: "0\n1\nt 0 6\n", LOG_START: "0\n0\n"}
 
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ JOBS = {
     "audit": "Check every file of many directories against the logs: tidelog verify as a Spark job.",
     "compact": "Compact the logs of many directories, or show which are due: tidelog compact as a Spark job.",
     "count": "Count the records of many directories: tidelog count as a Spark job.",
+    "export": "Write the records of many directories as Parquet, or another format, with Spark.",
     "recover": "Do in many directories what brokers do after a kill: tidelog recover as a Spark job.",
+    "restore": "Make logs of a table's records, an export's say: each at its offset, with its time and headers.",
 }
 """For ``LazyGroup``; a test holds it and the help texts together."""
 

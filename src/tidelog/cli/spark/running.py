@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Job = Callable[["SparkSession", list[Path], "OnProgress"], "DataFrame"]
 
-
-def job_options(command: F) -> F:
-    """Adds the parameters ``directories``, ``topics``, ``master`` and ``conf``, and the output options."""
+def session_options(command: F) -> F:
+    """Adds the parameters ``topics``, ``master`` and ``conf``, and the output options."""
     command = output_options(command)
     command = click.option(
         "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of the Spark session. Repeatable."
@@ -32,10 +30,14 @@ def job_options(command: F) -> F:
     command = click.option(
         "--master", metavar="URL", help="Where Spark runs: local[4], spark://…, yarn.  [default: as Spark is set up]"
     )(command)
-    command = click.option(
-        "--topic", "-t", "topics", multiple=True, metavar="NAME", help="Only this topic. Repeatable."
-    )(command)
-    return click.argument("directories", nargs=-1, required=True, metavar="DIR...")(command)
+    return click.option("--topic", "-t", "topics", multiple=True, metavar="NAME", help="Only this topic. Repeatable.")(
+        command
+    )
+
+
+def job_options(command: F) -> F:
+    """Adds the parameter ``directories``, and those of ``session_options``."""
+    return click.argument("directories", nargs=-1, required=True, metavar="DIR...")(session_options(command))
 
 
 def apply_option(command: F) -> F:
@@ -44,20 +46,39 @@ def apply_option(command: F) -> F:
 
 
 def run_job(
-    name: str, directories: Sequence[str], master: str | None, conf: Sequence[str], job: Job
+    name: str,
+    directories: Sequence[str],
+    master: str | None,
+    conf: Sequence[str],
+    job: Callable[[SparkSession, list[Path], OnProgress], DataFrame],
 ) -> list[dict[str, Any]]:
     """The job's rows. DirectoryError for what is no log directory, before Spark is started."""
-    config = dict(_setting(text) for text in conf)
-    try:
+    with _spark_needed():
         from tidelog.spark.jobs.partitions import require_directories
-        from tidelog.spark.session_builder import session
 
         paths = require_directories(expand(directories))
-        spark = session(f"tidelog {name}", master=master, config={"spark.ui.showConsoleProgress": "false", **config})
+    return run_in_session(name, master, conf, lambda spark, on_progress: job(spark, paths, on_progress))
+
+
+def run_in_session(
+    name: str, master: str | None, conf: Sequence[str], job: Callable[[SparkSession, OnProgress], DataFrame]
+) -> list[dict[str, Any]]:
+    """The job's rows."""
+    config = {"spark.ui.showConsoleProgress": "false", **settings_of(conf, "--conf")}
+    with _spark_needed():
+        from tidelog.spark.session_builder import session
+
+        spark = session(f"tidelog {name}", master=master, config=config)
+    with ExitStack() as stack:
+        return [row.asDict() for row in job(spark, _bar(stack, f"{name.capitalize()} on Spark")).collect()]
+
+
+@contextmanager
+def _spark_needed() -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise ConfigError(f"no module {error.name}: install tidelog[spark]") from None
-    with ExitStack() as stack:
-        return [row.asDict() for row in job(spark, paths, _bar(stack, f"{name.capitalize()} on Spark")).collect()]
 
 
 def _bar(stack: ExitStack, description: str) -> OnProgress:
@@ -75,8 +96,12 @@ def _bar(stack: ExitStack, description: str) -> OnProgress:
     return on_progress
 
 
-def _setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise click.UsageError(f"--conf {text}: KEY=VALUE is wanted.")
-    return key, value
+def settings_of(texts: Sequence[str], option: str) -> dict[str, str]:
+    """What was given to a repeatable ``option``. UsageError for a text that is not KEY=VALUE."""
+    settings = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise click.UsageError(f"{option} {text}: KEY=VALUE is wanted.")
+        settings[key] = value
+    return settings

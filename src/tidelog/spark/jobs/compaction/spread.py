@@ -12,9 +12,8 @@ step    where                             what
 ======  ================================  ============================================================================
 
 No task holds more keys than its group has, so there is one round, however many keys the log has.
-What is written meanwhile lies in directories named as deleted partitions: after a crash a broker removes them when it
-starts. So until step 6 the log is as it was; in it, a crash leaves the one or the other (``segment_swap``). An attempt
-of a task has a directory of its own, so that two of them never write the same file.
+What is written meanwhile lies in ``staging`` directories, so until step 6 the log is as it was; in it, a crash leaves
+the one or the other (``segment_swap``).
 
 Called by: the compaction job, on the driver, which holds the directory.
 """
@@ -22,7 +21,6 @@ Called by: the compaction job, on the driver, which holds the directory.
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,12 +35,12 @@ from tidelog.spark.jobs.compaction.group_keys import keys_of_group
 from tidelog.spark.jobs.compaction.group_rewriting import Rewritten, rewrite_group
 from tidelog.spark.jobs.compaction.key_ranges import KEYS, cut, from_block, of_all_groups, ranges_of, to_block
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog, transactions_at_groups
+from tidelog.spark.jobs.staging import new_job_id, remove_staging
 from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.compact.directory_copy import remove_tree
 from tidelog.storage.manager.compact.log_compaction import CompactedLog, LogToCompact
-from tidelog.storage.segment.file_names import SEGMENT_KINDS, DirectoryPurpose, FileKind, FileState, segment_file
+from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +54,7 @@ class _Draft(NamedTuple):
 
 def compact_spread(spark: SparkSession, work: LogToCompact, *, clock: Clock) -> CompactedLog | TidelogError:
     """What was done, or why the log is as it was."""
-    job_id = uuid.uuid4().hex[:16]
+    job_id = new_job_id()
     try:
         log = work.open(LOCAL, clock)
     except TidelogError as error:
@@ -80,7 +78,7 @@ def compact_spread(spark: SparkSession, work: LogToCompact, *, clock: Clock) -> 
         return error
     finally:
         log.close_handlers()
-        _remove_staging(work.directory, job_id)
+        remove_staging(work.directory.parent, job_id)
 
 
 def _rewritten(spark: SparkSession, spread: SpreadLog) -> list[Rewritten]:
@@ -163,9 +161,3 @@ def _swap_in(log: PartitionLog, spread: SpreadLog, rewritten: list[Rewritten]) -
     old = [segment for segment in log.segments if segment.base_offset < spread.first_uncleanable]
     log.replace_segments(drafts, old, cuts=log.cuts)
     log.remove_deleted()
-
-
-def _remove_staging(directory: Path, job_id: str) -> None:
-    for name in LOCAL.list_names(directory.parent):
-        if f".{job_id}" in name and name.endswith(DirectoryPurpose.DELETE.value):
-            remove_tree(LOCAL, directory.parent / name)

@@ -6,13 +6,13 @@ Made by the driver, which has the log open. Called by: the tasks of ``spread``.
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from tidelog.model import TopicPartition
+from tidelog.spark.jobs.staging import new_staging
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
 from tidelog.storage.fs import LOCAL
@@ -21,7 +21,6 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.compact.log_compaction import LogToCompact
 from tidelog.storage.producer import LastRecord
-from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment import LogSegment
 
 
@@ -43,7 +42,7 @@ class SpreadLog:
     legacy_delete_horizon_ms: int
     now_ms: int
     job_id: str
-    """The first half of the unique ids of the job's directories."""
+    """Of the job's ``staging`` directories."""
 
     @classmethod
     def of(cls, log: PartitionLog, work: LogToCompact, *, now_ms: int, job_id: str) -> Self:
@@ -78,10 +77,8 @@ class SpreadLog:
         ]
 
     def new_staging(self) -> Path:
-        """A directory of its own, beside the log's, that a broker takes for a deleted partition."""
-        unique_id = self.job_id + uuid.uuid4().hex[:16]
-        name = PartitionDirectoryName.of(self.partition, DirectoryPurpose.DELETE, unique_id)
-        staging = self.directory.parent / str(name)
+        """A directory of its own, made."""
+        staging = new_staging(self.directory.parent, self.partition, self.job_id)
         LOCAL.make_dir(staging)
         return staging
 

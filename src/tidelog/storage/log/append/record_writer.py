@@ -21,7 +21,7 @@ from tidelog.storage.log.partition_log import PartitionLog
 if TYPE_CHECKING:
     import pyarrow
 
-_BULK_BATCH_BYTES = 16 * 1024
+BULK_BATCH_BYTES = 16 * 1024
 """Of a bulk append's batches, before compression: the default ``batch.size`` of Kafka's producer."""
 
 
@@ -32,7 +32,7 @@ class RecordWriter:
         self._log = log
         self._clock = clock
         self._codec, self._level = own_compression(log.config)
-        self._max_batch_bytes = min(_BULK_BATCH_BYTES, log.config.max_message_bytes, log.config.segment_bytes)
+        self._max_batch_bytes = min(BULK_BATCH_BYTES, log.config.max_message_bytes, log.config.segment_bytes)
 
     def append(self, value: Bytes | None, key: Bytes | None, headers: HeaderPairs, timestamp_ms: int | None) -> int:
         """Append one record as a batch of its own; its offset. ``timestamp_ms`` None: now."""

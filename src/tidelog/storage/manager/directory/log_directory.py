@@ -179,6 +179,13 @@ class LogDirectory:
         with self._checkpoints:
             self._note(partition, log)
 
+    def take_in(self, partition: TopicPartition, end_offset: int) -> None:
+        """A log was moved in, whole and on the disk, that starts with its first segment: as if closed here in order."""
+        self._settled.add(partition)
+        with self._checkpoints:
+            self._recovery_points[partition] = self._high_watermarks[partition] = end_offset
+            self._log_starts.pop(partition, None)
+
     def forget(self, partition: TopicPartition) -> None:
         """A log has left the directory: no checkpoint speaks of it any more."""
         with self._checkpoints:

@@ -1,0 +1,123 @@
+"""``tidelog spark export``: a row a topic of what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tidelog.cli.report import Report, Table
+from tidelog.cli.spark.running import job_options, run_job, settings_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENCODINGS = ("binary", "string", "json", "avro", "confluent-avro")
+"""``Encoding``'s words; a test holds the two together."""
+SUMMED = ("partitions", "records", "undecodableKeys", "undecodableValues")
+
+
+def _decoding_options(command: F) -> F:
+    for side in ("value", "key"):
+        command = click.option(
+            f"--{side}-schema", metavar="TEXT|@FILE", help="Spark's DDL for json, an Avro schema for avro."
+        )(command)
+        command = click.option(
+            f"--{side}",
+            f"{side}_encoding",
+            type=click.Choice(ENCODINGS),
+            default="binary",
+            show_default=True,
+            help=f"What {side}s are decoded as.",
+        )(command)
+    return command
+
+
+@click.command()
+@job_options
+@click.option("--output", metavar="PATH", help="Where to write; or --table.")
+@click.option("--table", metavar="NAME", help="A table of the session's catalog, as Iceberg and Delta have them.")
+@click.option("--format", "format_name", default="parquet", show_default=True, help="Any that the session writes.")
+@click.option(
+    "--mode",
+    type=click.Choice(["errorifexists", "append", "overwrite"]),
+    default="errorifexists",
+    show_default=True,
+    help="What happens where something is there.",
+)
+@click.option("--option", "read", multiple=True, metavar="KEY=VALUE", help="An option of the source. Repeatable.")
+@click.option("--write-option", "write", multiple=True, metavar="KEY=VALUE", help="One of the writer. Repeatable.")
+@_decoding_options
+@click.option(
+    "--keep-undecodable", is_flag=True, help="Null, and the bytes in keyRaw or valueRaw.  [default: an error]"
+)
+def export(
+    directories: Sequence[str],
+    topics: Sequence[str],
+    master: str | None,
+    conf: Sequence[str],
+    output: str | None,
+    table: str | None,
+    format_name: str,
+    mode: str,
+    read: Sequence[str],
+    write: Sequence[str],
+    key_encoding: str,
+    key_schema: str | None,
+    value_encoding: str,
+    value_schema: str | None,
+    keep_undecodable: bool,
+) -> Report:
+    """Write the records of many directories as Parquet, or another format, with Spark.
+
+    One table, partitioned by topic and by date (of the record's timestamp, UTC). Keys and values stay bytes unless
+    they are decoded; from bytes tidelog spark restore makes logs again. --option takes what format("tidelog") does:
+    startingOffsets, endingTimestamp, kafka.isolation.level, onCorrupt and so on. Avro needs Spark's package of that
+    name in the session (--conf spark.jars.packages=…).
+
+    Exit codes: 0 written, 2 wrong usage, 3 a partition or directory cannot be read, or a record not be decoded.
+
+    \b
+    Examples:
+      tidelog spark export /mnt/disk1/kafka /mnt/disk2/kafka --output s3a://backup/kafka
+      tidelog spark export '/mnt/disk*/kafka' -t orders --output orders --value json --value-schema @orders.ddl
+      tidelog spark export /var/lib/kafka --table lake.events --format iceberg --option endingTimestamp=1700000000000
+    """
+    from tidelog.spark.jobs.export import ExportOptions
+    from tidelog.spark.jobs.export import export as run
+    from tidelog.spark.jobs.exporting.decoding import Decoding, Encoding
+
+    options = ExportOptions(
+        path=output,
+        table=table,
+        format=format_name,
+        mode=mode,
+        read=settings_of(read, "--option"),
+        write=settings_of(write, "--write-option"),
+        key=Decoding(encoding=Encoding(key_encoding), schema=_text(key_schema)),
+        value=Decoding(encoding=Encoding(value_encoding), schema=_text(value_schema)),
+        keeps_undecodable=keep_undecodable,
+    )
+    rows = run_job(
+        "export",
+        directories,
+        master,
+        conf,
+        lambda session, paths, on_progress: run(
+            session, paths, options, topics=topics or None, on_progress=on_progress
+        ),
+    )
+    sums = {name: sum(row[name] for row in rows) for name in SUMMED}
+    total = {"topic": "total"} | sums if len(rows) > 1 else None
+    return Report(rows=rows, tables=[Table(rows=rows, columns=["topic", *SUMMED], total=total)])
+
+
+def _text(given: str | None) -> str | None:
+    """UsageError for a file that cannot be read."""
+    if given is None or not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text()
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{given[1:]} cannot be read: {error}") from None

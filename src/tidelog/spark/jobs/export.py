@@ -1,0 +1,275 @@
+"""Records of many log directories into Parquet, or any format that the session writes: one table, by topic and date.
+
+Columns: ``topic`` and ``date`` (of the record's timestamp, in UTC), by which the files lie in directories; those of
+``format("tidelog")`` in their order; then, where rows that cannot be decoded are kept, ``keyRaw`` and ``valueRaw``.
+
+=============================  =======================================================================================
+a key or value                 in the export
+=============================  =======================================================================================
+decoded (``decoding``)         what it says; ``keyRaw`` or ``valueRaw`` is null
+that cannot be, ``fail``       the job ends with an error that names partition and offset, and nothing is written
+that cannot be, ``keep``       null, and its bytes in ``keyRaw`` or ``valueRaw``; it is counted
+=============================  =======================================================================================
+
+What is read is settled at the beginning: offsets of each partition, under a live broker up to the high watermark. It is
+one write, so all or nothing of it is there as far as the format says so. Nothing is written into the directories, which
+have to be visible under the same path to the driver and to every executor.
+
+    python -m tidelog.spark.jobs.export DIR... --output PATH …
+    spark-submit …/tidelog/spark/jobs/export.py DIR… --output PATH
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import ConfigError, TopicPartition
+from tidelog.spark.jobs.command import job_parser, print_rows
+from tidelog.spark.jobs.exporting.decoding import AS_IT_IS, Decoding, Encoding
+from tidelog.spark.jobs.exporting.spark_errors import speaking_errors
+from tidelog.spark.jobs.partitions import require_directories
+from tidelog.spark.jobs.progress import OnProgress
+from tidelog.spark.jobs.stage_progress import following
+from tidelog.spark.read.options import ReadOptions, SubscriptionKind
+from tidelog.spark.read.planner import plan
+from tidelog.spark.read.pruning import Pruning
+from tidelog.spark.schema import Mode
+from tidelog.spark.session_builder import session
+from tidelog.spark.stream.stream_offsets import Offsets, to_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
+
+SCHEMA = (
+    "topic string, partitions int, startOffsets string, endOffsets string, records bigint, undecodableKeys bigint,"
+    " undecodableValues bigint"
+)
+"""A row a topic; offsets in the JSON of the option ``startingOffsets``, of the partitions that had any records."""
+DAY_MICROSECONDS = 24 * 60 * 60 * 1_000_000
+SIDES = ("key", "value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """Where to: ``path`` or ``table``, one of them (ConfigError)."""
+
+    path: str | None = None
+    table: str | None = None
+    """A name in a catalog of the session, as Iceberg and Delta have them."""
+    format: str = "parquet"
+    mode: str = "errorifexists"
+    """As Spark's writers have it: errorifexists, append, overwrite."""
+    read: Mapping[str, str] = field(default_factory=dict)
+    """Options of ``format("tidelog")``, but for ``logDirs``, ``mode`` and ``columns``."""
+    write: Mapping[str, str] = field(default_factory=dict)
+    """Options of the writer."""
+    key: Decoding = AS_IT_IS
+    value: Decoding = AS_IT_IS
+    keeps_undecodable: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.table is None):
+            raise ConfigError("an export goes to a path or into a table: give one of the two")
+
+    @property
+    def decodings(self) -> Mapping[str, Decoding]:
+        """By column."""
+        return dict(zip(SIDES, (self.key, self.value), strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TopicRead:
+    """What is read of a topic."""
+
+    topic: str
+    starts: Offsets
+    ends: Offsets
+    log_bytes: int
+
+
+def export(
+    spark: SparkSession,
+    directories: str | Path | Iterable[str | Path],
+    options: ExportOptions,
+    *,
+    topics: Collection[str] | None = None,
+    on_progress: OnProgress | None = None,
+) -> DataFrame:
+    """Writes; a row a topic of what was written. ``topics`` None: as ``options.read`` says, else all but internal ones.
+
+    DirectoryError for a path that is no log directory; errors of the source as it has them; ConfigError for options
+    that are none, also a format that the session lacks; InvalidRecordError for what cannot be decoded.
+    """
+    from pyspark.sql import DataFrame as Table
+
+    given = _read_options(require_directories(directories), options, topics)
+    reads = _planned(given)
+    tables, counts = [], []
+    with speaking_errors(options.format):
+        for read in reads:
+            table, counted = _observed(_topic_table(spark, read, given, options), options)
+            tables.append(table)
+            counts.append(counted)
+        if tables:
+            with following(spark, sum(read.log_bytes for read in reads), on_progress):
+                _write(reduce(Table.unionByName, tables), options)
+    rows = [_row(read, counted.get) for read, counted in zip(reads, counts, strict=True)]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def _read_options(paths: Sequence[Path], options: ExportOptions, topics: Collection[str] | None) -> dict[str, str]:
+    """Of a read of everything that is exported."""
+    given = {name.lower(): text for name, text in options.read.items()}
+    asked = [kind for kind in SubscriptionKind if kind.lower() in given]
+    if topics is not None:
+        if asked:
+            raise ConfigError(f"topics are named twice: by name, and by the option {asked[0]}")
+        given |= {"subscribe": ",".join(topics)}
+    elif not asked:
+        given |= {"subscribepattern": ".*"}
+    given = {"includeheaders": "true"} | given | {"logdirs": ",".join(str(path) for path in paths)}
+    parsed = ReadOptions.parse(given)
+    if parsed.mode is not Mode.RECORDS or parsed.columns is not None:
+        raise ConfigError("an export has whole records: the options mode and columns have no place in it")
+    return given
+
+
+def _planned(given: Mapping[str, str]) -> list[_TopicRead]:
+    """By topic; those without a record to be read are left out."""
+    starts: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    sizes: dict[str, int] = {}
+    for split in plan(ReadOptions.parse(given), Pruning()):
+        for piece in split.pieces:
+            starts[piece.partition] = min(piece.start, starts.get(piece.partition, piece.start))
+            ends[piece.partition] = max(piece.end, ends.get(piece.partition, piece.end))
+            sizes[piece.partition.topic] = sizes.get(piece.partition.topic, 0) + piece.size_bytes
+    return [
+        _TopicRead(topic=topic, starts=_of(topic, starts), ends=_of(topic, ends), log_bytes=size)
+        for topic, size in sorted(sizes.items())
+    ]
+
+
+def _of(topic: str, offsets: Offsets) -> Offsets:
+    return {partition: offset for partition, offset in offsets.items() if partition.topic == topic}
+
+
+def _topic_table(spark: SparkSession, read: _TopicRead, given: Mapping[str, str], options: ExportOptions) -> DataFrame:
+    """The records of a topic, with the bytes that could not be decoded in ``keyRaw`` and ``valueRaw``."""
+    others = {name: text for name, text in given.items() if not name.startswith(("starting", "ending"))}
+    for kind in SubscriptionKind:
+        others.pop(kind.lower(), None)
+    assigned = json.dumps({read.topic: sorted(partition.partition for partition in read.starts)})
+    bounds = {"startingoffsets": json.dumps(to_json(read.starts)), "endingoffsets": json.dumps(to_json(read.ends))}
+    table = spark.read.format("tidelog").options(**others, **bounds, assign=assigned).load()
+    names = [name for name in table.columns if name != "topic"]
+    for side, decoding in options.decodings.items():
+        table = _with_decoded(table, side, decoding, keeps_undecodable=options.keeps_undecodable)
+    return table.select("topic", _date().alias("date"), *names, *map(_raw, SIDES))
+
+
+def _with_decoded(table: DataFrame, side: str, decoding: Decoding, *, keeps_undecodable: bool) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    given, raw = f.col(side), f.col(_raw(side))
+    if decoding.encoding is Encoding.BINARY:
+        return table.withColumn(_raw(side), f.lit(None).cast("binary"))
+    table = table.withColumn(_raw(side), given).withColumn(side, decoding.decoded(given))
+    is_undecodable = given.isNull() & raw.isNotNull()
+    if not keeps_undecodable:
+        table = table.withColumn(side, f.when(is_undecodable, _refusal(side, decoding)).otherwise(given))
+    return table.withColumn(_raw(side), f.when(is_undecodable, raw))
+
+
+def _raw(side: str) -> str:
+    return f"{side}Raw"
+
+
+def _date() -> Column:
+    """In UTC whatever the session's time zone; a moment before 1970 lies on the day that had begun then."""
+    from pyspark.sql import functions as f
+
+    microseconds = f.unix_micros("timestamp")
+    days = (microseconds - f.pmod(microseconds, f.lit(DAY_MICROSECONDS))) / f.lit(DAY_MICROSECONDS)
+    return f.date_from_unix_date(days.cast("int"))
+
+
+def _refusal(side: str, decoding: Decoding) -> Column:
+    from pyspark.sql import functions as f
+
+    sentence = f"%s-%d: the {side} of the record at offset %d cannot be decoded as {decoding.encoding}"
+    return f.raise_error(f.format_string(sentence, "topic", "partition", "offset"))
+
+
+def _observed(table: DataFrame, options: ExportOptions) -> tuple[DataFrame, Observation]:
+    """The table as it is written, and what counts its rows meanwhile; a row that tells of damage is no record."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    observation = Observation()
+    is_record = f.col("corrupt").isNull() if "corrupt" in table.columns else f.lit(True)
+    counted = table.observe(
+        observation,
+        f.count_if(is_record).alias("records"),
+        *(f.count(_raw(side)).alias(_raw(side)) for side in SIDES),
+    )
+    undecoded = [side for side, of in options.decodings.items() if of.encoding is Encoding.BINARY]
+    dropped = undecoded if options.keeps_undecodable else SIDES
+    return counted.drop(*map(_raw, dropped)), observation
+
+
+def _write(table: DataFrame, options: ExportOptions) -> None:
+    writer = table.write.format(options.format).mode(options.mode).options(**options.write)
+    writer = writer.partitionBy("topic", "date")
+    if options.table is not None:
+        writer.saveAsTable(options.table)
+    else:
+        writer.save(options.path)
+
+
+def _row(read: _TopicRead, counted: Mapping[str, Any]) -> tuple[Any, ...]:
+    offsets = (json.dumps(to_json(read.starts)), json.dumps(to_json(read.ends)))
+    return (read.topic, len(read.starts), *offsets, counted["records"], *(counted[_raw(side)] for side in SIDES))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints a JSON object a topic. Exit code: 0."""
+    parser = job_parser("export", "records into Parquet as a Spark job: prints a JSON object a topic.")
+    parser.add_argument("--output", metavar="PATH", help="where to; or --table")
+    parser.add_argument("--table", metavar="NAME", help="a table of the session's catalog")
+    parser.add_argument("--format", default="parquet", metavar="NAME", help="any that the session writes")
+    parser.add_argument("--mode", default="errorifexists", metavar="WORD", help="errorifexists, append or overwrite")
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="of the source; repeatable")
+    parser.add_argument("--write-option", action="append", default=[], metavar="KEY=VALUE", help="of the writer")
+    for side in SIDES:
+        parser.add_argument(f"--{side}", default="binary", choices=[*Encoding], help="how it is encoded")
+        parser.add_argument(f"--{side}-schema", metavar="TEXT", help="DDL for json, an Avro schema for avro")
+    parser.add_argument("--keep-undecodable", action="store_true", help="null, and the bytes in a column of their own")
+    given = parser.parse_args(arguments)
+    options = ExportOptions(
+        path=given.output,
+        table=given.table,
+        format=given.format,
+        mode=given.mode,
+        read=dict(text.split("=", 1) for text in given.option),
+        write=dict(text.split("=", 1) for text in given.write_option),
+        key=Decoding(encoding=Encoding(given.key), schema=given.key_schema),
+        value=Decoding(encoding=Encoding(given.value), schema=given.value_schema),
+        keeps_undecodable=given.keep_undecodable,
+    )
+    spark = session("tidelog export", master=given.master)
+    print_rows(export(spark, given.directories, options, topics=given.topic or None).collect())
+    return 0
+
+
+if __name__ == "__main__":
+    # What is sent to executors has to be of a module that they can import, which __main__ is not.
+    from tidelog.spark.jobs.export import main as run_main
+
+    sys.exit(run_main())

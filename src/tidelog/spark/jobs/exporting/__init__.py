@@ -1,0 +1,1 @@
+"""The insides of the export job: keys and values decoded by Spark's own functions, and how far a write is."""

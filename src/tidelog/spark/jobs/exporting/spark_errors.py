@@ -1,0 +1,63 @@
+"""What Spark says when an export fails, as one of our errors: a sentence, not a plan or a Java stack.
+
+===========================================  ==========================================================================
+Spark's error                                ours
+===========================================  ==========================================================================
+the session lacks the format, or from_avro   ConfigError that names what has to be added to it
+any other about what was asked               ConfigError with the first line: the path exists, a schema is none
+ours, raised in a worker                     the same sentence; TidelogError
+what cannot be decoded (``raise_error``)     InvalidRecordError with our sentence
+anything else                                as it is
+===========================================  ==========================================================================
+
+Called by: the export job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidelog.model import ConfigError, InvalidRecordError, TidelogError
+from tidelog.spark.jobs.exporting.decoding import AVRO_PACKAGE
+
+_PACKAGES = "spark.jars.packages"
+_NO_FORMAT = "DATA_SOURCE_NOT_FOUND"
+_NO_AVRO = "AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
+_SQL_STATE = " SQLSTATE: P0001"
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*)")
+_NO_SCHEMA = re.compile(r"org\.apache\.avro\.\w*Exception: (.*)")
+_OURS = re.compile(r"^tidelog\.model\.errors\.\w+: (.*)$", re.MULTILINE)
+
+
+@contextmanager
+def speaking_errors(format_name: str) -> Iterator[None]:
+    try:
+        yield
+    except TidelogError:
+        raise
+    except Exception as error:  # some come as Java's own
+        ours = _ours(error, format_name)
+        if ours is None:
+            raise
+        raise ours from None
+
+
+def _ours(error: Exception, format_name: str) -> TidelogError | None:
+    from pyspark.errors import AnalysisException
+
+    text = str(error)
+    if (found := _RAISED.search(text)) is not None:
+        return InvalidRecordError(found[1].removesuffix(_SQL_STATE))
+    if (found := _OURS.search(text)) is not None:
+        return TidelogError(found[1])
+    if _NO_FORMAT in text:
+        return ConfigError(f"this Spark session has no format {format_name}: {_PACKAGES} has to name its package")
+    if _NO_AVRO in text:
+        return ConfigError(f"this Spark session has no Avro: {_PACKAGES} has to name {AVRO_PACKAGE}:VERSION")
+    if (found := _NO_SCHEMA.search(text)) is not None:
+        return ConfigError(f"an Avro schema is none: {found[1]}")
+    if isinstance(error, AnalysisException):
+        return ConfigError(text.strip().splitlines()[0])
+    return None

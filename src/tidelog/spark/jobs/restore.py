@@ -1,0 +1,230 @@
+"""Records of a table, an export's say, back into a log directory: each at its offset, with its time and headers.
+
+=============  =======================================================================================================
+on the driver  looks through the table for what no log can be made of; takes the directory's ``.lock`` (with ``apply``),
+               completes a commit that was decided; swaps in what the tasks wrote; writes checkpoints and marker
+a task         writes the logs of some partitions, each by itself and in order of offsets (``restored_log``)
+=============  =======================================================================================================
+
+A partition is restored where the directory has none of the name, or an empty one, which then goes. It is staged beside
+the others (``staging``) and swapped in by renaming it, so a job that is killed leaves each partition absent or whole;
+what was staged a broker removes when it starts. Without ``apply`` nothing is written. The directory is made where it is
+missing; it has to be visible under the same path to the driver and to every executor.
+
+    python -m tidelog.spark.jobs.restore TABLE DIR [--apply]
+    spark-submit …/tidelog/spark/jobs/restore.py TABLE DIR --apply
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TopicPartition
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.spark.jobs.command import add_topic_config, print_rows, topic_settings
+from tidelog.spark.jobs.progress import OnProgress
+from tidelog.spark.jobs.restoring.record_table import TablePartition, normalized, partitions_of
+from tidelog.spark.jobs.restoring.writing_task import WRITTEN, Target, write_logs
+from tidelog.spark.jobs.stage_progress import following
+from tidelog.spark.jobs.staging import new_job_id, new_staging, remove_staging
+from tidelog.spark.session_builder import session
+from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import require_log_directory
+from tidelog.storage.manager.cluster_metadata import read_cluster_metadata
+from tidelog.storage.manager.directory.log_directory import LogDirectory
+from tidelog.storage.manager.staged.commit import complete_commits
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+SCHEMA = (
+    "directory string, topic string, partition int, records bigint, firstOffset bigint, lastOffset bigint,"
+    " dataBytes bigint, replacesEmpty boolean, logEndOffset bigint, segments int, logBytes bigint, error string"
+)
+"""``logEndOffset`` and what follows it: null in a plan, and of what was not restored; ``error``: why it is, or will be.
+``dataBytes``: of keys and values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    found: TablePartition
+    replaces_empty: bool
+    error: str | None
+
+
+def restore(
+    spark: SparkSession,
+    table: DataFrame,
+    directory: str | Path,
+    *,
+    topics: Collection[str] | None = None,
+    settings: Mapping[str, Mapping[str, str]] | None = None,
+    apply: bool = False,
+    on_progress: OnProgress | None = None,
+) -> DataFrame:
+    """A row a partition: planned, and with ``apply`` what came of it. ``table``: see ``record_table``, ``read_table``.
+
+    ``settings``: of topics, by Kafka's keys; they win over the cluster metadata in the directory. ConfigError for a
+    table without the columns, DirectoryError for a path that holds something else, LockedError with ``apply``.
+    """
+    from pyspark.sql import functions as f
+
+    path = Path(directory).absolute()
+    if LOCAL.exists(path) and LOCAL.list_names(path):
+        require_log_directory(LOCAL, path)
+    rows = normalized(table)
+    if topics is not None:
+        rows = rows.where(f.col("topic").isin(*topics))
+    if not apply:
+        planned = _planned(path, partitions_of(rows), held_here=False)
+        return spark.createDataFrame([_row(path, one) for one in planned], SCHEMA)
+    complete_commits(LOCAL, path, clock=SYSTEM_CLOCK)
+    home = LogDirectory(LOCAL, path)
+    try:
+        planned = _planned(path, partitions_of(rows), held_here=True)
+        wanted = [one for one in planned if one.error is None]
+        written = _restored(spark, rows, home, wanted, settings or {}, on_progress)
+    finally:
+        home.stop()
+    done = [_row(path, one, written.get(one.found.topic_partition)) for one in wanted]
+    refused = [_row(path, one) for one in planned if one.error is not None]
+    return spark.createDataFrame([*done, *refused], SCHEMA)
+
+
+def read_table(spark: SparkSession, path: str, format_name: str = "parquet") -> DataFrame:
+    """What lies under ``path``. Topics stay texts: of directories named like numbers Spark would make numbers."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    schema = spark.read.format(format_name).load(path).schema
+    fields = [StructField("topic", StringType()) if field.name == "topic" else field for field in schema]
+    return spark.read.format(format_name).schema(StructType(fields)).load(path)
+
+
+def _planned(path: Path, partitions: Sequence[TablePartition], *, held_here: bool) -> list[_Planned]:
+    state = read_directory_state(LOCAL, path, held_here=held_here) if LOCAL.exists(path) else None
+    return [_plan(path, found, state) for found in partitions]
+
+
+def _plan(path: Path, found: TablePartition, state: DirectoryState | None) -> _Planned:
+    error = found.refusal
+    if error is None and state is not None:
+        there = path / found.topic_partition.directory_name
+        if LOCAL.exists(there):
+            view = LogView(LOCAL, there, directory_state=state)
+            if view.log_end > view.log_start:
+                error = f"the log in {there} has records: offsets {view.log_start} to {view.log_end - 1}"
+            return _Planned(found=found, replaces_empty=error is None, error=error)
+    return _Planned(found=found, replaces_empty=False, error=error)
+
+
+def _restored(
+    spark: SparkSession,
+    rows: DataFrame,
+    home: LogDirectory,
+    planned: Sequence[_Planned],
+    settings: Mapping[str, Mapping[str, str]],
+    on_progress: OnProgress | None,
+) -> dict[TopicPartition, Row]:
+    """What the tasks wrote, swapped in."""
+    from pyspark.sql.functions import broadcast
+
+    if not planned:
+        return {}
+    target = _target(home, [one.found.topic_partition for one in planned], settings)
+    names = spark.createDataFrame([tuple(one.found.topic_partition) for one in planned], "topic string, partition int")
+    logs = rows.join(broadcast(names), ["topic", "partition"]).repartition(len(planned), "topic", "partition")
+    logs = logs.sortWithinPartitions("topic", "partition", "offset")
+    home.mark_open()
+    try:
+        with following(spark, sum(one.found.size for one in planned), on_progress):
+            written = logs.mapInArrow(partial(write_logs, target), WRITTEN).collect()
+        for one in written:
+            if one.error is None:
+                _swap_in(home, target, one)
+        return {TopicPartition(one.topic, one.partition): one for one in written}
+    finally:
+        remove_staging(home.path, target.job_id)
+
+
+def _target(
+    home: LogDirectory, partitions: Sequence[TopicPartition], settings: Mapping[str, Mapping[str, str]]
+) -> Target:
+    metadata = read_cluster_metadata(LOCAL, home.path)
+    configs, topic_ids = {}, {}
+    for partition in partitions:
+        topic = partition.topic
+        known = LogConfig.from_properties(metadata.settings_of(topic, home.node_id), ignore_unknown=True)
+        configs[topic] = known.with_properties(settings.get(topic, {}))
+        # An empty log may say what the metadata, in another of the broker's directories, is not here to say.
+        there = PartitionMetadata.read(LOCAL, home.path / partition.directory_name / PARTITION_METADATA_FILE)
+        topic_id = metadata.topic_id(topic) or (None if there is None else there.topic_id)
+        if topic_id is not None:
+            topic_ids[partition] = topic_id
+    return Target(log_dir=home.path, job_id=new_job_id(), configs=configs, topic_ids=topic_ids)
+
+
+def _swap_in(home: LogDirectory, target: Target, written: Row) -> None:
+    """An empty log of the name goes first: between the two steps there is none, as before it was made."""
+    partition = TopicPartition(written.topic, written.partition)
+    place = home.path / partition.directory_name
+    if LOCAL.exists(place):
+        LOCAL.rename(place, new_staging(home.path, partition, target.job_id))
+    LOCAL.rename(Path(written.staging), place)
+    LOCAL.sync_dir(home.path)
+    home.take_in(partition, written.endOffset)
+
+
+def _row(path: Path, planned: _Planned, written: Row | None = None) -> tuple[Any, ...]:
+    found = planned.found
+    done: tuple[int | None, ...] = (None,) * 3
+    error = planned.error
+    if written is not None:
+        done, error = (written.endOffset, written.segments, written.logBytes), written.error
+    name = (found.topic, found.partition)
+    offsets = (found.first_offset, found.last_offset)
+    return (str(path), *name, found.records, *offsets, found.size, planned.replaces_empty, *done, error)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints a JSON object a partition. Exit code: 0, or 3 where a row has an error."""
+    parser = argparse.ArgumentParser(
+        prog="tidelog.spark.jobs.restore",
+        description="records of a table into a log directory as a Spark job: prints a JSON object a partition.",
+    )
+    parser.add_argument("table", metavar="TABLE", help="a path, or with --catalog a name in the session's catalog")
+    parser.add_argument("directory", metavar="DIR")
+    parser.add_argument("--format", default="parquet", metavar="NAME", help="of what lies under the path")
+    parser.add_argument("--catalog", action="store_true", help="TABLE is a name, not a path")
+    parser.add_argument("--topic", action="append", default=[], metavar="NAME", help="only this topic; repeatable")
+    parser.add_argument("--apply", action="store_true", help="do it; without, nothing is changed")
+    add_topic_config(parser)
+    parser.add_argument("--master", metavar="URL", help="Spark's; not with spark-submit")
+    given = parser.parse_args(arguments)
+    spark = session("tidelog restore", master=given.master)
+    rows = restore(
+        spark,
+        spark.table(given.table) if given.catalog else read_table(spark, given.table, given.format),
+        given.directory,
+        topics=given.topic or None,
+        settings=topic_settings(given.topic_config),
+        apply=given.apply,
+    ).collect()
+    print_rows(rows)
+    return 3 if any(row["error"] is not None for row in rows) else 0
+
+
+if __name__ == "__main__":
+    # What is sent to executors has to be of a module that they can import, which __main__ is not.
+    from tidelog.spark.jobs.restore import main as run_main
+
+    sys.exit(run_main())
