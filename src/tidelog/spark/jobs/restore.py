@@ -30,9 +30,10 @@ from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.spark.jobs.command import add_topic_config, print_rows, topic_settings
 from tidelog.spark.jobs.progress import OnProgress
 from tidelog.spark.jobs.restoring.record_table import TablePartition, normalized, partitions_of
+from tidelog.spark.jobs.restoring.swap_in import swap_in
 from tidelog.spark.jobs.restoring.writing_task import WRITTEN, Target, write_logs
 from tidelog.spark.jobs.stage_progress import following
-from tidelog.spark.jobs.staging import new_job_id, new_staging, remove_staging
+from tidelog.spark.jobs.staging import new_job_id, remove_staging
 from tidelog.spark.session_builder import session
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.fs import LOCAL
@@ -148,10 +149,11 @@ def _restored(
     try:
         with following(spark, sum(one.found.size for one in planned), on_progress):
             written = logs.mapInArrow(partial(write_logs, target), WRITTEN).collect()
-        for one in written:
+        logs_of = {TopicPartition(one.topic, one.partition): one for one in written}
+        for partition, one in logs_of.items():
             if one.error is None:
-                _swap_in(home, target, one)
-        return {TopicPartition(one.topic, one.partition): one for one in written}
+                swap_in(home, partition, Path(one.staging), end_offset=one.endOffset, job_id=target.job_id)
+        return logs_of
     finally:
         remove_staging(home.path, target.job_id)
 
@@ -171,17 +173,6 @@ def _target(
         if topic_id is not None:
             topic_ids[partition] = topic_id
     return Target(log_dir=home.path, job_id=new_job_id(), configs=configs, topic_ids=topic_ids)
-
-
-def _swap_in(home: LogDirectory, target: Target, written: Row) -> None:
-    """An empty log of the name goes first: between the two steps there is none, as before it was made."""
-    partition = TopicPartition(written.topic, written.partition)
-    place = home.path / partition.directory_name
-    if LOCAL.exists(place):
-        LOCAL.rename(place, new_staging(home.path, partition, target.job_id))
-    LOCAL.rename(Path(written.staging), place)
-    LOCAL.sync_dir(home.path)
-    home.take_in(partition, written.endOffset)
 
 
 def _row(path: Path, planned: _Planned, written: Row | None = None) -> tuple[Any, ...]:
