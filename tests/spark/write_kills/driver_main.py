@@ -1,8 +1,8 @@
 """One driver: takes jobs from stdin, a line of JSON each, and answers each with the error it ended with, or null.
 
 A job writes rows with the sink ``dying`` of ``dying_sink`` into the topic ``t`` of a home's log directory: ``batch``
-those that the job names, ``stream`` what the home's source has that the query has not written yet. Argument 1 is the
-master.
+those that the job names, ``stream`` the lines in the home's source that its query has not written yet. Argument 1 is
+the master.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import tidelog.spark
 from real_kafka.java import QUICK_START
@@ -35,14 +35,9 @@ def run(session: SparkSession, job: dict[str, Any]) -> None:
         frame = session.range(*job["rows"], 1, 2).selectExpr(f"{text} as key", f"{text} as value")
         frame.write.format("dying").options(**options).mode("append").save()
         return
-    writer = source(session, home).writeStream.format("dying").options(**options)
-    query = writer.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
-
-
-def source(session: SparkSession, home: Path) -> DataFrame:
-    reader = session.readStream.format("tidelog").option("logDirs", str(home / "source")).option("subscribe", "in")
-    return reader.option("startingOffsets", "earliest").option("minPartitions", 2).load().select("key", "value")
+    frame = session.readStream.text(str(home / "source")).selectExpr("value as key", "value")
+    writer = frame.writeStream.format("dying").options(**options).option("checkpointLocation", str(home / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def error_of(session: SparkSession, job: dict[str, Any]) -> str | None:

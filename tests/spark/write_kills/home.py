@@ -1,4 +1,4 @@
-"""What a sink writes to, and its stream reads from: log directories, and what is found in them after a death."""
+"""What a sink writes to, and a stream reads from; and what is found there after a death."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, RecoverPlan, plan_directory
 
 TOPIC, PARTITIONS = "t", 3
-BEFORE, JOB_ROWS = 5, 300
+BEFORE, JOB_ROWS, FILES = 5, 300, 2
 
 
 class Home:
-    """The topic ``t`` in ``logs`` is written to. The rows of its jobs count on; those of a stream are put into the
-    topic ``in`` of ``source`` first, for the query to find them.
+    """The topic ``t`` in ``logs`` is written to. The rows of its jobs count on; those of a stream are put into text
+    files in ``source`` first, one for a task, for the query to find them.
     """
 
     def __init__(self, path: Path, logs: Path | None = None) -> None:
@@ -41,10 +41,11 @@ class Home:
         rows = range(self._next, self._next + JOB_ROWS)
         self._next = rows.stop
         if sink == "stream":
-            with tidelog.open_directory(self.path / "source") as directory:
-                for number in range(2):
-                    texts = [b"%d" % row for row in rows[number::2]]
-                    directory.log("in", number).append_batch(texts, keys=texts)
+            source = self.path / "source"
+            source.mkdir(exist_ok=True)
+            for number in range(FILES):
+                text = "".join(f"{row}\n" for row in rows[number::FILES])
+                (source / f"{rows.start}-{number}.txt").write_text(text)
         return rows
 
     def expect(self, rows: Iterable[int]) -> None:
@@ -85,4 +86,4 @@ def require_settled(logs: Path) -> None:
     run("verify", logs)
     plan = plan_of(logs)
     assert (plan.condition, plan.commit, plan.staged, plan.temporary) == (Condition.CLEAN, None, (), ())
-    assert all(partition.is_settled for partition in plan.partitions)
+    assert all(part.is_settled for part in plan.partitions if part.topic_partition.topic == TOPIC)

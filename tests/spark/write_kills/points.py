@@ -46,8 +46,8 @@ def give_order(path: Path, who: str, point: str, *, driver_group: int) -> None:
     ============  ==============================================================================
     worker        a worker of the tasks: the one that is there, or all that have staged and wait
     commit        the worker that commits
-    driver        the driver, and with it every process beside the one that is there
-    driver alone  the same, but the process that is there goes on until it notices
+    driver        the driver, with the worker that is there and all beside it
+    driver alone  the driver; the worker that is there goes on until it notices
     ============  ==============================================================================
     """
     path.write_text(json.dumps({"point": point, "who": who, "driver_group": driver_group}))
@@ -69,16 +69,17 @@ def reached(path: Path, point: str) -> None:
         path.unlink()
     except FileNotFoundError:
         return
-    if order["who"] == "worker" and point not in TASKS:
-        for worker in set(_staged_by(path).read_text().split()):
-            os.kill(int(worker), signal.SIGKILL)
-        return
-    if order["who"].startswith("driver"):
-        os.killpg(order["driver_group"], signal.SIGKILL)
-    if order["who"] == "driver":
-        os.killpg(os.getpgrp(), signal.SIGKILL)
-    elif order["who"] != "driver alone":
-        os.kill(os.getpid(), signal.SIGKILL)
+    match order["who"]:
+        case "worker" if point not in TASKS:
+            for worker in set(_staged_by(path).read_text().split()):
+                os.kill(int(worker), signal.SIGKILL)
+        case "worker" | "commit":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "driver alone":
+            os.killpg(order["driver_group"], signal.SIGKILL)
+        case "driver":
+            os.killpg(order["driver_group"], signal.SIGKILL)
+            os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _staged_by(order: Path) -> Path:

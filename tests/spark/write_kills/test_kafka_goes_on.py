@@ -14,6 +14,7 @@ from spark.write_kills.driver import Driver
 from spark.write_kills.home import PARTITIONS, TOPIC, Home, require_settled
 
 NAMES = [f"{TOPIC}-{number}" for number in range(PARTITIONS)]
+TASK, COMMIT = ("worker", "staging"), ("commit", "renaming")
 
 
 def produce(broker: Broker, values: Iterable[bytes]) -> None:
@@ -36,9 +37,8 @@ def require_sound_to_kafka(logs: Path) -> None:
     segments = sorted(path for name in NAMES for path in (logs / name).glob("*.log"))
     text = kafka_dump_log(segments, "--deep-iteration")
     batches = [line for line in text.splitlines() if line.startswith("baseOffset:")]
-    assert batches
+    assert len(batches) >= len(segments)
     assert all(line.endswith("isvalid: true") for line in batches)
-    assert kafka_dump_complaints(segments, "--deep-iteration") == ""
     indexes = [segment.with_suffix(suffix) for segment in segments for suffix in (".index", ".timeindex")]
     assert kafka_dump_complaints(indexes, "--verify-index-only") == ""
 
@@ -53,20 +53,19 @@ def test_each_row_once(tmp_path: Path) -> None:
         broker.start()
         broker.create_topic(TOPIC, partitions=PARTITIONS)
         home = Home(tmp_path / "home", broker.directory)
-        for turn in range(2):
+        for turn, deaths in enumerate([(None, TASK, COMMIT), (None,)]):
             produced = [b"kafka-%d-%d" % (turn, number) for number in range(20)]
             produce(broker, produced)
             home.expected += produced
             broker.stop()
-            for death in (None, ("commit", "renaming"), None):
-                rows = home.new_rows("stream")
+            for death in deaths:
+                home.expect(home.new_rows("stream"))
                 error = driver.run(home, "stream", death=death)
-                assert (error is None) == (death is None), error
-                if death is not None:
+                assert (error is not None) == (death == COMMIT), error
+                if error is not None:
                     assert driver.run(home, "stream") is None
-                home.expect(rows)
             require_settled(home.logs)
-            require_sound_to_kafka(home.logs)
             broker.start()
             require_each_once_in_kafka(broker, home)
         broker.stop()
+    require_sound_to_kafka(home.logs)

@@ -33,12 +33,8 @@ ALL: Deaths = (
     *product(SINKS, ("worker",), POINTS),
     *product(SINKS, ("commit",), POINTS[len(TASKS) :]),
 )
-SOME: Deaths = (
-    ("batch", "worker", "staging"),
-    ("batch", "commit", "renaming"),
-    ("stream", "worker", "renaming"),
-    ("stream", "commit", "renaming"),
-)
+SOME: Deaths = (("batch", "worker", "staging"), ("batch", "commit", "renaming"))
+"""Those of a stream are in the test with Kafka."""
 
 
 def dies(driver: Driver, home: Home, sink: str, who: str, point: str) -> None:
