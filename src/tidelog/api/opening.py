@@ -12,7 +12,7 @@ from tidelog.api.writing import DirectoryWriter
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import DirectoryError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH, path_of
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
@@ -33,12 +33,12 @@ def open_log(
     around it is locked for this process: LockedError where another holds it. ``config`` None takes the topic's settings
     from the cluster metadata beside it, and Kafka's defaults for the rest.
     """
-    directory = Path(path)
-    view = LogView(LOCAL, directory)
+    directory = path_of(path)
+    view = LogView(BY_PATH, directory)
     if read_only:
         _ = view.state  # a wrong path shows here, not at the first read
         return Log(view, clock=clock)
-    owner = SingleLog(LOCAL, directory, clock=clock, config=config)
+    owner = SingleLog(BY_PATH, directory, clock=clock, config=config)
     return Log(view, owner, owner.producers, clock=clock)
 
 
@@ -68,24 +68,24 @@ def open_directory(
         raise ValueError("server_properties are for housekeeping=True; without it a log needs a LogConfig: open_log")
     if isinstance(path_or_paths, str | os.PathLike):
         path_or_paths = [path_or_paths]
-    paths = [Path(path) for path in path_or_paths]
+    paths = [path_of(path) for path in path_or_paths]
     if not paths:
         raise DirectoryError("no log directory given")
     if read_only:
         for path in paths:
-            require_log_directory(LOCAL, path)
-        return Directory(LOCAL, paths, clock=clock)
-    find_partitions(LOCAL, (path for path in paths if LOCAL.exists(path)))  # nothing is locked if this is wrong
+            require_log_directory(BY_PATH, path)
+        return Directory(BY_PATH, paths, clock=clock)
+    find_partitions(BY_PATH, (path for path in paths if BY_PATH.exists(path)))  # nothing is locked if this is wrong
     if housekeeping:
         broker = BrokerConfig() if server_properties is None else BrokerConfig.load(Path(server_properties))
         broker.tell()
-        kept = KeptDirectories(LOCAL, paths, clock=clock, broker=broker, on_progress=on_progress)
-        return Directory(LOCAL, paths, kept.directories(), clock=clock)
+        kept = KeptDirectories(BY_PATH, paths, clock=clock, broker=broker, on_progress=on_progress)
+        return Directory(BY_PATH, paths, kept.directories(), clock=clock)
     writers: dict[Path, DirectoryWriter] = {}
     try:
         for directory in paths:
-            writers[directory] = WrittenDirectory(LOCAL, directory, clock=clock)
-        return Directory(LOCAL, paths, writers, clock=clock)
+            writers[directory] = WrittenDirectory(BY_PATH, directory, clock=clock)
+        return Directory(BY_PATH, paths, writers, clock=clock)
     except BaseException:
         for writer in writers.values():
             writer.close()

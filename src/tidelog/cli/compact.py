@@ -15,7 +15,7 @@ from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.progress import progress
 from tidelog.cli.report import ExitCode, Report
 from tidelog.cli.setting_options import config_file_option, properties, topic_config_option, topic_settings
-from tidelog.cli.targets import Target, each_target, select
+from tidelog.cli.targets import Target, each_target, select_on_disk
 from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.fs import LOCAL
@@ -93,7 +93,7 @@ def compact(
     if output is not None and not is_applied:
         raise click.UsageError("--output goes with --apply.")
     exit_code = ExitCode()
-    targets = select(arguments, topics, exit_code)
+    targets = select_on_disk(arguments, topics, exit_code)
     overrides = _overrides(is_all=is_all, min_dirty_ratio=min_dirty_ratio)
     options = _options(targets, overrides, topic_settings(settings), properties(config_file), config_file, threads)
     if is_applied:

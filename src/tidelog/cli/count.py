@@ -12,7 +12,7 @@ from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, select
 from tidelog.inspect.count import PartitionCount, count_directory
 from tidelog.inspect.read_end import read_end
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import Until
 
@@ -61,7 +61,7 @@ def count(arguments: Sequence[str], topics: Sequence[str], headers_only: bool, t
         found = each_target(
             targets,
             lambda target: count_directory(
-                LOCAL,
+                BY_PATH,
                 target.path,
                 only=target.only,
                 headers_only=headers_only,
@@ -79,7 +79,7 @@ def count(arguments: Sequence[str], topics: Sequence[str], headers_only: bool, t
     return Report(
         rows=rows,
         tables=[Table(rows=rows, columns=columns, total=_total(rows))],
-        notes=[f"{read_end(read_directory_state(LOCAL, target.path), until=Until.LOG_END)}." for target, _ in found],
+        notes=[f"{read_end(read_directory_state(BY_PATH, target.path), until=Until.LOG_END)}." for target, _ in found],
         exit_code=exit_code,
     )
 

@@ -19,6 +19,7 @@ from tidelog.inspect.dump import (
     dump_json,
     dump_kafka_format,
 )
+from tidelog.storage.fs import BY_PATH
 
 _DECODERS = {
     PayloadDecoder.OFFSETS: "Read records as those of __consumer_offsets.",
@@ -119,13 +120,16 @@ def _existing(paths: Sequence[Path], exit_code: ExitCode) -> list[Path]:
     """Told at once, since a long dump buries an error in its middle; UsageError for none, and for a directory."""
     if not paths:
         raise click.UsageError("Missing argument 'FILE...'.")
+    there = []
     for path in paths:
-        if path.is_dir():
-            raise click.UsageError(f"'{path}' is a directory: give files, for example '{path}/*.log'.")
-        if not path.exists():
+        if not BY_PATH.exists(path):
             click.echo(f"Error: no such file: {visible(str(path))}", err=True)
             exit_code.at_least(UNREADABLE)
-    return [path for path in paths if path.exists()]
+            continue
+        if BY_PATH.stat(path).is_dir:
+            raise click.UsageError(f"'{path}' is a directory: give files, for example '{path}/*.log'.")
+        there.append(path)
+    return there
 
 
 def _kafka_options(

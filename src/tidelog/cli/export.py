@@ -18,7 +18,7 @@ from tidelog.inspect.export import ExportedPartition, ExportOptions, export_part
 from tidelog.inspect.export_files import ExportFormat
 from tidelog.inspect.read_end import read_end
 from tidelog.model import Isolation
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import Until
 from tidelog.storage.log.view.row_stream import OnCorrupt
@@ -102,7 +102,7 @@ def export(
     cancelled = threading.Event()
     with progress("Exporting", sum(target.log_bytes() for target in targets)) as advance:
         sources = [(target.path, target.partitions()) for target in targets]
-        exported = export_partitions(LOCAL, sources, options, advance=advance, cancelled=cancelled)
+        exported = export_partitions(BY_PATH, sources, options, advance=advance, cancelled=cancelled)
     rows = [_row(result) for result in exported]
     exit_code.at_least(FINDINGS * any(result.skipped_bytes for result in exported))
     exit_code.at_least(UNREADABLE * any(result.error is not None for result in exported))
@@ -155,5 +155,5 @@ def _row(result: ExportedPartition) -> Row:
 
 def _notes(targets: Sequence[Target], limits: ReadLimits) -> Iterator[str]:
     for target in targets:
-        state = read_directory_state(LOCAL, target.path)
+        state = read_directory_state(BY_PATH, target.path)
         yield f"{read_end(state, limits.isolation, limits.until)}."

@@ -12,7 +12,7 @@ from tidelog.cli.targets import each_target, select
 from tidelog.inspect.info import DirectoryInfo, PartitionInfo, describe_directory
 from tidelog.inspect.record_text import iso_time
 from tidelog.storage.checkpoint.kafka_uuid import uuid_to_text
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import Condition
 
 OFFSETS = ("log_start", "high_watermark", "last_stable", "log_end")
@@ -41,7 +41,7 @@ def info(arguments: Sequence[str], topics: Sequence[str], threads: int | None) -
     exit_code = ExitCode()
     targets = select(arguments, topics, exit_code)
     found = each_target(
-        targets, lambda target: describe_directory(LOCAL, target.path, only=target.only, threads=threads), exit_code
+        targets, lambda target: describe_directory(BY_PATH, target.path, only=target.only, threads=threads), exit_code
     )
     described = [directory for _, directory in found]
     if any(part.error is not None for directory in described for part in directory.partitions):

@@ -18,7 +18,7 @@ from tidelog.inspect.offsets import LogEnds, OffsetAtTime, log_ends, offsets_at_
 from tidelog.inspect.read_end import read_end
 from tidelog.inspect.record_text import iso_time
 from tidelog.model import Isolation, TopicPartition
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import Until
 
@@ -79,7 +79,7 @@ def offsets(
     found = each_target(
         targets,
         lambda target: offsets_at_times(
-            LOCAL, target.path, list(asked), only=target.only, limits=limits, threads=threads
+            BY_PATH, target.path, list(asked), only=target.only, limits=limits, threads=threads
         ),
         exit_code,
     )
@@ -109,7 +109,7 @@ def _time_row(target: Target, answer: OffsetAtTime, asked: Mapping[Bound, str]) 
 
 
 def _ends(targets: Iterable[Target], limits: ReadLimits) -> list[str]:
-    states = (read_directory_state(LOCAL, target.path) for target in targets)
+    states = (read_directory_state(BY_PATH, target.path) for target in targets)
     return [f"{read_end(state, limits.isolation, limits.until)}." for state in states]
 
 
@@ -129,7 +129,7 @@ def _groups_report(
         found = each_target(
             targets,
             lambda target: read_committed_offsets(
-                LOCAL, target.path, until=limits.until, threads=threads, advance=advance
+                BY_PATH, target.path, until=limits.until, threads=threads, advance=advance
             ),
             exit_code,
             advance,
@@ -138,7 +138,7 @@ def _groups_report(
         (target, [commit for commit in read.offsets if _is_wanted(commit, names, wanted)]) for target, read in found
     ]
     committed = {commit.partition for _, commits in kept for commit in commits}
-    ends = {target.path: log_ends(LOCAL, target.path, committed, threads=threads) for target in targets}
+    ends = {target.path: log_ends(BY_PATH, target.path, committed, threads=threads) for target in targets}
     rows = [_group_row(target, commit, ends) for target, commits in kept for commit in commits]
     for _, read in found:
         if read.errors:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from tidelog.storage.fs import is_url, path_of
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -97,11 +99,15 @@ def _chosen() -> dict[str, Any]:
 
 
 def expand(patterns: Iterable[str]) -> list[Path]:
-    """Paths for arguments that may hold globs the shell did not expand; a path that is not there stays, to be named."""
+    """Paths for arguments that may hold globs the shell did not expand; a path that is not there stays, to be named.
+
+    An address of object storage is taken as it is.
+    """
     paths: list[Path] = []
     for pattern in patterns:
-        found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) and not Path(pattern).exists() else [pattern]
+        is_glob = glob.has_magic(pattern) and not is_url(pattern) and not Path(pattern).exists()
+        found = sorted(glob.glob(pattern)) if is_glob else [pattern]
         if not found:
             raise click.UsageError(f"Nothing matches {pattern!r}.")
-        paths += (Path(name) for name in found)
+        paths += (path_of(name) for name in found)
     return paths

@@ -19,7 +19,7 @@ from tidelog.inspect.read_end import read_end
 from tidelog.inspect.record_rows import RowShape, record_row
 from tidelog.inspect.record_text import iso_time
 from tidelog.model import Isolation, TopicPartition
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView, Until
 
@@ -102,9 +102,9 @@ def records(
 
 
 def _target_rows(target: Target, reading: _Reading) -> Iterator[dict[str, Any]]:
-    state = read_directory_state(LOCAL, target.path)
+    state = read_directory_state(BY_PATH, target.path)
     for partition in target.partitions():
-        view = LogView(LOCAL, target.path / partition.directory_name, directory_state=state)
+        view = LogView(BY_PATH, target.path / partition.directory_name, directory_state=state)
         start, end = _range(view, reading)
         _note(reading, partition, view, state, end)
         log = Log(view)

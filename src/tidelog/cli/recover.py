@@ -12,7 +12,7 @@ from tidelog.cli.applying import applied_report, apply_to_each, warn_of_space, w
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_of_files
 from tidelog.cli.setting_options import topic_config_option, topic_settings
-from tidelog.cli.targets import Target, select
+from tidelog.cli.targets import Target, select_on_disk
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.partition_work import ProgressListener
@@ -66,7 +66,7 @@ def recover(
       tidelog recover /var/lib/kafka --apply --topic-config orders:index.interval.bytes=1024
     """
     exit_code = ExitCode()
-    targets = select(arguments, topics, exit_code)
+    targets = select_on_disk(arguments, topics, exit_code)
     options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=topic_settings(settings), threads=threads)
     if not is_applied:
         return _plan_report(targets, options, exit_code)

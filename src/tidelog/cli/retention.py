@@ -22,7 +22,7 @@ from tidelog.inspect.retention import (
 )
 from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text, why_text
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
 
 RETENTION_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes")
@@ -78,7 +78,7 @@ def retention(
     now_ms = SYSTEM_CLOCK.now_ms() if now is None else _moment(now)
     targets = select(arguments, topics, exit_code)
     sources = read_setting_sources(
-        LOCAL,
+        BY_PATH,
         [target.path for target in targets],
         file=file,
         file_name="" if config_file is None else config_file.name,
@@ -87,7 +87,7 @@ def retention(
     found = each_target(
         targets,
         lambda target: survey_retention(
-            LOCAL, target.path, sources[target.path], now_ms=now_ms, only=target.only, threads=threads
+            BY_PATH, target.path, sources[target.path], now_ms=now_ms, only=target.only, threads=threads
         ),
         exit_code,
     )

@@ -23,7 +23,7 @@ from tidelog.cli.output import visible
 from tidelog.cli.progress import Advance
 from tidelog.cli.report import UNREADABLE, ExitCode
 from tidelog.model import DirectoryError, TidelogError, TopicPartition
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH, require_disk
 from tidelog.storage.log.load.listing import sort_names
 from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
@@ -44,20 +44,27 @@ class Target:
 
     def partitions(self) -> list[TopicPartition]:
         """In the order of their names, as a directory listing has them."""
-        return [part for part in live_partitions(LOCAL, self.path) if self.only is None or part in self.only]
+        return [part for part in live_partitions(BY_PATH, self.path) if self.only is None or part in self.only]
 
     def log_bytes(self) -> int:
         """Bytes of ``.log`` files: what reading all of it reads."""
         total = 0
         for partition in self.partitions():
             directory = self.path / partition.directory_name
-            total += sum(LOCAL.stat(directory / n).size for n in LOCAL.list_names(directory) if n.endswith(".log"))
+            total += sum(BY_PATH.stat(directory / n).size for n in BY_PATH.list_names(directory) if n.endswith(".log"))
         return total
 
 
 def select(arguments: Sequence[str], topics: Collection[str], exit_code: ExitCode) -> list[Target]:
     """At least one target. UsageError for a name that nothing matches; exits with 3 where no path can be read."""
     return select_among(arguments, topics, exit_code)[0]
+
+
+def select_on_disk(arguments: Sequence[str], topics: Collection[str], exit_code: ExitCode) -> list[Target]:
+    """As ``select``, for commands that change what they are given; ReadOnlyError for object storage."""
+    targets = select(arguments, topics, exit_code)
+    require_disk(target.path for target in targets)
+    return targets
 
 
 def select_among(
@@ -125,7 +132,7 @@ def _is_name(argument: str, targets: Iterable[Target]) -> bool:
 def _target(path: Path) -> Target:
     """DirectoryError, FileMissingError or StorageError where it is neither a log directory nor a partition."""
     try:
-        require_log_directory(LOCAL, path)
+        require_log_directory(BY_PATH, path)
         return Target(path=path)
     except DirectoryError:
         partition = _as_partition(path)
@@ -136,9 +143,9 @@ def _target(path: Path) -> Target:
 
 
 def _as_partition(path: Path) -> TopicPartition | None:
-    if not LOCAL.stat(path).is_dir:
+    if not BY_PATH.stat(path).is_dir:
         return None
-    names = LOCAL.list_names(path)
+    names = BY_PATH.list_names(path)
     try:
         parsed = PartitionDirectoryName.parse(path.resolve().name)
     except DirectoryError:

@@ -17,7 +17,7 @@ from tidelog.inspect.record_text import iso_time
 from tidelog.inspect.transaction_survey import JudgedTransaction, Survey, survey_transactions
 from tidelog.inspect.transactions import PartitionTransactions, open_transactions
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import Until
 
@@ -106,13 +106,13 @@ def transactions(
     with progress("Looking for transactions", None) as advance:
         found = each_target(
             targets,
-            lambda target: open_transactions(LOCAL, target.path, only=target.only, threads=threads, advance=advance),
+            lambda target: open_transactions(BY_PATH, target.path, only=target.only, threads=threads, advance=advance),
             exit_code,
             advance,
         )
     partitions = [part for _, parts in found for part in parts]
     survey = survey_transactions(
-        LOCAL,
+        BY_PATH,
         directories,
         (transaction for part in partitions for transaction in part.open),
         now_ms=now_ms,
@@ -203,4 +203,4 @@ def _notes(targets: Sequence[Target], partitions: Sequence[PartitionTransactions
         for error in log.errors:
             yield f"Error: {error}"
     for target in targets:
-        yield f"{read_end(read_directory_state(LOCAL, target.path), until=Until.LOG_END)}."
+        yield f"{read_end(read_directory_state(BY_PATH, target.path), until=Until.LOG_END)}."

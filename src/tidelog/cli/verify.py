@@ -13,7 +13,7 @@ from tidelog.cli.report import FINDINGS, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, select
 from tidelog.inspect.verify import Finding, verify_directory
 from tidelog.inspect.verify.directory_check import VerifiedDirectory, VerifiedPartition
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 
 FINDING_COLUMNS = (
     "severity",
@@ -54,7 +54,7 @@ def verify(arguments: Sequence[str], topics: Sequence[str], threads: int | None)
     with progress("Verifying", sum(target.log_bytes() for target in targets)) as advance:
         found = each_target(
             targets,
-            lambda target: verify_directory(LOCAL, target.path, only=target.only, threads=threads, advance=advance),
+            lambda target: verify_directory(BY_PATH, target.path, only=target.only, threads=threads, advance=advance),
             exit_code,
             advance,
         )

@@ -51,7 +51,8 @@ def test_defaults_and_values() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"logDirs": "/a,/b"}, "one log directory"),
+        ({"logDirs": "/a,/b"}, "one directory"),
+        ({"logDirs": "s3://bucket/a"}, "on a disk"),
         ({"logDirs": ""}, "'logDirs' is required"),
         ({"topic": "no topic"}, "'topic' is not a legal name"),
         ({"numPartitions": "0"}, "'numPartitions' takes a whole number from 1"),

@@ -21,7 +21,7 @@ from tidelog.inspect.dump.json_log import error_json, log_json
 from tidelog.inspect.dump.json_payload import Json
 from tidelog.inspect.dump.options import PayloadDecoder, choose_payload_decoder
 from tidelog.model import TidelogError, UnsupportedFormatError
-from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem, read_whole
+from tidelog.storage.fs import BY_PATH, FileSystem, ReadOnlyFileSystem, path_of, read_whole
 from tidelog.storage.segment.file_names import FileState
 
 _STATES = tuple(state.value for state in FileState if state.value)
@@ -38,7 +38,7 @@ class JsonOptions:
 
 
 def dump_json(
-    paths: Iterable[str | os.PathLike[str]], options: JsonOptions | None = None, *, fs: FileSystem = LOCAL
+    paths: Iterable[str | os.PathLike[str]], options: JsonOptions | None = None, *, fs: FileSystem = BY_PATH
 ) -> Iterator[Json]:
     """The objects of all files in order. Never raises for what is in the files, nor for missing ones: an object of type
     ``error`` has ``message``, ``position`` and ``offset`` (null where they have no meaning)."""
@@ -46,7 +46,7 @@ def dump_json(
     for given in paths:
         shown = os.fspath(given)
         try:
-            for row in _file_objects(reader, Path(shown), options or JsonOptions()):
+            for row in _file_objects(reader, path_of(shown), options or JsonOptions()):
                 yield {"file": shown, **row}
         except TidelogError as error:
             yield {"file": shown, **error_json(error)}

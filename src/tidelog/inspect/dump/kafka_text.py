@@ -21,7 +21,7 @@ from tidelog.inspect.dump.kafka_log import Gap, KafkaLogText
 from tidelog.inspect.dump.options import KafkaFormatOptions
 from tidelog.kernel import crc32c
 from tidelog.model import CorruptRecordError, SnapshotCorruptError, TidelogError
-from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem, read_whole
+from tidelog.storage.fs import BY_PATH, FileSystem, ReadOnlyFileSystem, path_of, read_whole
 from tidelog.storage.index import TransactionIndexReader
 from tidelog.storage.producer.snapshot import SNAPSHOT_VERSION, parse_snapshot
 
@@ -75,7 +75,7 @@ def dump_kafka_format(
     options: KafkaFormatOptions,
     *,
     complain: Callable[[str], None],
-    fs: FileSystem = LOCAL,
+    fs: FileSystem = BY_PATH,
 ) -> Iterator[str]:
     """Dump ``paths`` in order; pieces of text for standard output, each some whole lines.
 
@@ -88,7 +88,7 @@ def dump_kafka_format(
         shown = _java_path(os.fspath(given))
         yield f"Dumping {shown}\n"
         try:
-            yield from _file_text(reader, Path(shown), shown, options, findings, complain)
+            yield from _file_text(reader, path_of(shown), shown, options, findings, complain)
         except TidelogError as error:
             complain(str(error))
     for line in findings.lines():

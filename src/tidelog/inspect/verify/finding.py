@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.model import TidelogError
+from tidelog.storage.fs import path_of
 
 
 class Severity(enum.StrEnum):
@@ -34,7 +35,7 @@ class Finding:
     def of(cls, error: TidelogError, path: Path, severity: Severity = Severity.ERROR) -> Finding:
         """The finding an error makes; ``path`` where the error names no file."""
         return cls(
-            path=Path(error.path) if error.path is not None else path,
+            path=path_of(error.path) if error.path is not None else path,
             message=error.message,
             severity=severity,
             position=error.position,

@@ -31,7 +31,7 @@ from tidelog.spark.jobs.partitions import PartitionsWork, require_directories, w
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.spark.session_builder import session
-from tidelog.storage.fs import LOCAL, ReadOnlyFileSystem
+from tidelog.storage.fs import BY_PATH, ReadOnlyFileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +76,7 @@ def finds_anything(rows: Iterable[Any]) -> bool:
 
 def _verify(work: PartitionsWork) -> _Verified:
     """In a task."""
-    return verify_directory(LOCAL, work.path, only=work.partitions, threads=1).partitions
+    return verify_directory(BY_PATH, work.path, only=work.partitions, threads=1).partitions
 
 
 def _rows(
@@ -102,7 +102,7 @@ def _rows(
         return
     try:
         known = {partition: _unknown(path, partition) for partition in failed} | verified
-        for finding in check_small_files(ReadOnlyFileSystem(LOCAL), path, known):
+        for finding in check_small_files(ReadOnlyFileSystem(BY_PATH), path, known):
             yield _finding(path, None, finding)
     except TidelogError as error:
         yield _row(path, None, kind=ERROR, message=str(error))

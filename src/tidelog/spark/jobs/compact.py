@@ -39,7 +39,7 @@ from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.spark.read.whole_partition import state_of
 from tidelog.spark.session_builder import session
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import LOCAL, require_disk
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import LOCK_FILE
 from tidelog.storage.log.view.partitions import live_partitions
@@ -113,6 +113,7 @@ def compact(
     """
     options = options or JobOptions()
     paths = require_directories(directories)
+    require_disk(paths)
     sources = read_setting_sources(
         LOCAL,
         paths,

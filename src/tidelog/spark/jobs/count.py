@@ -23,7 +23,7 @@ from tidelog.spark.jobs.partitions import PartitionsWork, require_directories, w
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.spark.session_builder import session
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,7 +77,7 @@ def count(
 def _count(work: _Counting) -> list[PartitionCount]:
     """In a task."""
     only = work.work.partitions
-    return count_directory(LOCAL, work.work.path, only=only, headers_only=work.headers_only, threads=1)
+    return count_directory(BY_PATH, work.work.path, only=only, headers_only=work.headers_only, threads=1)
 
 
 def _row(path: Path, counted: PartitionCount) -> Row:

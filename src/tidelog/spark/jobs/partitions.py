@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tidelog.model import FileMissingError, TopicPartition
 from tidelog.spark.read.whole_partition import PARTITION_BYTES
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH, path_of
 from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
 
 T = TypeVar("T")
@@ -32,9 +32,9 @@ class PartitionsWork:
 def require_directories(directories: str | Path | Iterable[str | Path]) -> list[Path]:
     """DirectoryError or FileMissingError for a path that is no log directory."""
     given = [directories] if isinstance(directories, str | Path) else list(directories)
-    paths = [Path(path) for path in given]
+    paths = [path_of(path) for path in given]
     for path in paths:
-        require_log_directory(LOCAL, path)
+        require_log_directory(BY_PATH, path)
     return paths
 
 
@@ -42,7 +42,7 @@ def works_of(paths: Iterable[Path], topics: Collection[str] | None = None) -> li
     """All partitions, or those of ``topics``; the largest work first, so that no long one begins last."""
     works = []
     for path in paths:
-        partitions = [part for part in live_partitions(LOCAL, path) if topics is None or part.topic in topics]
+        partitions = [part for part in live_partitions(BY_PATH, path) if topics is None or part.topic in topics]
         sizes = {partition: _log_bytes(path / partition.directory_name) for partition in partitions}
         works += [
             PartitionsWork(path=path, partitions=together, log_bytes=sum(sizes[part] for part in together))
@@ -68,7 +68,7 @@ def in_tasks(partitions: Iterable[T], size: Callable[[T], int]) -> Iterator[tupl
 
 def _log_bytes(directory: Path) -> int:
     try:
-        sizes = LOCAL.list_sizes(directory)
+        sizes = BY_PATH.list_sizes(directory)
     except FileMissingError:
         return 0  # deleted since it was listed; its task says so
     return sum(max(0, size) for name, size in sizes.items() if name.endswith(".log"))

@@ -33,7 +33,7 @@ from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.recovery_rows import SCHEMA, Cells, directory_row, partition_row, refused_row
 from tidelog.spark.jobs.tasks import outcome, run_tasks
 from tidelog.spark.session_builder import session
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import LOCAL, require_disk
 from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.manager.recovery.directory_recovery import DirectoryRecovery
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
@@ -85,6 +85,7 @@ def recover(
     if apply and topics is not None:
         raise ConfigError("whole log directories are recovered: name no topic")
     paths = require_directories(directories)
+    require_disk(paths)
     options = options or RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms())
     if apply:
         rows = list(_applied(spark, paths, options, on_progress))

@@ -7,11 +7,11 @@ import enum
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from tidelog.model import ConfigError, TopicPartition
+from tidelog.storage.fs.url_path import path_of
 
 T = TypeVar("T", bound=enum.Enum)
 
@@ -46,27 +46,25 @@ def unknown_options(options: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 def parse_log_dirs(given: Given) -> tuple[str, ...]:
-    """``logDirs``, else what was given to ``load``: a comma list of paths or ``file:`` URIs, each once.
+    """``logDirs``, else what was given to ``load``: a comma list of paths, ``file:`` URIs and addresses, each once.
 
     Relative paths start where the driver's session was started. (Spark gives tables a ``path`` of its own accord, so
     that one beside ``logDirs`` is no mistake.)
     """
     text = given.get("logdirs", given.get("path", ""))
-    dirs = dict.fromkeys(_local_path(part.strip()) for part in text.split(",") if part.strip())
+    dirs = dict.fromkeys(_directory(part.strip()) for part in text.split(",") if part.strip())
     if not dirs:
         raise ConfigError("Option 'logDirs' is required: a comma-separated list of Kafka log directories")
     return tuple(dirs)
 
 
-def _local_path(text: str) -> str:
-    if "://" in text or text.lower().startswith("file:"):
+def _directory(text: str) -> str:
+    if text.lower().startswith("file:"):
         address = urlsplit(text)
-        if address.scheme.lower() != "file" or address.netloc not in ("", "localhost"):
-            raise ConfigError(
-                f"Option 'logDirs' takes directories of this file system, as paths or file: URIs: {shown(text)}"
-            )
+        if address.netloc not in ("", "localhost"):
+            raise ConfigError(f"Option 'logDirs' takes file: URIs of this machine alone: {shown(text)}")
         text = unquote(address.path)
-    return str(Path(text).absolute())
+    return str(path_of(text).absolute())
 
 
 def parse_assignment(text: str) -> Iterable[TopicPartition]:

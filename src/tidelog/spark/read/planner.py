@@ -33,7 +33,7 @@ from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.read.split import LogSplit, Piece, grouped_whole
 from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.spark.schema import Mode
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH, path_of
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
@@ -116,7 +116,7 @@ def _unless_gone(
     try:
         return look(entry)
     except FileMissingError:
-        if options.fail_on_data_loss or LOCAL.exists(entry.directory):
+        if options.fail_on_data_loss or BY_PATH.exists(entry.directory):
             raise
         remark(f"{entry.partition} was deleted since the read began; reading the rest")
         return None
@@ -133,9 +133,9 @@ def find_partitions(
     subscription = options.subscription
     found: list[FoundPartition] = []
     for name in options.log_dirs:
-        log_dir = Path(name)
-        require_log_directory(LOCAL, log_dir)
-        state = read_directory_state(LOCAL, log_dir, None if before is None else before.get(log_dir))
+        log_dir = path_of(name)
+        require_log_directory(BY_PATH, log_dir)
+        state = read_directory_state(BY_PATH, log_dir, None if before is None else before.get(log_dir))
         for warning in state.warnings:
             remark(warning)
         if state.condition is Condition.HELD and options.until is Until.AUTO and options.mode is Mode.RECORDS:
@@ -143,7 +143,7 @@ def find_partitions(
                 f"Process {state.holder} holds {log_dir}: reading up to the high watermarks it checkpointed; "
                 "until=log_end reads on"
             )
-        for partition in live_partitions(LOCAL, log_dir):
+        for partition in live_partitions(BY_PATH, log_dir):
             by_pattern = subscription.kind is SubscriptionKind.PATTERN
             is_asked = subscription.covers(partition) and not (by_pattern and partition.topic in INTERNAL_TOPICS)
             if partition.topic == OFFSETS_TOPIC if options.mode is Mode.GROUPS else is_asked:
@@ -201,7 +201,7 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
 
 def _range(entry: FoundPartition, options: ReadOptions, pruning: Pruning, remark: Remark) -> PartitionRange | None:
     """What a partition gives to the read; None where that is nothing."""
-    view = LogView(LOCAL, entry.directory, directory_state=entry.state)
+    view = LogView(BY_PATH, entry.directory, directory_state=entry.state)
     if options.mode is Mode.SEGMENTS:
         return _all_segments(entry, view)
     return _wanted_range(entry, view, options, pruning, remark)

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 
 from tidelog.model import TopicPartition
 from tidelog.spark.read.whole_partition import WholePartition
-from tidelog.storage.fs import LOCAL, FileSystem, ReadOnlyFileSystem
+from tidelog.storage.fs import BY_PATH, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.load.listing import sort_names
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.view.aborted_ranges import AbortedRanges
@@ -43,10 +43,10 @@ class Piece:
 
     @property
     def fs(self) -> FileSystem:
-        return ReadOnlyFileSystem(LOCAL)
+        return ReadOnlyFileSystem(BY_PATH)
 
     def refresh(self) -> ViewState:
-        return LogView(LOCAL, self.directory).refresh()
+        return LogView(BY_PATH, self.directory).refresh()
 
     def trimmed(self) -> Piece:
         """Without what the worker does not need: other segments, the directory's names, the recovered tail."""

@@ -15,7 +15,7 @@ from typing import Self
 
 from tidelog.model import TopicPartition
 from tidelog.spark.schema import Mode
-from tidelog.storage.fs import LOCAL, FileSystem
+from tidelog.storage.fs import BY_PATH, FileSystem
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.view.directory_state import DirectoryState
 from tidelog.storage.log.view.log_view import LogView
@@ -42,13 +42,13 @@ class WholePartition:
         cls, partition: TopicPartition, directory: Path, state: DirectoryState, *, mode: Mode, now_ms: int
     ) -> Self:
         """FileMissingError where the partition has gone."""
-        size = PARTITION_BYTES + _bytes_to_read(list_with_sizes(LOCAL, directory), mode)
+        size = PARTITION_BYTES + _bytes_to_read(list_with_sizes(BY_PATH, directory), mode)
         own = state_of(state, partition)
         return cls(partition=partition, directory=directory, state=own, now_ms=now_ms, size_bytes=size)
 
     @property
     def fs(self) -> FileSystem:
-        return LOCAL
+        return BY_PATH
 
     @property
     def log_dir(self) -> str:

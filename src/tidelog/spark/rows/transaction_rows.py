@@ -8,7 +8,6 @@ Called by the reader, in Spark's workers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -19,11 +18,12 @@ from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.spark.rows.storage_rows import microseconds
 from tidelog.spark.schema import TRANSACTIONS
+from tidelog.storage.fs import path_of
 
 
 def transaction_rows(whole: WholePartition, options: ReadOptions) -> Iterator[pa.RecordBatch | TidelogError]:
     open_ = partition_transactions(whole.view(), whole.partition)
-    paths = [Path(name) for name in options.log_dirs]
+    paths = [path_of(name) for name in options.log_dirs]
     survey = survey_transactions(whole.fs, paths, open_, now_ms=whole.now_ms, threads=1)
     yield pa.RecordBatch.from_pylist([_row(whole, one) for one in survey.transactions], schema=TRANSACTIONS)
 

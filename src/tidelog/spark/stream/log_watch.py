@@ -17,7 +17,7 @@ from tidelog.spark.read.bounds import ResolvedBounds
 from tidelog.spark.read.options import ReadOptions, Until
 from tidelog.spark.read.planner import FoundPartition, Remark, check_maps, find_partitions
 from tidelog.spark.stream.stream_offsets import Offsets
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import DirectoryState
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.segment.file_names import FileKind
@@ -74,10 +74,10 @@ class LogWatch:
             before = self._seen.get(entry.partition)
             if before is not None and before[0] == signature:
                 return before
-            view = LogView(LOCAL, entry.directory, directory_state=entry.state)
+            view = LogView(BY_PATH, entry.directory, directory_state=entry.state)
             return signature, view, self._reach(view)
         except FileMissingError:
-            if LOCAL.exists(entry.directory):
+            if BY_PATH.exists(entry.directory):
                 raise
             return None
 
@@ -89,7 +89,7 @@ class LogWatch:
 def _signature(entry: FoundPartition) -> object:
     """What changes whenever a partition's offsets may have changed."""
     state, partition = entry.state, entry.partition
-    names = LOCAL.list_names(entry.directory)
+    names = BY_PATH.list_names(entry.directory)
     newest = max((name for name in names if name.endswith(FileKind.LOG)), default=None)
     return (
         str(entry.directory),
@@ -98,5 +98,5 @@ def _signature(entry: FoundPartition) -> object:
         state.log_start_offsets.get(partition),
         state.high_watermarks.get(partition),
         names,
-        None if newest is None else LOCAL.stat(entry.directory / newest),
+        None if newest is None else BY_PATH.stat(entry.directory / newest),
     )

@@ -25,6 +25,7 @@ from tidelog.spark.read.option_text import (
     shown,
     unknown_options,
 )
+from tidelog.storage.fs import is_url
 
 _CODEC = "kafka.compression.type"
 _BATCH_SIZE = "kafka.batch.size"
@@ -58,8 +59,10 @@ class WriteOptions:
         given = {name.lower(): value for name, value in options.items()}
         refuse_misspelt(given, KNOWN)
         log_dirs = parse_log_dirs(given)
-        if len(log_dirs) > 1:
-            raise ConfigError(f"Option 'logDirs' names one log directory where it is written to: {shown(log_dirs)}")
+        if len(log_dirs) > 1 or is_url(log_dirs[0]):
+            raise ConfigError(
+                f"Option 'logDirs' names one directory, on a disk, where it is written to: {shown(log_dirs)}"
+            )
         topic = given.get("topic")
         if topic is not None and not is_legal_topic(topic):
             raise ConfigError(f"Option 'topic' is not a legal name for a topic: {shown(topic)}")

@@ -6,23 +6,54 @@ Owns nothing but the file system it stands before. Called by: log views, inspect
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from tidelog.model import ReadOnlyError
 from tidelog.storage.fs.interface import File, FileStat, FileSystem
 
 
-class ReadOnlyFileSystem:
+class RefusingWrites:
+    """What a file system for reading does with every other call: ReadOnlyError."""
+
+    __slots__ = ()
+
+    REASON: ClassVar[str]
+
+    def rename(self, source: Path, target: Path) -> None:
+        refuse(f"rename to {target.name}", source, self.REASON)
+
+    def set_mtime(self, path: Path, mtime_ms: int) -> None:
+        refuse("set the time", path, self.REASON)
+
+    def remove(self, path: Path, *, missing_ok: bool = False) -> None:
+        refuse("remove", path, self.REASON)
+
+    def make_dir(self, path: Path) -> None:
+        refuse("make the directory", path, self.REASON)
+
+    def remove_dir(self, path: Path) -> None:
+        refuse("remove the directory", path, self.REASON)
+
+    def sync_dir(self, path: Path) -> None:
+        refuse("sync the directory", path, self.REASON)
+
+    def lock(self, path: Path) -> NoReturn:
+        refuse("lock", path, self.REASON)
+
+
+class ReadOnlyFileSystem(RefusingWrites):
     """Reading calls go through to ``inner``; a File it opens has a read-only descriptor, so writing to it fails too."""
 
     __slots__ = ("_inner",)
+
+    REASON = "opened for reading only"
 
     def __init__(self, inner: FileSystem) -> None:
         self._inner = inner
 
     def open(self, path: Path, *, write: bool = False, create: bool = False) -> File:
         if write or create:
-            _refuse("open for writing", path)
+            refuse("open for writing", path, self.REASON)
         return self._inner.open(path)
 
     def list_names(self, directory: Path) -> list[str]:
@@ -43,27 +74,6 @@ class ReadOnlyFileSystem:
     def lock_holder(self, path: Path) -> int | None:
         return self._inner.lock_holder(path)
 
-    def rename(self, source: Path, target: Path) -> None:
-        _refuse(f"rename to {target.name}", source)
 
-    def set_mtime(self, path: Path, mtime_ms: int) -> None:
-        _refuse("set the time", path)
-
-    def remove(self, path: Path, *, missing_ok: bool = False) -> None:
-        _refuse("remove", path)
-
-    def make_dir(self, path: Path) -> None:
-        _refuse("make the directory", path)
-
-    def remove_dir(self, path: Path) -> None:
-        _refuse("remove the directory", path)
-
-    def sync_dir(self, path: Path) -> None:
-        _refuse("sync the directory", path)
-
-    def lock(self, path: Path) -> NoReturn:
-        _refuse("lock", path)
-
-
-def _refuse(action: str, path: Path) -> NoReturn:
-    raise ReadOnlyError(f"cannot {action}: opened for reading only", path=path)
+def refuse(action: str, path: Path, reason: str) -> NoReturn:
+    raise ReadOnlyError(f"cannot {action}: {reason}", path=path)

@@ -1,0 +1,67 @@
+"""The file system that a path lies in: object storage for an address, else this machine's.
+
+For whoever is given paths by users, several at once perhaps. Owns nothing. Called by: the API, the commands, Spark.
+Thread rule: as the protocol says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidelog.storage.fs.interface import File, FileStat, FileSystem, Lock
+from tidelog.storage.fs.local import LOCAL
+from tidelog.storage.fs.objects import ObjectFileSystem
+from tidelog.storage.fs.url_path import UrlPath
+
+_OBJECTS = ObjectFileSystem()
+
+
+def _of(path: Path) -> FileSystem:
+    return _OBJECTS if isinstance(path, UrlPath) else LOCAL
+
+
+class FileSystemByPath:
+    def open(self, path: Path, *, write: bool = False, create: bool = False) -> File:
+        return _of(path).open(path, write=write, create=create)
+
+    def list_names(self, directory: Path) -> list[str]:
+        return _of(directory).list_names(directory)
+
+    def list_directories(self, directory: Path) -> list[str]:
+        return _of(directory).list_directories(directory)
+
+    def list_sizes(self, directory: Path) -> dict[str, int]:
+        return _of(directory).list_sizes(directory)
+
+    def stat(self, path: Path) -> FileStat:
+        return _of(path).stat(path)
+
+    def exists(self, path: Path) -> bool:
+        return _of(path).exists(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        _of(source).rename(source, target)
+
+    def set_mtime(self, path: Path, mtime_ms: int) -> None:
+        _of(path).set_mtime(path, mtime_ms)
+
+    def remove(self, path: Path, *, missing_ok: bool = False) -> None:
+        _of(path).remove(path, missing_ok=missing_ok)
+
+    def make_dir(self, path: Path) -> None:
+        _of(path).make_dir(path)
+
+    def remove_dir(self, path: Path) -> None:
+        _of(path).remove_dir(path)
+
+    def sync_dir(self, path: Path) -> None:
+        _of(path).sync_dir(path)
+
+    def lock(self, path: Path) -> Lock:
+        return _of(path).lock(path)
+
+    def lock_holder(self, path: Path) -> int | None:
+        return _of(path).lock_holder(path)
+
+
+BY_PATH = FileSystemByPath()

@@ -1,0 +1,188 @@
+"""Object storage, for reading: every store that fsspec knows (S3, GCS, Azure, HDFS, HTTP, …), as a file system.
+
+A store has no locks, so a directory in it is nobody's: a clean one if the marker was copied, too, else one whose broker
+was killed, of which a reader believes what a CRC proves. Its directories are beginnings of names; an object is replaced
+as a whole, so its size is that of the moment at which it was opened. What is read is asked for by ranges of bytes,
+listings are asked for anew each time, and nothing is written: every such call raises ReadOnlyError.
+
+Stores are set up as fsspec has it: environment variables and files of the store's own library, or fsspec's. The library
+is imported when the first address of its protocol is read. Called by: ``BY_PATH``. Thread rule: as the protocol says;
+fsspec's stores are made once a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from tidelog.model import ClosedError, ConfigError, FileMissingError, StorageError, TidelogError
+from tidelog.storage.fs.interface import FileStat
+from tidelog.storage.fs.read_only import RefusingWrites, refuse
+from tidelog.storage.fs.url_path import UrlPath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Buffer
+
+_NO_FILE = -1
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
+"""What stores call the time at which an object was written: seconds, a datetime, or a text of one."""
+
+
+class ObjectFile:
+    """An object as it was when it was opened; reading it after it was replaced gives the new bytes."""
+
+    __slots__ = ("_key", "_size", "_store", "path")
+
+    def __init__(self, path: Path, store: Any, key: str, size: int) -> None:
+        self.path = path
+        self._store = store
+        self._key = key
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def pread(self, length: int, position: int) -> bytes:
+        if self._store is None:
+            raise ClosedError("the file is closed", path=self.path)
+        end = min(position + length, self._size)
+        if position >= end:
+            return b""
+        with _asking("read", self.path):
+            return bytes(self._store.cat_file(self._key, start=position, end=end))
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        target = memoryview(buffer).cast("B")
+        data = self.pread(len(target), position)
+        target[: len(data)] = data
+        return len(data)
+
+    def pwrite(self, data: Buffer, position: int) -> NoReturn:
+        self._refuse("write")
+
+    def truncate(self, size: int) -> NoReturn:
+        self._refuse("truncate")
+
+    def allocate(self, size: int) -> NoReturn:
+        self._refuse("allocate")
+
+    def sync(self) -> NoReturn:
+        self._refuse("sync")
+
+    def map(self, size: int) -> NoReturn:
+        self._refuse("map")
+
+    def fileno(self) -> NoReturn:
+        self._refuse("take the descriptor of")
+
+    def close(self) -> None:
+        self._store = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _refuse(self, action: str) -> NoReturn:
+        refuse(action, self.path, ObjectFileSystem.REASON)
+
+
+class ObjectFileSystem(RefusingWrites):
+    REASON = "tidelog reads object storage, and does not write there"
+
+    def open(self, path: Path, *, write: bool = False, create: bool = False) -> ObjectFile:
+        if write or create:
+            refuse("open for writing", path, self.REASON)
+        store, key = _located(path)
+        with _asking("open", path):
+            found = store.info(key)
+        if found["type"] != "file":
+            raise StorageError("cannot open: it is a directory, a file was expected", path=path)
+        return ObjectFile(path, store, key, found["size"])
+
+    def list_names(self, directory: Path) -> list[str]:
+        return sorted(_listed(directory))
+
+    def list_directories(self, directory: Path) -> list[str]:
+        return sorted(name for name, found in _listed(directory).items() if found["type"] == "directory")
+
+    def list_sizes(self, directory: Path) -> dict[str, int]:
+        listed = sorted(_listed(directory).items())
+        return {name: found["size"] if found["type"] == "file" else _NO_FILE for name, found in listed}
+
+    def stat(self, path: Path) -> FileStat:
+        """Its time is 0 where the store tells none."""
+        store, key = _located(path)
+        with _asking("stat", path):
+            found = store.info(key)
+        is_dir = found["type"] == "directory"
+        return FileStat(size=0 if is_dir else found["size"], mtime_ms=_time_ms(found), is_dir=is_dir)
+
+    def exists(self, path: Path) -> bool:
+        store, key = _located(path)
+        with _asking("look for", path):
+            return bool(store.exists(key))
+
+    def lock_holder(self, path: Path) -> int | None:
+        return None
+
+
+def require_disk(paths: Iterable[Path]) -> None:
+    """ReadOnlyError for an address, where something is to be changed."""
+    for path in paths:
+        if isinstance(path, UrlPath):
+            refuse("change anything", path, ObjectFileSystem.REASON)
+
+
+def _located(path: Path) -> tuple[Any, str]:
+    """The store, and the name in it. ConfigError where its library is missing, or where nobody knows the protocol."""
+    protocol = str(path).partition("://")[0]
+    try:
+        from fsspec.core import url_to_fs
+    except ModuleNotFoundError:
+        raise ConfigError(f"{protocol}:// is read with fsspec: install tidelog[objects]", path=path) from None
+    try:
+        store, key = url_to_fs(str(path))
+    except (ImportError, ValueError) as error:
+        raise ConfigError(f"{protocol}:// cannot be read: {error}", path=path) from None
+    return store, key
+
+
+def _listed(directory: Path) -> Mapping[str, Mapping[str, Any]]:
+    """What fsspec says of each name."""
+    store, key = _located(directory)
+    with _asking("list the directory", directory):
+        store.invalidate_cache(key)
+        listed = {entry["name"].rstrip("/"): entry for entry in store.ls(key, detail=True)}
+    # Some stores have an object for the directory itself.
+    return {name.rpartition("/")[2]: entry for name, entry in listed.items() if name.strip("/") != key.strip("/")}
+
+
+def _time_ms(found: Mapping[str, Any]) -> int:
+    when = next((found[name] for name in _TIMES if found.get(name)), 0)
+    if isinstance(when, str):
+        when = datetime.fromisoformat(when)
+    return int((when.timestamp() if isinstance(when, datetime) else when) * 1000)
+
+
+@contextmanager
+def _asking(action: str, path: Path) -> Iterator[None]:
+    """A store's library raises what it likes; all of it becomes a StorageError about ``path``."""
+    try:
+        yield
+    except TidelogError:
+        raise
+    except FileNotFoundError as error:
+        raise FileMissingError(f"cannot {action}: no such file or directory", path=path) from error
+    except Exception as error:
+        raise StorageError(f"cannot {action}: {str(error) or type(error).__name__}", path=path) from error

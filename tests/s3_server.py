@@ -1,0 +1,35 @@
+"""An S3 service on this machine, and directories put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import fsspec
+from moto.server import ThreadedMotoServer
+
+BUCKET = "backups"
+_KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+@contextmanager
+def s3_server() -> Iterator[dict[str, str]]:
+    """What the environment of its clients has to say."""
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield {"AWS_ENDPOINT_URL": f"http://{host}:{port}", **_KEYS}
+    finally:
+        server.stop()
+
+
+def put(directory: Path, name: str, environment: Mapping[str, str]) -> str:
+    """Every file of ``directory``, below ``name``; its address."""
+    address = environment["AWS_ENDPOINT_URL"]
+    keys = (environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+    store = fsspec.filesystem("s3", endpoint_url=address, key=keys[0], secret=keys[1])
+    store.mkdir(BUCKET)
+    store.put(f"{directory}/", f"{BUCKET}/{name}/", recursive=True)
+    return f"s3://{BUCKET}/{name}"
