@@ -10,7 +10,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites venv kernels spark40 test lint format map bench bench-steps demo soak lock clean
+.PHONY: help prerequisites venv kernels spark40 archive test lint format map bench bench-steps demo soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -53,6 +53,9 @@ $(SPARK40)/.packages: requirements/build.txt requirements/spark40.txt | prerequi
 $(SPARK40)/.project: $(SPARK40)/.packages $(VENV)/.kernels pyproject.toml setup.py src/tidelog/version.py
 	@TIDELOG_WITHOUT_KERNELS=1 $(SPARK40)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
+
+archive: venv ## make dist/tidelog.tar.gz, for the executors of a Spark cluster (WITH="s3fs": more libraries)
+	@$(BIN)/python scripts/archive.py $(WITH)
 
 include tests/real_kafka/jars.mk
 

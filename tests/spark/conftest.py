@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one."""
+"""One Spark session for all tests that need one: local, or where ``test_clusters`` says."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUIET = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "OFF",
-    "spark.sql.shuffle.partitions": "2",
-}
+FEW = {"spark.sql.shuffle.partitions": "2"}
+QUIET = FEW | {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     import tidelog.spark
+    from tidelog.spark.session_builder import CONNECT
 
+    master = os.environ.get("SPARK_REMOTE", os.environ.get("TIDELOG_TEST_MASTER", "local[2]"))
     before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
     for name in before:
         os.environ.pop(name, None)
-    session = tidelog.spark.session("tests", master="local[2]", config=QUIET)
+    session = tidelog.spark.session("tests", master=master, config=FEW if master.startswith(CONNECT) else QUIET)
     yield session
     session.stop()
     for name, value in before.items():

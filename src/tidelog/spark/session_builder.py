@@ -1,6 +1,7 @@
 """A Spark session whose Python workers run this interpreter, so that they have tidelog.
 
-Workers otherwise start ``python3`` from PATH, which is seldom the environment the driver runs in.
+Workers otherwise start ``python3`` from PATH, which is seldom the environment the driver runs in. On Spark Connect they
+are the server's, whose interpreter is chosen where the server is started.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+CONNECT = "sc://"
+"""How the address of a Spark Connect server begins."""
 
 
 def session(
@@ -21,23 +24,24 @@ def session(
 ) -> SparkSession:
     """Get or create a session that reads ``format("tidelog")``.
 
-    ``master`` defaults to Spark's own choice (``spark.master``, or all local cores); ``config`` entries win over
-    what is set here: the workers' interpreter, UTC, and filter pushdown for Python data sources (PySpark 4.1 and up).
+    ``master`` defaults to Spark's own choice (``spark.master``, or all local cores); ``sc://host:15002`` is a Spark
+    Connect server, as is what SPARK_REMOTE names. ``config`` entries win over what is set here: the workers'
+    interpreter, UTC, and filter pushdown for Python data sources (PySpark 4.1 and up).
     """
     from pyspark.sql import SparkSession
 
-    # The environment variable wins over spark.pyspark.python in the planning workers, so it has to agree.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = {
-        "spark.pyspark.python": os.environ["PYSPARK_PYTHON"],
-        "spark.sql.session.timeZone": "UTC",
-        PUSHDOWN: "true",
-        **(config or {}),
-    }
+    if master is None:
+        master = os.environ.get("SPARK_REMOTE")
+    settings = {"spark.sql.session.timeZone": "UTC", PUSHDOWN: "true"}
     builder = SparkSession.builder.appName(app_name)
-    if master is not None:
-        builder = builder.master(master)
-    for key, value in settings.items():
+    if master is not None and master.startswith(CONNECT):
+        builder = builder.remote(master)
+    else:
+        # The environment variable wins over spark.pyspark.python in the planning workers, so it has to agree.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        settings["spark.pyspark.python"] = os.environ["PYSPARK_PYTHON"]
+        builder = builder if master is None else builder.master(master)
+    for key, value in (settings | dict(config or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

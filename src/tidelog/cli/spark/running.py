@@ -28,7 +28,11 @@ def session_options(command: F) -> F:
         "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of the Spark session. Repeatable."
     )(command)
     command = click.option(
-        "--master", metavar="URL", help="Where Spark runs: local[4], spark://…, yarn.  [default: as Spark is set up]"
+        "--master",
+        "--remote",
+        "master",
+        metavar="URL",
+        help="Where Spark runs: local[4], spark://…, yarn, sc://….  [default: as Spark is set up]",
     )(command)
     return click.option("--topic", "-t", "topics", multiple=True, metavar="NAME", help="Only this topic. Repeatable.")(
         command

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidelog.spark.jobs.tasks import Advance
+from tidelog.spark.jobs.task_progress import Advance
 
 OnProgress = Callable[[int, int], None]
 """Told how many bytes are done, and how many there are in all; first with none done."""

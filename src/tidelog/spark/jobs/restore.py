@@ -36,7 +36,7 @@ from tidelog.spark.jobs.stage_progress import following
 from tidelog.spark.jobs.staging import new_job_id, remove_staging
 from tidelog.spark.session_builder import session
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import LOCAL, path_of, require_disk
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
@@ -76,11 +76,13 @@ def restore(
     """A row a partition: planned, and with ``apply`` what came of it. ``table``: see ``record_table``, ``read_table``.
 
     ``settings``: of topics, by Kafka's keys; they win over the cluster metadata in the directory. ConfigError for a
-    table without the columns, DirectoryError for a path that holds something else, LockedError with ``apply``.
+    table without the columns, DirectoryError for a path that holds something else, LockedError with ``apply``,
+    ReadOnlyError for object storage.
     """
     from pyspark.sql import functions as f
 
-    path = Path(directory).absolute()
+    path = path_of(directory).absolute()
+    require_disk([path])
     if LOCAL.exists(path) and LOCAL.list_names(path):
         require_log_directory(LOCAL, path)
     rows = normalized(table)
@@ -199,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--topic", action="append", default=[], metavar="NAME", help="only this topic; repeatable")
     parser.add_argument("--apply", action="store_true", help="do it; without, nothing is changed")
     add_topic_config(parser)
-    parser.add_argument("--master", metavar="URL", help="Spark's; not with spark-submit")
+    parser.add_argument("--master", "--remote", metavar="URL", help="Spark's; not with spark-submit")
     given = parser.parse_args(arguments)
     spark = session("tidelog restore", master=given.master)
     rows = restore(

@@ -1,28 +1,28 @@
 """Python work as Spark tasks: values out, values back, an error of one piece of work for that piece alone.
 
-Progress moves when a task ends, as Spark's accumulators do; it is told from a thread of its own, one call at a time.
-Called by: jobs, on the driver. What is run is a function of a module, as the executors import it.
+The works are rows of a table with a partition for each, and what runs is a function of Spark's SQL, so a session of any
+kind does it: one that is its own driver, and one that talks to a Spark Connect server, which has no ``SparkContext``.
+Progress moves when a task ends (``task_progress``). Called by: jobs, on the driver. What is run is a function of a
+module, as the executors import it.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+import pickle
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.model import TidelogError
+from tidelog.spark.jobs.task_progress import Advance, telling
+from tidelog.spark.worker.speaking_up import speaking_reduce
+from tidelog.spark.worker.zip_finders import forget_zip_finders
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import Accumulator
+    from pyspark.sql import DataFrame, SparkSession
 
 W = TypeVar("W")
 R = TypeVar("R")
-
-Advance = Callable[[int], None]
-"""Told how many bytes were done since the last call."""
-
-_STEP_SECONDS = 0.5
 
 
 def run_tasks(
@@ -37,20 +37,16 @@ def run_tasks(
 
     ``size``: what a piece of work adds to the progress, in bytes.
     """
+    from pyspark.sql.functions import udf
+
     if not works:
         return []
-    context = spark.sparkContext
-    done = context.accumulator(0)
-
-    def run_one(sized: tuple[W, int]) -> R | TidelogError:
-        found = outcome(run, sized[0])
-        done.add(sized[1])
-        return found
-
-    tasks = context.parallelize([(work, size(work)) for work in works], len(works)).map(run_one)
-    with _telling(lambda: done.value, advance):
-        found: list[R | TidelogError] = tasks.collect()
-    return found
+    sizes = [size(work) for work in works]
+    with telling(spark, sizes, advance) as done:
+        task = udf(_Task(run, done), "binary", useArrow=False).asNondeterministic()
+        rows = one_a_partition(spark, list(zip(works, sizes, strict=True))).select("id", task("work")).collect()
+    found = {number: pickle.loads(outcome) for number, outcome in rows}
+    return [found[number] for number in range(len(works))]
 
 
 def outcome(run: Callable[[W], R], work: W) -> R | TidelogError:
@@ -60,29 +56,29 @@ def outcome(run: Callable[[W], R], work: W) -> R | TidelogError:
         return error
 
 
-@contextmanager
-def _telling(bytes_done: Callable[[], int], advance: Advance | None) -> Iterator[None]:
-    if advance is None:
-        yield
-        return
-    told = 0
-    ended = threading.Event()
+def one_a_partition(spark: SparkSession, values: Sequence[object]) -> DataFrame:
+    """``id`` and ``work``: a range has as many partitions as it is asked for; a join with a broadcast keeps them."""
+    from pyspark.sql.functions import broadcast
 
-    def tell() -> None:
-        nonlocal told
-        now = bytes_done()
-        advance(now - told)
-        told = now
+    rows = [(number, pickle.dumps(value)) for number, value in enumerate(values)]
+    table = spark.createDataFrame(rows, "id bigint, work binary")
+    return spark.range(0, len(rows), 1, len(rows)).join(broadcast(table), "id")
 
-    def tell_now_and_then() -> None:
-        while not ended.wait(_STEP_SECONDS):
-            tell()
 
-    teller = threading.Thread(target=tell_now_and_then, name="progress", daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        teller.join()
-        tell()
+class _Task:
+    """What an executor calls with a row; one that lacks tidelog says so."""
+
+    def __init__(self, run: Callable[[Any], object], done: Accumulator[int] | None) -> None:
+        self._run = run
+        self._done = done
+
+    def __call__(self, pickled: bytes) -> bytes:
+        work, size = pickle.loads(pickled)
+        found = outcome(self._run, work)
+        if self._done is not None:
+            self._done.add(size)
+        forget_zip_finders()
+        return pickle.dumps(found)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return speaking_reduce(type(self), self._run, self._done)

@@ -6,7 +6,7 @@ thousand entries for ``pyspark.zip``, which stands on every worker's path. The f
 again, from a directory that zipimport still knows, as soon as an import asks for them; shipped archives come through
 new finders in any case.
 
-Called by: the data source and its reader, in Spark's workers, when their work is done.
+Called by: the data source, its readers and the jobs' tasks, in Spark's workers, when their work is done.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ step    where                             what
 6       the driver                        moves what was written beside the log, and swaps it in at once
 ======  ================================  ============================================================================
 
-No task holds more keys than its group has, so there is one round, however many keys the log has.
-What is written meanwhile lies in ``staging`` directories, so until step 6 the log is as it was; in it, a crash leaves
-the one or the other (``segment_swap``).
+No task holds more keys than its group has, so there is one round, however many keys the log has. What tasks have for
+one another, keys and segments, is files in ``staging`` directories, which all of them see as they see the log's. So
+until step 6 the log is as it was; in it, a crash leaves the one or the other (``segment_swap``).
 
 Called by: the compaction job, on the driver, which holds the directory.
 """
@@ -21,19 +21,17 @@ Called by: the compaction job, on the driver, which holds the directory.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from tidelog.model import TidelogError
 from tidelog.runtime import Clock
 from tidelog.spark.jobs.compaction.group_keys import keys_of_group
 from tidelog.spark.jobs.compaction.group_rewriting import Rewritten, rewrite_group
-from tidelog.spark.jobs.compaction.key_ranges import KEYS, cut, from_block, of_all_groups, ranges_of, to_block
+from tidelog.spark.jobs.compaction.key_file import KeyBlock, KeyFile, read_keys, write_keys
+from tidelog.spark.jobs.compaction.key_ranges import cut, of_all_groups, ranges_of
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog, transactions_at_groups
 from tidelog.spark.jobs.staging import new_job_id, remove_staging
 from tidelog.spark.jobs.tasks import run_tasks
@@ -44,6 +42,8 @@ from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileStat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+R = TypeVar("R")
 
 
 class _Draft(NamedTuple):
@@ -82,69 +82,67 @@ def compact_spread(spark: SparkSession, work: LogToCompact, *, clock: Clock) -> 
 
 
 def _rewritten(spark: SparkSession, spread: SpreadLog) -> list[Rewritten]:
-    """Steps 2 to 5; in order of the groups."""
-    [states] = run_tasks(spark, [spread], transactions_at_groups)
-    if isinstance(states, TidelogError):
-        raise states
-    context, count = spark.sparkContext, len(spread.groups)
-    numbers = context.parallelize(range(count), count)
-    keys = numbers.flatMap(partial(_keys_by_range, spread)).groupByKey(count, partitionFunc=_itself)
-    # A group may have no key that counts; it is rewritten all the same.
-    latest = keys.flatMap(_latest_by_group).union(numbers.map(_nothing)).groupByKey(count, partitionFunc=_itself)
-    found = latest.map(partial(_rewrite, spread, states)).collect()
-    for one in found:
+    """Steps 2 to 5; in order of the groups. TidelogError: what the first task that failed says."""
+    numbers = range(len(spread.groups))
+    [states] = _whole(run_tasks(spark, [spread], transactions_at_groups))
+    found = _whole(run_tasks(spark, [_Finding(spread, number) for number in numbers], _find_keys))
+    parts = [_Part(spread, [file.block(number) for file in found]) for number in numbers]
+    latest = _whole(run_tasks(spark, parts, _latest_by_group))
+    groups = [
+        _Rewriting(spread, number, [file.block(number) for file in latest], state)
+        for number, state in zip(numbers, states, strict=True)
+    ]
+    return _whole(run_tasks(spark, groups, _rewrite))
+
+
+def _whole(outcomes: list[R | TidelogError]) -> list[R]:
+    whole = []
+    for one in outcomes:
         if isinstance(one, TidelogError):
             raise one
-    return sorted(found, key=lambda one: one.number)
+        whole.append(one)
+    return whole
 
 
-Block = bytes | TidelogError
-"""Keys, or why there are none: an error goes on through the steps to the end."""
+class _Finding(NamedTuple):
+    spread: SpreadLog
+    number: int
+    """Of a group."""
 
 
-def _itself(number: int) -> int:
-    return number
+class _Part(NamedTuple):
+    spread: SpreadLog
+    blocks: list[KeyBlock]
+    """A range's, of every group."""
 
 
-def _nothing(number: int) -> tuple[int, Block]:
-    return number, to_block(KEYS.empty_table())
+class _Rewriting(NamedTuple):
+    spread: SpreadLog
+    number: int
+    """Of a group."""
+    blocks: list[KeyBlock]
+    """The group's, of every range."""
+    transactions: bytes
 
 
-def _keys_by_range(spread: SpreadLog, number: int) -> Iterator[tuple[int, Block]]:
-    """Step 3; by numbers of ranges, as many as there are groups."""
-    try:
-        keys = keys_of_group(spread, number)
-    except TidelogError as error:
-        yield 0, error
-    else:
-        yield from cut(keys, ranges_of(keys.column("key"), len(spread.groups)))
+def _find_keys(work: _Finding) -> KeyFile:
+    """Step 3; in blocks by ranges, of which there are as many as groups."""
+    keys = keys_of_group(work.spread, work.number)
+    ranges = ranges_of(keys.column("key"), len(work.spread.groups))
+    return write_keys(LOCAL, work.spread.new_staging(), cut(keys, ranges))
 
 
-def _latest_by_group(entry: tuple[int, Iterable[Block]]) -> Iterator[tuple[int, Block]]:
-    """Step 4; by numbers of groups."""
-    tables = []
-    for block in entry[1]:
-        if isinstance(block, TidelogError):
-            yield 0, block
-            return
-        tables.append(from_block(block))
-    latest = of_all_groups(pa.concat_tables(tables))
-    yield from cut(latest, latest.column("number").to_numpy().astype(np.int64))
+def _latest_by_group(work: _Part) -> KeyFile:
+    """Step 4; in blocks by groups."""
+    latest = of_all_groups(read_keys(LOCAL, work.blocks))
+    groups = latest.column("number").to_numpy().astype(np.int64)
+    return write_keys(LOCAL, work.spread.new_staging(), cut(latest, groups))
 
 
-def _rewrite(
-    spread: SpreadLog, states: Sequence[bytes], entry: tuple[int, Iterable[Block]]
-) -> Rewritten | TidelogError:
-    """Step 5."""
-    number, tables = entry[0], []
-    for block in entry[1]:
-        if isinstance(block, TidelogError):
-            return block
-        tables.append(from_block(block))
-    try:
-        return rewrite_group(spread, number, pa.concat_tables(tables), pickle.loads(states[number]))
-    except TidelogError as error:
-        return error
+def _rewrite(work: _Rewriting) -> Rewritten:
+    """Step 5. A group may have no key that counts; it is rewritten all the same."""
+    keys = read_keys(LOCAL, work.blocks)
+    return rewrite_group(work.spread, work.number, keys, pickle.loads(work.transactions))
 
 
 def _swap_in(log: PartitionLog, spread: SpreadLog, rewritten: list[Rewritten]) -> None:

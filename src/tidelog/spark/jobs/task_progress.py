@@ -1,0 +1,91 @@
+"""How far a job's tasks are, in bytes, told as they end: one call at a time, from a thread that is not the job's.
+
+================  ============================================================================================
+the session       where it is known from
+================  ============================================================================================
+its own driver    an accumulator, to which each task adds its size
+on Spark Connect  the server's count of tasks that have ended: the first ones, as far as the client can tell,
+                  since Spark starts them in order
+================  ============================================================================================
+
+Called by: ``run_tasks``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+    from pyspark.sql import SparkSession
+
+Advance = Callable[[int], None]
+"""Told how many bytes were done since the last call."""
+
+_STEP_SECONDS = 0.5
+
+
+@contextmanager
+def telling(spark: SparkSession, sizes: Sequence[int], advance: Advance | None) -> Iterator[Accumulator[int] | None]:
+    """While tasks of these sizes run; gives what they have to add their sizes to, where there is such a thing."""
+    if advance is None:
+        yield None
+    elif hasattr(spark, "sparkContext"):
+        with _told_by_tasks(spark, advance) as done:
+            yield done
+    else:
+        with _told_by_server(spark, sizes, advance):
+            yield None
+
+
+@contextmanager
+def _told_by_tasks(spark: SparkSession, advance: Advance) -> Iterator[Accumulator[int]]:
+    done = spark.sparkContext.accumulator(0)
+    told = 0
+    ended = threading.Event()
+
+    def tell() -> None:
+        nonlocal told
+        now = done.value
+        advance(now - told)
+        told = now
+
+    def tell_now_and_then() -> None:
+        while not ended.wait(_STEP_SECONDS):
+            tell()
+
+    teller = threading.Thread(target=tell_now_and_then, name="progress", daemon=True)
+    teller.start()
+    try:
+        yield done
+    finally:
+        ended.set()
+        teller.join()
+        tell()
+
+
+@contextmanager
+def _told_by_server(spark: SparkSession, sizes: Sequence[int], advance: Advance) -> Iterator[None]:
+    bytes_by_tasks = list(accumulate(sizes, initial=0))
+    told = 0
+
+    def tell(tasks_done: int) -> None:
+        nonlocal told
+        now = max(told, bytes_by_tasks[tasks_done])
+        advance(now - told)
+        told = now
+
+    def on_progress(stages: Iterable[Any] | None, **_others: object) -> None:
+        ours = [stage for stage in stages or () if stage.num_tasks == len(sizes)]
+        tell(max((stage.num_completed_tasks for stage in ours), default=0))
+
+    spark.registerProgressHandler(on_progress)
+    try:
+        yield
+        tell(len(sizes))
+    finally:
+        spark.removeProgressHandler(on_progress)

@@ -1,0 +1,105 @@
+"""What a session does on Connect and on a cluster: ``test_clusters`` runs it, in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli.runner import rows as printed
+from conftest import GoldenFactory
+from dirty_directory import EVERY_LOG, TOPIC, make_dirty
+from golden_sets import FLIGHTS
+from log_maker import BASE_TIME, mark_clean, plain, write_segment
+from spark.in_process import options_of
+from spark.in_process import rows as rows_in_process
+from tidelog.runtime.clock import Moment
+from tidelog.spark.jobs.compact import JobOptions, compact
+from tidelog.spark.jobs.count import count
+from tidelog.spark.schema import Mode
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.compact.compact import compact_directory
+from tidelog.storage.manager.compact.compact_plan import CompactOptions
+from tidelog.storage.manager.survey.setting_sources import SettingSources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+EVERYTHING = {"subscribePattern": ".*", "includeControlRecords": "true"}
+SETTINGS = {TOPIC: EVERY_LOG | {"segment.bytes": "4096", "min.cleanable.dirty.ratio": "0"}}
+NOW_MS = BASE_TIME + 1_000_000
+
+
+@pytest.mark.parametrize("modes", [(Mode.RECORDS, Mode.GROUPS), tuple(Mode)], ids=["some", "every"])
+def test_tables(spark: SparkSession, golden: GoldenFactory, modes: tuple[Mode, ...]) -> None:
+    for mode in modes:
+        options = options_of(golden(FLIGHTS), mode=mode, **EVERYTHING)
+        spark.read.format("tidelog").options(**options).load().createOrReplaceTempView(f"{mode}_table")
+    found = spark.sql(" UNION ALL ".join(f"SELECT '{mode}', count(*) FROM {mode}_table" for mode in modes)).collect()
+    counts = {mode: len(rows_in_process(golden(FLIGHTS), mode=mode, **EVERYTHING)) for mode in modes}
+    assert dict(map(tuple, found)) == counts
+
+
+def test_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("t-0", "t-1"):
+        write_segment(tmp_path / "logs" / name, 0, [plain(10 * number) for number in range(10)])
+    mark_clean(tmp_path / "logs")
+    options = options_of(tmp_path / "logs", startingOffsets="earliest")
+    frame = spark.readStream.format("tidelog").options(**options).load().select("partition", "offset")
+    writer = frame.writeStream.format("json").option("path", str(tmp_path / "sink"))
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    lines = [line for file in (tmp_path / "sink").glob("*.json") for line in file.read_text().splitlines()]
+    found = sorted((row["partition"], row["offset"]) for row in map(json.loads, lines))
+    assert found == [(partition, offset) for partition in (0, 1) for offset in range(100)]
+
+
+def test_sinks(spark: SparkSession, tmp_path: Path) -> None:
+    """Staged by tasks in several processes, committed by the driver; a batch, then what a stream reads of it."""
+    log_dir = str(tmp_path / "copy")
+    rows = spark.range(100).selectExpr("cast(id as string) key", "cast(id as string) value")
+    rows.write.format("tidelog").option("logDirs", log_dir).option("topic", "t").mode("append").save()
+    given = options_of(tmp_path / "copy", startingOffsets="earliest")
+    stream = spark.readStream.format("tidelog").options(**given).load().select("value")
+    writer = stream.writeStream.format("tidelog").option("logDirs", log_dir).option("topic", "u")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    for topic in ("t", "u"):
+        values = [int(row["value"]) for row in rows_in_process(tmp_path / "copy", subscribe=topic)]
+        assert sorted(values) == list(range(100))
+
+
+def test_jobs_that_read(spark: SparkSession, golden: GoldenFactory) -> None:
+    told: list[tuple[int, int]] = []
+    rows = count(spark, golden(FLIGHTS), on_progress=lambda *now: told.append(now)).collect()
+    assert {(row["topic"], row["partition"]): row["records"] for row in rows} == {
+        (row["topic"], row["partition"]): row["records"] for row in printed("count", golden(FLIGHTS))
+    }
+    assert told[-1][0] == told[-1][1] > 0
+    assert {row["kind"] for row in printed("spark", "audit", golden(FLIGHTS), "--topic", "flights")} == {"outlook"}
+
+
+def test_a_log_over_many_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    dirty = make_dirty(tmp_path / "data", partitions=1)
+    expected = shutil.copytree(dirty, tmp_path / "expected")
+    sources = SettingSources(topic_overrides=SETTINGS)
+    compact_directory(LOCAL, expected, CompactOptions(sources=sources, clock=Moment(NOW_MS)))
+    options = JobOptions(topic_settings=SETTINGS, now_ms=NOW_MS, spread_bytes=0)
+    [row] = compact(spark, dirty, options, apply=True).collect()
+    assert (row["error"], row["tasks"] > 1) == (None, True)
+    assert {path.name: path.read_bytes() for path in (dirty / "t-0").iterdir()} == {
+        path.name: path.read_bytes() for path in (expected / "t-0").iterdir()
+    }
+
+
+def test_object_storage(spark: SparkSession, golden: GoldenFactory) -> None:
+    options = options_of(os.environ["TIDELOG_TEST_BACKUP"], subscribePattern="flights")
+    found = spark.read.format("tidelog").options(**options).load().selectExpr("count(*)", "sum(offset)").collect()
+    offsets = [row["offset"] for row in rows_in_process(golden(FLIGHTS), subscribe="flights")]
+    assert found == [(len(offsets), sum(offsets))]
