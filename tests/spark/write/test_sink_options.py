@@ -70,6 +70,8 @@ def test_what_makes_no_sense_is_refused(given: dict[str, str], said: str) -> Non
 def test_options_without_effect_are_told() -> None:
     given = {"logDirs": "/logs", "kafka.acks": "all", "checkpointLocation": "/c", "mergeSchema": "true"}
     assert remarks(given) == ["Option 'mergeSchema' is not one of format tidelog's sink and has no effect"]
+    (remark,) = remarks({"kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"})
+    assert "keys go where the Java client's default partitioner sends them" in remark
 
 
 class TestColumns:

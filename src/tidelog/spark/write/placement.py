@@ -42,7 +42,7 @@ class Placement:
         self._keyless_bytes: Counter[str] = Counter()
 
     def by_partition(self, rows: pa.Table) -> Iterator[tuple[TopicPartition, pa.Table]]:
-        """The records of each partition, in the order of the rows; columns key, value and headers.
+        """The records of each partition, in the order of the rows, at least one; columns key, value and headers.
 
         ConfigError for a row without a topic, or with a name that is none; UnknownTopicOrPartitionError;
         InvalidRecordError for a record without a key in a compacted topic.
@@ -97,9 +97,7 @@ class Placement:
 
 
 def _groups(numbers: npt.NDArray[np.int32]) -> Iterator[tuple[int, npt.NDArray[np.int64] | None]]:
-    """Each number that occurs, with the places where it does; None: everywhere."""
-    if not len(numbers):
-        return
+    """Each number that occurs, with the places where it does; None: everywhere. There is one at least."""
     if (numbers == numbers[0]).all():
         yield int(numbers[0]), None
         return

@@ -43,7 +43,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedReport(WriterCommitMessage):
-    """What a task has staged, for the commit; without files the other partitions of topics that it may have begun."""
+    """What a task has staged, for the commit; a partition that has only to be made has no files."""
 
     query: str
     batch: int | None
@@ -71,12 +71,12 @@ class Staging:
         except BaseException:
             files.remove()
             raise
-        untouched = {
+        made = {
             TopicPartition(topic, number): ()
             for topic in {partition.topic for partition in staged}
             for number in self._layouts.of(topic).missing
         }
-        return StagedReport(query=task.query, batch=task.batch, files=untouched | staged)
+        return StagedReport(query=task.query, batch=task.batch, files=made | staged)
 
     def _append(self, files: StagedFiles, partition: TopicPartition, records: pa.Table) -> None:
         layout = self._layouts.of(partition.topic)

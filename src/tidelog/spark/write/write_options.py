@@ -38,6 +38,7 @@ EFFECTIVE = ("logDirs", "path", "topic", "numPartitions", "lockTimeout", _CODEC,
 OF_SPARK = ("checkpointLocation", "queryName", "includeHeaders")
 """Spark's own of a stream, which reach the sink too; and one that users of its Kafka sink give."""
 KNOWN = (*EFFECTIVE, *OF_SPARK)
+_PARTITIONER = "kafka.partitioner."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +81,14 @@ class WriteOptions:
 
 def remarks(options: Mapping[str, str]) -> list[str]:
     """A sentence for every given option that has no effect and may have been meant to have one."""
-    return [
+    unknown = [
         f"Option '{name}' is not one of format tidelog's sink and has no effect"
         for name in unknown_options(options, KNOWN)
+    ]
+    partitioners = sorted(name for name in options if name.lower().startswith(_PARTITIONER))
+    return unknown + [
+        f"Option '{name}' has no effect: keys go where the Java client's default partitioner sends them"
+        for name in partitioners
     ]
 
 
