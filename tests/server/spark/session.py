@@ -1,43 +1,21 @@
-"""Run by the interpreter that has PySpark 4.0.0: a session with Spark's own Kafka source and sink, asked line by line.
-
-Argument 1 is a directory for what Spark leaves, argument 2 the file descriptor for answers. A line on stdin is a JSON
-array: the name of a piece of work below, and its arguments by name. Its answer is a line of JSON: ``["done", result]``
-or ``["failed", words]``. Keys and values are text.
-"""
+"""Run by the interpreter that has PySpark 4.0.0: what SparkClient asks of a session. Keys and values are text."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-CONNECTOR = Path(__file__).resolve().parents[3] / ".cache" / "spark-kafka-4.0.0"
+from spark.oldest_session import answer
+
 ROWS = "topic string, partition int, key string, value string, headers array<struct<key:string,value:binary>>"
 
 
 class Session:
-    def __init__(self, directory: Path) -> None:
-        settings = {
-            "spark.jars": ",".join(str(jar) for jar in sorted(CONNECTOR.glob("*.jar"))),
-            "spark.sql.warehouse.dir": str(directory / "warehouse"),
-            "spark.local.dir": str(directory / "local"),
-            "spark.sql.session.timeZone": "UTC",
-            # The JVM's life is short.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.log.level": "OFF",
-        }
-        builder = SparkSession.builder.master("local[2]").appName("tests")
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        self.spark = builder.getOrCreate()
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
         self._query: StreamingQuery | None = None
 
     def write(self, rows: Sequence[Sequence[Any]], options: Mapping[str, str]) -> None:
@@ -80,20 +58,5 @@ class Session:
         self._query = None
 
 
-def main() -> None:
-    directory, descriptor = sys.argv[1:]
-    session = Session(Path(directory))
-    answers = os.fdopen(int(descriptor), "w", encoding="utf-8")
-    for line in sys.stdin:
-        name, arguments = json.loads(line)
-        work: Callable[..., Any] = getattr(session, name)
-        try:
-            answer = ["done", work(**arguments)]
-        except Exception as error:
-            answer = ["failed", f"{type(error).__name__}: {error}"]
-        print(json.dumps(answer), file=answers, flush=True)
-    session.spark.stop()
-
-
 if __name__ == "__main__":
-    main()
+    answer(Session)

@@ -15,6 +15,7 @@ from server.clients.adapters import Librdkafka, Sent
 from server.harness import PATIENCE_S
 from server.lasting_server import LastingServer
 from server.spark.spark_client import SparkClient
+from spark.oldest_process import SparkError
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 BEGIN_MS = 1_700_000_000_000
@@ -109,7 +110,7 @@ def test_a_batch_reads_between_offsets_and_between_times(server: LastingServer, 
     }
     assert found(**between) == [[5, 6, 7], [*range(20)]]
     late = {"startingTimestamp": str(BEGIN_MS + 99_000)}
-    with pytest.raises(AssertionError, match="No offset"):
+    with pytest.raises(SparkError, match="No offset"):
         found(**late)
     assert found(**late, startingOffsetsByTimestampStrategy="latest") == [[], []]
 
