@@ -91,7 +91,8 @@ def test_exactly_one_subscription() -> None:
     assert assigned.partitions == {TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)}
     pattern = ReadOptions.parse({"logDirs": "/d", "subscribePattern": "fl.*s"}).subscription
     assert pattern.covers(TopicPartition("flights", 3))
-    assert not pattern.covers(TopicPartition("flights-x", 0))
+    assert pattern.covers(TopicPartition("old-flights-x", 0))
+    assert not pattern.covers(TopicPartition("flight", 0))
 
 
 @pytest.mark.parametrize(
@@ -161,6 +162,9 @@ def test_the_special_offsets() -> None:
         ("endingOffsetsByTimestamp", '{"t":{"0":-1}}'),
         ("startingOffsetsByTimestampStrategy", "earliest"),
         ("failOnDataLoss", "yes"),
+        ("failOnDataLoss", " true"),
+        ("minPartitions", " 2"),
+        ("minPartitions", "1_0"),
         ("minPartitions", "0"),
         ("maxRecordsPerPartition", "many"),
         ("splitBytes", "64m"),

@@ -54,7 +54,7 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=16)
 def compile_java_pattern(text: str) -> re.Pattern[str]:
-    """``text`` for ``fullmatch``, as Kafka's consumer matches a topic. ConfigError where it cannot be translated."""
+    """``text`` for ``search``, as Spark's Kafka source looks for it in a topic. ConfigError where it cannot be."""
     try:
         return re.compile(_translated(text), re.ASCII)
     except re.error as error:

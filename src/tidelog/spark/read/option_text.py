@@ -19,6 +19,7 @@ Given = Mapping[str, str]
 """Options by lower-case name."""
 
 _LARGEST = 2**63 - 1
+_WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _MOST_SHOWN = 200
 _LIKENESS = 0.85
 """From here on an unknown name is taken for a misspelt one: startingOffset, include-headers, subscribePatern."""
@@ -118,7 +119,7 @@ def parse_enum(given: Given, option: str, kind: Callable[[str], T], default: T) 
 
 
 def parse_choice(given: Given, option: str, allowed: tuple[str, ...], default: str) -> str:
-    text = given.get(option.lower(), default).strip().lower()
+    text = given.get(option.lower(), default).lower()
     if text not in allowed:
         raise ConfigError(f"Option '{option}' takes one of {', '.join(allowed)}; got {shown(text)}")
     return text
@@ -134,11 +135,8 @@ def parse_positive(given: Given, option: str) -> int | None:
 
 
 def parse_whole(text: str, option: str, *, least: int) -> int:
-    try:
-        number = int(text.strip())
-    except ValueError:
-        number = least - 1
-    if not least <= number <= _LARGEST:
+    number = int(text) if _WHOLE.fullmatch(text) else None
+    if number is None or not least <= number <= _LARGEST:
         raise ConfigError(f"Option '{option}' takes a whole number from {least}; got {shown(text)}")
     return number
 

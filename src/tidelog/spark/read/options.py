@@ -81,7 +81,7 @@ class SubscriptionKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Which partitions a read covers; the pattern is Java's and has to match the whole topic."""
+    """Which partitions a read covers; the pattern is Java's, and a topic matches that has it anywhere in its name."""
 
     kind: SubscriptionKind
     partitions: frozenset[TopicPartition] = frozenset()
@@ -95,7 +95,7 @@ class Subscription:
             case SubscriptionKind.SUBSCRIBE:
                 return partition.topic in self.topics
             case SubscriptionKind.PATTERN:
-                return compile_java_pattern(self.pattern).fullmatch(partition.topic) is not None
+                return compile_java_pattern(self.pattern).search(partition.topic) is not None
 
 
 @dataclass(frozen=True, slots=True)
