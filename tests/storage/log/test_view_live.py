@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from log_maker import plain, write_checkpoint, write_segment
-from tidelog.model import OffsetOutOfRangeError, StorageError
+from tidelog.model import FileMissingError, OffsetOutOfRangeError, StorageError
 from tidelog.storage.fs import LOCAL, File, FileSystem, LocalFileSystem
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.row_stream import RowStream
+from tidelog.storage.log.view.row_stream import ReadRange, RowStream
 from tidelog.storage.log.view.view_state import LoadParameters, load_view_state
 
 LIVE_BROKER = Path(__file__).parents[2] / "live_broker.py"
@@ -71,6 +71,32 @@ def test_segments_deleted_while_they_are_read(directory: Path) -> None:
         move(directory, base, "", ".deleted")
     with pytest.raises(OffsetOutOfRangeError, match="the log starts at 200 now"):
         list(rows)
+
+
+def test_what_is_deleted_before_it_is_read_may_be_passed_over(directory: Path) -> None:
+    view = LogView(MeddlingFileSystem(), directory)
+    lost: list[str] = []
+    rows = iter(RowStream(view, view.range(), on_lost=lost.append))
+    next(rows)
+    for base in (0, 100):
+        move(directory, base, "", ".deleted")
+    assert next(rows).table.base_offset.tolist() == list(range(200, 300, 10))
+    assert list(rows) == []
+    (sentence,) = lost
+    assert "the log starts at 200 now" in sentence
+    assert "offset 100" in sentence
+
+
+def test_a_partition_that_is_deleted_may_be_passed_over(directory: Path) -> None:
+    view = LogView(MeddlingFileSystem(), directory)
+    lost: list[str] = []
+    rows = iter(RowStream(view, view.range(), on_lost=lost.append))
+    next(rows)
+    directory.rename(directory.with_name("t-0.0123456789abcdef0123456789abcdef-delete"))
+    assert list(rows) == []
+    assert "the partition was deleted" in lost[0]
+    with pytest.raises(FileMissingError):
+        list(view.batches(ReadRange(start=100, end=300)))
 
 
 def test_deleting_what_was_read_disturbs_nothing(directory: Path) -> None:

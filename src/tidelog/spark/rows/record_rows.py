@@ -2,12 +2,14 @@
 
 Key, value and headers go from the decoder's buffers to Arrow uncopied; the columns that are the same for a whole
 partition are made once, those of a batch come from the batch table. With ``onCorrupt`` = ``report`` every damaged
-stretch is a row between the records before it and those behind, told by the piece that holds its first offset.
+stretch is a row between the records before it and those behind, told by the piece that holds its first offset. Records
+that a broker deleted since the read was planned are data loss: an error, or a warning in the worker's log.
 Called by the reader, in Spark's workers.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -23,6 +25,8 @@ from tidelog.spark.schema import HEADERS
 from tidelog.storage.log.view.column_stream import ColumnChoice, ColumnChunk, column_chunks
 from tidelog.storage.log.view.row_stream import OnCorrupt as StreamOnCorrupt
 from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
+
+_log = logging.getLogger(__name__)
 
 BATCH_BYTES = 8 * 1024 * 1024
 """Arrow batches of at most about this size keep Spark's transfer and its memory in balance."""
@@ -40,6 +44,7 @@ def record_batches(
         wanted,
         on_corrupt=StreamOnCorrupt.SKIP if skip else StreamOnCorrupt.FAIL,
         on_skipped=report.add,
+        on_lost=None if options.fail_on_data_loss else _warn_of_loss,
         verify_crc=options.verify_checksums,
     )
     names = set(schema.names)
@@ -53,6 +58,10 @@ def record_batches(
         yield shape.batch(chunk)
     report.add_tail()
     yield from report.drain()
+
+
+def _warn_of_loss(sentence: str) -> None:
+    _log.warning("%s; reading what is there", sentence)
 
 
 def _recent(rows: RowStream, min_timestamp_ms: int) -> Iterator[Rows]:

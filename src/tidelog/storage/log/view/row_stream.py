@@ -9,6 +9,9 @@ What must hold of the batches of one segment, else they are corrupt: CRC and hea
 below the next segment's base offset. With ``OnCorrupt.SKIP`` the stream goes on at the next batch for which all of it
 holds, counts what it left out and says so to ``on_skipped``, between the rows before it and those behind.
 
+What the owner deletes or cuts away before it was read is an error, or told to ``on_lost`` where there is one; the
+stream goes on with what is left.
+
 Called by: the view. Thread rule: a stream belongs to one thread; many streams may share a state source.
 """
 
@@ -82,6 +85,9 @@ class SkippedRange:
 
 OnSkipped = Callable[[SkippedRange], None]
 
+OnLost = Callable[[str], None]
+"""Takes a sentence about records that went away before they were read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRange:
@@ -128,6 +134,7 @@ class RowStream:
         *,
         on_corrupt: OnCorrupt = OnCorrupt.FAIL,
         on_skipped: OnSkipped | None = None,
+        on_lost: OnLost | None = None,
         verify_crc: bool = True,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
@@ -138,6 +145,7 @@ class RowStream:
         self._wanted = wanted
         self._on_corrupt = on_corrupt
         self._on_skipped = on_skipped
+        self._on_lost = on_lost
         self._verify_crc = verify_crc
         self._chunk_bytes = chunk_bytes
         self._retries = 0
@@ -145,7 +153,7 @@ class RowStream:
         """The offset behind the last good batch that was seen in the segment, wanted or not."""
 
     def __iter__(self) -> Iterator[Rows]:
-        """Rows until the range's end. CorruptRecordError, or OffsetOutOfRangeError where a broker cut away the rest."""
+        """Rows until the range's end. CorruptRecordError, or OffsetOutOfRangeError where records went away."""
         state = self._source.state
         segment = state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
         while segment is not None and self.next_offset < self._wanted.end:
@@ -166,11 +174,7 @@ class RowStream:
                 self._retries = 0
                 segment = state.segments.higher(segment.base_offset)
         if self.next_offset < self._wanted.end > state.log_end.message_offset:
-            raise OffsetOutOfRangeError(
-                f"the log was truncated to {state.log_end.message_offset} while it was read",
-                path=self._source.directory,
-                offset=self.next_offset,
-            )
+            self._lose(f"the log was truncated to {state.log_end.message_offset} while it was read")
         self.next_offset = max(self.next_offset, self._wanted.end)
 
     def _may_retry(self, state: ViewState) -> bool:
@@ -185,16 +189,26 @@ class RowStream:
             raise FileMissingError(
                 f"a segment is missing after {_RETRIES} attempts", path=self._source.directory, offset=self.next_offset
             )
-        state = self._source.refresh()
+        try:
+            state = self._source.refresh()
+        except FileMissingError:
+            if self._on_lost is None or self._source.fs.exists(self._source.directory):
+                raise
+            self._lose("the partition was deleted while it was read")
+            return before, None
         if missing is not None and Condition.HELD not in (before.condition, state.condition):
             raise missing  # nobody rolls, deletes or compacts here
-        if not before.log_start <= self.next_offset < state.log_start:
-            return state, state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
-        raise OffsetOutOfRangeError(
-            f"records were deleted while they were read: the log starts at {state.log_start} now",
-            path=self._source.directory,
-            offset=self.next_offset,
-        )
+        if before.log_start <= self.next_offset < state.log_start:
+            self._lose(f"records were deleted while they were read: the log starts at {state.log_start} now")
+            self.next_offset = state.log_start
+        return state, state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
+
+    def _lose(self, what: str) -> None:
+        """OffsetOutOfRangeError, or a sentence to whoever goes on with what is left."""
+        lost = OffsetOutOfRangeError(what, path=self._source.directory, offset=self.next_offset)
+        if self._on_lost is None:
+            raise lost
+        self._on_lost(str(lost))
 
     def _segment(self, state: ViewState, segment: ViewSegment) -> Iterator[Rows]:
         """The wanted rows of one segment; _CorruptError for what is not to be skipped."""

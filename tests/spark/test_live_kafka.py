@@ -1,0 +1,130 @@
+"""A read of a live Kafka's directory keeps to what it was planned with, whatever the broker does before its tasks run.
+
+Each test plans, lets the broker do one thing and waits until its files show it, then runs the tasks: as Spark's workers
+do it, in this process. A deletion is data loss by the rules of Spark's Kafka source; a roll and compaction are not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from real_kafka.broker import PATIENCE_S, Broker
+from spark.differential.scene import COMPACTED, PROPERTIES, Scene
+from spark.in_process import reader_of, rows_of, splits_of
+from tidelog.model import FileMissingError, OffsetOutOfRangeError
+
+pytestmark = pytest.mark.kafka
+
+SEGMENTS = {"internal.segment.bytes": "4096", "file.delete.delay.ms": "0"}
+RECORDS = 400
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    root = tmp_path_factory.mktemp("kafka")
+    busy = PROPERTIES | {"log.retention.check.interval.ms": "100"}
+    with Broker(root / "data", work=root / "work", properties=busy) as broker:
+        broker.format()
+        broker.start()
+        yield Scene(broker)
+
+
+def write(scene: Scene, topic: str, numbers: range) -> None:
+    """A record a number, in batches that fit into a segment; its key is one of ten."""
+    scene.send(topic, [(b"%06d" % number + b"v" * 50, b"%d" % (number % 10)) for number in numbers], batch=20)
+
+
+def logs(scene: Scene, topic: str) -> list[Path]:
+    return sorted((scene.directory / f"{topic}-0").glob("*.log"))
+
+
+def offsets_of(values: list[dict[str, object]]) -> list[int]:
+    """Checked: each record is the one that was written at its offset."""
+    for row in values:
+        value = row["value"]
+        assert isinstance(value, bytes)
+        assert int(value[:6]) == row["offset"]
+    return [int(str(row["offset"])) for row in values]
+
+
+def test_rolled_meanwhile(scene: Scene) -> None:
+    scene.create("rolled", 1, SEGMENTS)
+    write(scene, "rolled", range(RECORDS))
+    scene.settle()
+    reader = reader_of(scene.directory, subscribe="rolled", splitBytes=1)
+    splits = splits_of(reader)
+    before = logs(scene, "rolled")
+    write(scene, "rolled", range(RECORDS, 2 * RECORDS))
+    scene.wait_for("rolls", lambda: len(logs(scene, "rolled")) > len(before))
+    assert len(splits) > 5
+    assert offsets_of(rows_of(reader, splits)) == list(range(RECORDS))
+    assert offsets_of(rows_of(reader))[:RECORDS] == list(range(RECORDS))
+
+
+def test_compacted_meanwhile(scene: Scene) -> None:
+    """What the cleaner leaves is read, each record once; what it took away is no loss."""
+    scene.create("compacted", 1, COMPACTED | {"min.cleanable.dirty.ratio": "1.0"})
+    write(scene, "compacted", range(RECORDS))
+    scene.settle()
+    reader = reader_of(scene.directory, subscribe="compacted", splitBytes=1)
+    splits = splits_of(reader)
+    configure(scene, "compacted", "min.cleanable.dirty.ratio", "0.01")
+    scene.wait_for("compaction", scene.is_compacted)
+    assert len(splits) > 5
+    found = offsets_of(rows_of(reader, splits))
+    again = offsets_of(rows(scene, "compacted"))
+    assert found == again
+    assert {offset % 10 for offset in found} == set(range(10))
+    assert len(found) < RECORDS
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_deleted_meanwhile(scene: Scene, caplog: pytest.LogCaptureFixture, fail: bool) -> None:
+    topic = f"deleted-{fail}".lower()
+    scene.create(topic, 1, SEGMENTS)
+    write(scene, topic, range(RECORDS))
+    scene.settle()
+    reader = reader_of(scene.directory, subscribe=topic, splitBytes=1, failOnDataLoss=fail)
+    splits = splits_of(reader)
+    configure(scene, topic, "retention.bytes", "1")
+    scene.wait_for("retention", lambda: len(logs(scene, topic)) == 1)
+    if fail:
+        with pytest.raises(OffsetOutOfRangeError, match="records were deleted while they were read"):
+            rows_of(reader, splits)
+        return
+    with caplog.at_level(logging.WARNING):
+        found = offsets_of(rows_of(reader, splits))
+    (left,) = logs(scene, topic)
+    assert found == list(range(int(left.stem), RECORDS))
+    assert "records were deleted while they were read" in caplog.text
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_topic_deleted_meanwhile(scene: Scene, fail: bool) -> None:
+    topic = f"gone-{fail}".lower()
+    scene.create(topic, 1, SEGMENTS)
+    write(scene, topic, range(RECORDS))
+    scene.settle()
+    reader = reader_of(scene.directory, subscribe=topic, failOnDataLoss=fail)
+    splits = splits_of(reader)
+    scene.delete(topic)
+    if fail:
+        with pytest.raises(FileMissingError):
+            rows_of(reader, splits)
+    else:
+        assert rows_of(reader, splits) == []
+
+
+def rows(scene: Scene, topic: str) -> list[dict[str, object]]:
+    return rows_of(reader_of(scene.directory, subscribe=topic))
+
+
+def configure(scene: Scene, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    scene.broker.admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
