@@ -10,7 +10,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites venv kernels spark40 archive test lint format map bench bench-steps demo soak lock clean
+.PHONY: help prerequisites venv kernels spark40 archive test lint format map bench bench-steps bench-scaling demo soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -85,6 +85,9 @@ bench: venv spark40 kafka-jars spark-kafka-jars ## measure beside Kafka (ROWS=sc
 
 bench-steps: venv kafka-jars ## where the time goes in the rows below their target
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks.steps
+
+bench-scaling: venv ## what a read by Spark costs as data and cores grow: 1, 4 and 10 GB, written and deleted
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks.scaling
 
 demo: venv ## a broker at work, queried while it runs; a killed broker's directory, recovered, checked, queried
 	@$(BIN)/python examples/flights/pipeline.py

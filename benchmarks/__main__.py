@@ -17,7 +17,7 @@ from benchmarks.bench import Bench
 from benchmarks.datasets import CACHE
 from benchmarks.measure import Outcome, Unit, measure
 
-_LOG_ROWS = ("append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "spark", "startup")
+_LOG_ROWS = ("append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "spark", "audits", "startup")
 _SERVER_ROWS = ("produce", "consume", "start", "idle")
 ROWS = _LOG_ROWS + _SERVER_ROWS
 """Each is a module: ``cases`` for the driver, and ``run`` (``prepare``, ``finish``) where our worker has a part."""

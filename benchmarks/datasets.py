@@ -127,5 +127,5 @@ def _copy_sparse(source: str, target: str) -> None:
     """Without the zeros that an index is preallocated with: its entries lie in front of its first hole."""
     with open(source, "rb") as entries, open(target, "wb") as copy:
         size = os.fstat(entries.fileno()).st_size
-        copy.write(entries.read(os.lseek(entries.fileno(), 0, os.SEEK_HOLE)) if size else b"")
+        copy.write(os.pread(entries.fileno(), os.lseek(entries.fileno(), 0, os.SEEK_HOLE), 0) if size else b"")
         copy.truncate(size)

@@ -41,6 +41,8 @@ class Case:
     """How many times the peer's speed tidelog must reach."""
     limit: float | None = None
     """What our median may not pass: milliseconds, or in the case's unit."""
+    floor: float | None = None
+    """How many megabytes a second ours must reach."""
     unit: Unit = Unit.SECONDS
     runs: int | None = None
     """None: as many as asked for."""

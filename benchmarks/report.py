@@ -52,6 +52,7 @@ def _case_result(outcome: Outcome) -> dict[str, Any]:
         "ratio": None if outcome.ratio is None else round(outcome.ratio, 2),
         "target": case.target,
         "limit": case.limit,
+        **({"floor": case.floor} if case.floor else {}),
         **({"note": outcome.note} if outcome.note else {}),
     }
 
@@ -110,8 +111,13 @@ def _measured(side: dict[str, Any], case: dict[str, Any]) -> str:
         low, middle, high = _low_middle_high(values)
         digits = 1 if high < 10 else 0
         return f"{middle:.{digits}f} {unit} ({low:.{digits}f}–{high:.{digits}f})"
-    low, middle, high = _low_middle_high([case["bytes"] / 1e6 / value for value in side[Unit.SECONDS]])
+    low, middle, high = _speed(side, case)
     return f"{middle:,.0f} MB/s ({low:,.0f}–{high:,.0f})"
+
+
+def _speed(side: dict[str, Any], case: dict[str, Any]) -> tuple[float, float, float]:
+    """Megabytes a second: the slowest run, the median, the fastest."""
+    return _low_middle_high([case["bytes"] / 1e6 / value for value in side[Unit.SECONDS]])
 
 
 def _figures(side: dict[str, Any]) -> tuple[str, list[float]]:
@@ -136,6 +142,9 @@ def _target(case: dict[str, Any]) -> str:
         return f"≤ {case['limit']:g} {unit} {_met(middle <= case['limit'])}"
     if case["target"]:
         return f"≥ {case['target']:g}× {_met(case['ratio'] >= case['target'])}"
+    if case.get("floor"):
+        _, middle, _ = _speed(case["tidelog"], case)
+        return f"≥ {case['floor']:,g} MB/s {_met(middle >= case['floor'])}"
     return ""
 
 

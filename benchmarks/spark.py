@@ -1,40 +1,84 @@
-"""Row spark: ``count(1), sum(length(value))`` over a topic, in one warm session of PySpark 4.0.0 on two cores.
+"""Row spark: ``count(1), sum(length(value))`` over a topic, on two cores.
 
-The peer is Spark's own Kafka source reading from a Kafka 4.1.0 broker on the same machine (what it takes to start that
-broker is not counted); ours is ``format("tidelog")`` on the same partitions' directory, first with nothing changed but
-the format, so that every column travels to Spark, then with the option that leaves out those the query does not read.
+The peer is Spark's own Kafka source in PySpark 4.0.0, reading from a Kafka 4.1.0 broker on the same machine (what it
+takes to start that broker is not counted); ours is ``format("tidelog")`` on the same partitions' directory, first with
+nothing changed but the format, so that every column travels to Spark, then with the option that leaves out those the
+query does not read. Both in one warm session; then each as the first query of a session that has just come up. On the
+newest PySpark, for which Spark's Kafka source cannot be fetched whole, ours stands alone.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.bench import Bench
 from benchmarks.datasets import SPARK, linked_copy
 from benchmarks.measure import Case
-from benchmarks.worker import ROOT, Worker
+from benchmarks.worker import ROOT, Done, Worker
 from real_kafka.broker import Broker
 
-PYTHON = ROOT / ".venv-spark40" / "bin" / "python"
+OLDEST = ROOT / ".venv-spark40" / "bin" / "python"
+NEWEST = sys.executable
+CORES = 2
 TOPIC = "bench"
+QUERY = "count and sum(length(value)), 250 B values"
+UNCHANGED, CHOSEN = ("only the format changed", ()), ("and columns=value", ("columns=value",))
+
+
+def session(python: str | Path = NEWEST, *, cores: int = CORES) -> Worker:
+    return Worker([str(python), "-m", "benchmarks.spark_session", str(cores)])
 
 
 def cases(bench: Bench) -> Iterator[Case]:
     directory = bench.data.directory(SPARK)
-    bootstrap = serve(bench, directory)
-    spark = bench.enter(Worker([str(PYTHON), "-m", "benchmarks.spark_session"]))
-    peer = ("kafka", f"kafka.bootstrap.servers={bootstrap}", f"subscribe={TOPIC}")
-    ours = ("tidelog", f"logDirs={directory}", f"subscribe={TOPIC}")
-    for name, options in (("only the format changed", ()), ("and columns=value", ("columns=value",))):
+    kafka = ("kafka", f"kafka.bootstrap.servers={serve(bench, directory)}", f"subscribe={TOPIC}")
+    tidelog = ("tidelog", f"logDirs={directory}", f"subscribe={TOPIC}")
+    spark = bench.enter(session(OLDEST))
+    for name, options in (UNCHANGED, CHOSEN):
         yield Case(
-            name=f"count and sum(length(value)), 250 B values, warm; {name}",
-            peer=lambda: spark.do(*peer),
+            name=f"{QUERY}, warm; {name}",
+            peer=lambda: spark.do(*kafka),
             peer_name="Spark's Kafka source",
-            ours=lambda options=options: spark.do(*ours, *options),
+            ours=lambda options=options: spark.do(*tidelog, *options),
             target=4.0,
         )
+    spark.close()
+    name, options = UNCHANGED
+    yield Case(
+        name=f"{QUERY}, first of a session; {name}",
+        peer=first_query(OLDEST, *kafka),
+        peer_name="Spark's Kafka source",
+        ours=first_query(OLDEST, *tidelog, *options),
+        most_warm_ups=0,
+    )
+    newest = version("pyspark")
+    spark = bench.enter(session())
+    for name, options in (UNCHANGED, CHOSEN):
+        yield Case(
+            name=f"{QUERY}, warm, PySpark {newest}; {name}",
+            ours=lambda options=options: spark.do(*tidelog, *options),
+        )
+    spark.close()
+    name, options = UNCHANGED
+    yield Case(
+        name=f"{QUERY}, first of a session, PySpark {newest}; {name}",
+        ours=first_query(NEWEST, *tidelog, *options),
+        most_warm_ups=0,
+    )
+
+
+def first_query(python: str | Path, *words: str) -> Callable[[], Done]:
+    """A query by a session of its own, from when that is up."""
+
+    def ask() -> Done:
+        with session(python) as spark:
+            return spark.do(*words)
+
+    return ask
 
 
 def serve(bench: Bench, directory: Path) -> str:

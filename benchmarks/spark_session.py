@@ -1,8 +1,9 @@
-"""Spark's side of the row spark: one warm session that counts records and value bytes, by either source.
+"""Spark's side of the rows spark and audits: one session that answers a query over a table of either source.
 
-A program for the environment with PySpark 4.0.0, the one release that Spark's own Kafka source can be fetched for. Its
-lines are those of worker.py: the source's name and its options, each as NAME=VALUE; the bytes of an answer are those
-of the values.
+A program for the environment of the PySpark that is measured; its first argument is how many cores it has. Its lines
+are those of worker.py: the source's name, then its options, each as NAME=VALUE. Records are counted, and the bytes of
+their values; of another ``mode`` only the rows are counted (Spark takes all their columns all the same). The first line
+is answered by a session that has just come up.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ import sys
 import time
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 import tidelog.spark
 
 ROOT = Path(__file__).resolve().parents[1]
-CONNECTOR = ROOT / ".cache" / "spark-kafka-4.0.0"
-CORES = 2
+CONNECTOR = ROOT / ".cache" / f"spark-kafka-{pyspark.__version__}"
+"""Spark's own Kafka source; of 4.0.0 alone all that it needs can be fetched."""
 
 
-def start() -> SparkSession:
+def start(cores: int) -> SparkSession:
     return tidelog.spark.session(
         "benchmark",
-        master=f"local[{CORES}]",
+        master=f"local[{cores}]",
         config={
             "spark.jars": ",".join(str(jar) for jar in sorted(CONNECTOR.glob("*.jar"))),
             "spark.driver.memory": "2g",
@@ -36,7 +38,7 @@ def start() -> SparkSession:
 
 
 def main() -> None:
-    spark = start()
+    spark = start(int(sys.argv[1]))
     answers = os.fdopen(int(sys.argv[-1]), "w", encoding="utf-8")
     for line in sys.stdin:
         source, *pairs = line.rstrip("\n").split("\t")
@@ -44,11 +46,12 @@ def main() -> None:
         start_ns = time.perf_counter_ns()
         try:
             table = spark.read.format(source).options(**options).load()
-            ((records, value_bytes),) = table.selectExpr("count(1)", "sum(length(value))").collect()
+            size = "0" if "mode" in options else "sum(length(value))"
+            ((rows, size_bytes),) = table.selectExpr("count(1)", size).collect()
         except Exception as error:
             print(f"error\t{type(error).__name__}: {str(error).splitlines()[0]}", file=answers, flush=True)
             raise
-        print(f"{time.perf_counter_ns() - start_ns}\t{value_bytes}\t{records}", file=answers, flush=True)
+        print(f"{time.perf_counter_ns() - start_ns}\t{size_bytes}\t{rows}", file=answers, flush=True)
     spark.stop()
 
 

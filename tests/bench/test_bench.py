@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+SLACK = 1.5
+"""How much more a byte may cost on a busy machine; a cost that grew with the square of the data would be 10."""
 FEW = ("--runs", "1", "--warm-ups", "0", "--scale", "0.01")
 
 
@@ -50,10 +52,37 @@ def test_the_steps_are_timed() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_the_row_beside_spark_runs(tmp_path: Path) -> None:
-    cases = run_bench(tmp_path, "spark")["spark"]["cases"]
-    assert isinstance(cases, list)
-    assert [case["records"] for case in cases] == [48_000, 48_000]
+@pytest.mark.slow
+def test_the_rows_of_spark_run(tmp_path: Path) -> None:
+    rows = run_bench(tmp_path, "spark,audits")
+    spark, audits = rows["spark"]["cases"], rows["audits"]["cases"]
+    assert isinstance(spark, list)
+    assert [(case["records"], case["peer"] is not None) for case in spark] == [
+        *[(48_000, True)] * 3,
+        *[(48_000, False)] * 3,
+    ]
+    assert isinstance(audits, list)
+    assert len({case["bytes"] for case in audits}) == 1
+    assert all(case["bytes"] > 0 for case in audits)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_cost_of_a_read_grows_no_faster_than_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes are compared with each other, the fastest run of each; no time is judged."""
+    command = [sys.executable, "-m", "benchmarks.scaling", "--runs", "3", "--results", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    monkeypatch.syspath_prepend(ROOT)
+    scaling = importlib.import_module("benchmarks.scaling")
+    result = json.loads((tmp_path / "scaling.json").read_text())
+    assert [(point["cores"], point["gigabytes"]) for point in result["points"]] == [
+        (cores, gigabytes) for cores in (1, 2) for gigabytes in (1, 4, 10)
+    ]
+    for point in result["points"]:
+        assert point["bytes"] >= point["gigabytes"] * 10**9
+        assert scaling.cost_of_a_byte(result, point) < SLACK, done.stdout
 
 
 @pytest.mark.kafka
@@ -79,3 +108,5 @@ def test_the_published_table_is_made_from_the_published_results(
     copy.write_text(report.README.read_text())
     report.write_table(rows, readme=copy)
     assert copy.read_text() == report.README.read_text()
+    scaling = importlib.import_module("benchmarks.scaling")
+    assert scaling.published() in copy.read_text()
