@@ -45,7 +45,7 @@ def run_tasks(
     with telling(spark, sizes, advance) as done:
         task = udf(_Task(run, done), "binary", useArrow=False).asNondeterministic()
         rows = one_a_partition(spark, list(zip(works, sizes, strict=True))).select("id", task("work")).collect()
-    found = {number: pickle.loads(outcome) for number, outcome in rows}
+    found = {number: pickle.loads(pickled) for number, pickled in rows}
     return [found[number] for number in range(len(works))]
 
 
