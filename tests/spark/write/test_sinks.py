@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from log_maker import mark_clean, plain, write_segment
 from spark.write.sinks import Sink
 from tidelog import open_directory, open_log
 from tidelog.inspect.verify import verify_directory
@@ -106,23 +105,25 @@ class TestBatches:
 
 class TestStreams:
     @pytest.fixture
-    def source(self, tmp_path: Path) -> Path:
-        """``t-0`` and ``t-1`` with a hundred records each."""
-        for name in ("t-0", "t-1"):
-            write_segment(tmp_path / "source" / name, 0, [plain(10 * number) for number in range(10)])
-        mark_clean(tmp_path / "source")
-        return tmp_path / "source"
+    def lines(self, tmp_path: Path) -> Callable[[int], list[bytes]]:
+        """Give a query's source a file of ten lines, which makes a batch."""
+        directory = tmp_path / "source"
+        directory.mkdir()
+
+        def lines(number: int) -> list[bytes]:
+            made = [b"%d" % line for line in range(10 * number, 10 * number + 10)]
+            (directory / f"{number}.txt").write_bytes(b"\n".join(made))
+            return made
+
+        return lines
 
     @pytest.fixture
-    def run(self, spark: SparkSession, source: Path, logs: Path, tmp_path: Path) -> Callable[[], None]:
-        """One run of a query that copies the records to the topic ``copy`` in three batches or so."""
+    def run(self, spark: SparkSession, logs: Path, tmp_path: Path) -> Callable[[], None]:
+        """One run of a query that writes the lines to the topic ``copy``."""
 
         def run() -> None:
-            reader = spark.readStream.format("tidelog").option("logDirs", str(source)).option("subscribe", "t")
-            frame = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "80").load()
-            rows = frame.selectExpr("partition * 1000 + offset as key", "offset").selectExpr(
-                "cast(key as string) key", "cast(key as string) value"
-            )
+            source = spark.readStream.option("maxFilesPerTrigger", 1).text(str(tmp_path / "source"))
+            rows = source.selectExpr("value AS key", "value")
             writer = rows.writeStream.format("tidelog").option("logDirs", str(logs)).option("topic", "copy")
             writer = writer.option("numPartitions", 3).option("checkpointLocation", str(tmp_path / "checkpoint"))
             query = writer.start()
@@ -134,18 +135,16 @@ class TestStreams:
         return run
 
     def test_each_row_once_though_a_batch_is_repeated(
-        self, run: Callable[[], None], source: Path, logs: Path, tmp_path: Path
+        self, run: Callable[[], None], lines: Callable[[int], list[bytes]], logs: Path, tmp_path: Path
     ) -> None:
-        wanted = sorted(b"%d" % (partition * 1000 + offset) for partition in (0, 1) for offset in range(100))
+        wanted = lines(0) + lines(1)
         run()
-        commits = sorted((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-        commits[-1].unlink()
-        commits[-1].with_name(f".{commits[-1].name}.crc").unlink()
-        write_segment(source / "t-0", 100, [plain(100)])
+        commit = tmp_path / "checkpoint" / "commits" / "1"
+        commit.unlink()
+        commit.with_name(".1.crc").unlink()
+        wanted += lines(2)
         run()
         found = Sink(logs).values("copy")
         assert sorted(found) == [0, 1, 2]
-        assert sorted(value for values in found.values() for value in values) == sorted(
-            wanted + [b"%d" % offset for offset in range(100, 110)]
-        )
+        assert sorted(value for values in found.values() for value in values) == sorted(wanted)
         require_sound(logs)
