@@ -55,6 +55,7 @@ class Sender:
             {
                 "bootstrap.servers": bootstrap,
                 "transactional.id": "flights",
+                "transaction.timeout.ms": 300_000,  # Spark begins while one is open, on machines that are slow, too
                 "compression.type": "lz4",
                 "partitioner": "murmur2_random",
                 "log_level": 0,
