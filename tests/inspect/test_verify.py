@@ -97,10 +97,18 @@ def test_a_file_cut_in_a_batch(golden_copy: GoldenFactory) -> None:
     damage = next(finding for finding in verified.all_findings if finding.path == path)
     assert damage.position == table.position[-1]
     assert damage.next_good_position is None
+    assert damage.severity is Severity.WARNING, "its broker was killed"
     left = len(data) - 7 - int(table.position[-1])
     assert (
         f"cuts {left:,} bytes at position {int(table.position[-1]):,} of {path.name}" in verified.partitions[0].outlook
     )
+
+
+def test_a_batch_that_is_cut_off_where_its_broker_stopped_in_order(tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "t-0", 0, [plain(0), plain(1)[:-7]])
+    mark_clean(tmp_path)
+    findings = [finding for finding in check(tmp_path).all_findings if finding.path == path]
+    assert [(finding.position, finding.severity) for finding in findings] == [(len(plain(0)), Severity.ERROR)]
 
 
 def test_zeros_behind_the_last_batch_of_a_killed_log_are_a_warning(golden_copy: GoldenFactory) -> None:

@@ -3,7 +3,8 @@
 ========================  ===============================================================================
 what is held to           what contradicts it
 ========================  ===============================================================================
-structure                 a length or magic that no batch can have; a batch cut off by the file's end
+structure                 a length or magic that no batch can have; a batch cut off by the file's end, which is
+                          no more than a warning where a killed broker's log ends: it was writing
 checksum                  a CRC that is not the bytes' own
 header                    negative or overflowing offsets and counts; more records than bytes
 records                   a batch whose records do not decode (lengths, varints, deltas, codec, header keys)
@@ -54,7 +55,8 @@ def check_log(
 ) -> LogCheck:
     """Read a whole ``.log``. ``advance`` is told the bytes read; damage in one batch does not end the check.
 
-    With ``ahead`` a second thread reads ahead.
+    ``is_active``: it was written to last, and its broker did not stop in order. With ``ahead`` a second thread reads
+    ahead.
     """
     findings: list[Finding] = []
     tables: list[BatchTable] = []
@@ -165,13 +167,13 @@ def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
 def _damage(reader: SegmentReader, stop: Stop, position: int, resume: int | None, *, is_active: bool) -> Finding:
     rest = reader.size - position
     tail = bytes(reader.read(position, min(rest, 1024 * 1024)))
+    severity = Severity.WARNING if is_active else Severity.ERROR
     if resume is None and not any(tail):
-        return Finding(
-            path=reader.path,
-            message=f"{rest} bytes of zeros follow the last batch, as a preallocated or lost write leaves them",
-            severity=Severity.WARNING if is_active else Severity.ERROR,
-            position=position,
-        )
+        message = f"{rest} bytes of zeros follow the last batch, as a preallocated or lost write leaves them"
+        return Finding(path=reader.path, message=message, severity=severity, position=position)
+    if resume is None and is_active and stop is Stop.PARTIAL:
+        message = f"the last {rest} bytes are a batch that is cut off, as a write leaves it that was interrupted"
+        return Finding(path=reader.path, message=message, severity=severity, position=position)
     return Finding(
         path=reader.path,
         message=f"no batch can be read here, {rest} bytes before the end of the file: {stop_reason(stop)}",
