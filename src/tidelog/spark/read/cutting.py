@@ -5,7 +5,7 @@ at offsets (then two tasks open the batch between them, and each keeps its own r
 
 ==========================  ========================================================================================
 ``splitBytes``              the size of a piece; by default so that every core of this machine has two pieces, within
-                            64 and 256 MiB: a task costs Spark up to a quarter of a second of computing (4.0)
+                            64 and 256 MiB: every task costs Spark computing, with PySpark 4.0 the most
 ``minPartitions``           at least as many tasks, if there are as many offsets
 ``maxRecordsPerPartition``  no task holds more offsets, so none holds more records
 ==========================  ========================================================================================
