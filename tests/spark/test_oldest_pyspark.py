@@ -1,4 +1,7 @@
-"""All tests of real Spark once more, on the oldest PySpark that is supported, in its own environment."""
+"""Tests of real Spark once more, on the oldest PySpark that is supported, in its own environment.
+
+``make test`` runs those of the sources, the sinks and the tables there, ``make soak`` every one.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,23 @@ INTERPRETER = ROOT / ".venv-spark40" / "bin" / "python"
 VERSION = "4.0.0"
 
 
+ROOMS = ("tests/spark/test_source.py", "tests/spark/test_stream_source.py", "tests/spark/write")
+OWN_SESSIONS = (str(Path(__file__).relative_to(ROOT)), "tests/spark/clusters")
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_every_spark_test_passes_there() -> None:
+def test_sources_and_sinks() -> None:
+    run_tests_there(*ROOMS)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_every_other_spark_test() -> None:
+    run_tests_there("tests/spark", *(f"--ignore={path}" for path in (*ROOMS, *OWN_SESSIONS)))
+
+
+def run_tests_there(*arguments: str) -> None:
     assert INTERPRETER.exists(), "`make spark40` makes its environment"
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTEST"))
@@ -28,13 +45,6 @@ def test_every_spark_test_passes_there() -> None:
         check=True,
     )
     assert version.stdout.strip() == VERSION
-    command = [INTERPRETER, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "spark and not slow", "tests/spark"]
-    done = subprocess.run(
-        [*command, f"--ignore={Path(__file__).relative_to(ROOT)}", "--ignore=tests/spark/clusters"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=580,
-    )
+    command = [INTERPRETER, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "spark and not slow", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-1000:]

@@ -1,8 +1,8 @@
 """Real Spark elsewhere than in one process: through Spark Connect, on a cluster of processes.
 
-Each run is a pytest of its own, since a process has PySpark's sessions of one kind. What every `make test` runs goes
-through a Connect server whose executors are processes of their own; either without the other, with the oldest PySpark
-too, is slow, and so is every other test of real Spark on a cluster.
+Each run is a pytest of its own, since a process has PySpark's sessions of one kind. What every `make test` runs are
+tables and sinks, through a Connect server whose executors are processes of their own; all the rest is slow: either
+without the other, with the oldest PySpark too, and every other test of real Spark on a cluster.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ NEWEST = ROOT / ".venv" / "bin" / "python"
 HERE = Path(__file__).parent.relative_to(ROOT)
 CASES = HERE / "cluster_cases.py"
 CONNECT_CASES = HERE / "connect_cases.py"
+QUICK = "(test_tables or test_sinks) and not every"
 OWN_SESSIONS = ("clusters/test_clusters.py", "test_oldest_pyspark.py", "test_plain_session.py")
 PAGE = (ROOT / "docs" / "spark-clusters.md").read_text()
 
@@ -51,7 +52,7 @@ def run_tests(interpreter: Path, environment: Mapping[str, str], *arguments: obj
 @pytest.mark.timeout(600)
 def test_connect_and_a_cluster(environment: Mapping[str, str], tmp_path: Path) -> None:
     with connect_server(Path(sys.executable), tmp_path, CLUSTER, environment) as address:
-        run_tests(Path(sys.executable), {**environment, "SPARK_REMOTE": address}, CASES, "-k", "not every and not many")
+        run_tests(Path(sys.executable), {**environment, "SPARK_REMOTE": address}, CASES, "-k", QUICK)
 
 
 @pytest.mark.slow
