@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from real_kafka.broker import Broker
 from real_kafka.tools import kafka_consume, kafka_dump_complaints, kafka_dump_log
 from spark.write_kills.driver import Driver
-from spark.write_kills.home import PARTITIONS, TOPIC, Home, require_settled
+from spark.write_kills.home import PARTITIONS, TOPIC, Home, require_nothing_left
 
 NAMES = [f"{TOPIC}-{number}" for number in range(PARTITIONS)]
 TASK, COMMIT = ("worker", "staging"), ("commit", "renaming")
@@ -64,7 +64,7 @@ def test_each_row_once(tmp_path: Path) -> None:
                 assert (error is not None) == (death == COMMIT), error
                 if error is not None:
                     assert driver.run(home, "stream") is None
-            require_settled(home.logs)
+            require_nothing_left(home.logs)
             broker.start()
             require_each_once_in_kafka(broker, home)
         broker.stop()
