@@ -99,7 +99,7 @@ def test_a_log_over_many_tasks(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_object_storage(spark: SparkSession, golden: GoldenFactory) -> None:
-    options = options_of(os.environ["TIDELOG_TEST_BACKUP"], subscribePattern="flights")
+    options = options_of(os.environ["TIDELOG_TEST_BACKUP"], subscribe="flights")
     found = spark.read.format("tidelog").options(**options).load().selectExpr("count(*)", "sum(offset)").collect()
     offsets = [row["offset"] for row in rows_in_process(golden(FLIGHTS), subscribe="flights")]
     assert found == [(len(offsets), sum(offsets))]
