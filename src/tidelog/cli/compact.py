@@ -11,10 +11,11 @@ import click
 
 from tidelog.cli.applying import apply_to_each, warn_of_space, with_progress
 from tidelog.cli.compact_report import done_report, plan_report
+from tidelog.cli.due_options import due_options
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.progress import progress
 from tidelog.cli.report import ExitCode, Report
-from tidelog.cli.setting_options import config_file_option, properties, topic_config_option, topic_settings
+from tidelog.cli.setting_options import properties, topic_settings
 from tidelog.cli.targets import Target, each_target, select_on_disk
 from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
@@ -38,16 +39,7 @@ _RATIO_KEY = "min.cleanable.dirty.ratio"
     metavar="DIR2",
     help="With --apply: leave the directory as it is and make a compacted copy of it.",
 )
-@click.option("--all", "is_all", is_flag=True, help="Every compacted log that has anything to clean counts as due.")
-@click.option(
-    "--min-dirty-ratio",
-    type=click.FloatRange(0, 1),
-    metavar="RATIO",
-    help="In place of the topics' min.cleanable.dirty.ratio.",
-)
-@click.option("--no-check", is_flag=True, help="Do not read the logs that are due for what would stop a cleaner.")
-@topic_config_option
-@config_file_option
+@due_options
 @threads_option
 @output_options
 def compact(

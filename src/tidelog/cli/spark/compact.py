@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from tidelog.cli.due_options import due_options
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Table
-from tidelog.cli.setting_options import config_file_option, properties, topic_config_option, topic_settings
+from tidelog.cli.setting_options import properties, topic_settings
 from tidelog.cli.spark.running import apply_option, job_options, run_job
 
 PLANNED = (
@@ -39,16 +40,7 @@ DONE = (
 @click.command()
 @job_options
 @apply_option
-@click.option("--all", "is_all", is_flag=True, help="Every compacted log that has anything to clean counts as due.")
-@click.option(
-    "--min-dirty-ratio",
-    type=click.FloatRange(0, 1),
-    metavar="RATIO",
-    help="In place of the topics' min.cleanable.dirty.ratio.",
-)
-@click.option("--no-check", is_flag=True, help="Do not read the logs that are due for what would stop a cleaner.")
-@topic_config_option
-@config_file_option
+@due_options
 def compact(
     directories: Sequence[str],
     topics: Sequence[str],

@@ -1,0 +1,34 @@
+"""Which logs a compaction takes: the options of ``tidelog compact`` and of ``tidelog spark compact``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tidelog.cli.setting_options import config_file_option, topic_config_option
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def due_options(command: F) -> F:
+    """``is_all``, ``min_dirty_ratio`` and ``no_check``, and those of settings."""
+    for option in (
+        config_file_option,
+        topic_config_option,
+        click.option(
+            "--no-check", is_flag=True, help="Do not read the logs that are due for what would stop a cleaner."
+        ),
+        click.option(
+            "--min-dirty-ratio",
+            type=click.FloatRange(0, 1),
+            metavar="RATIO",
+            help="In place of the topics' min.cleanable.dirty.ratio.",
+        ),
+        click.option(
+            "--all", "is_all", is_flag=True, help="Every compacted log that has anything to clean counts as due."
+        ),
+    ):
+        command = option(command)
+    return command
