@@ -18,6 +18,9 @@ from tidelog.server.broker import Broker as Server
 from tidelog.testing import Broker
 from tidelog.testing.broker.loop_thread import PATIENCE_S
 
+KEEPING = {"log.retention.ms": "-1"}
+"""For a broker that is given records whose times are years ago: by default it looks after 30 s, and deletes them."""
+
 
 class BrokerHome(Broker):
     """With Kafka's own defaults, and settings as keyword arguments: Kafka's keys with ``_`` for ``.``."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from server.harness import KEEPING
 from server.server_process import ServerProcess
 from tidelog.testing.broker.in_process import keep_port
 
@@ -19,8 +20,9 @@ class LastingServer:
         self._directory = directory
         self._place = keep_port()
         self.bootstrap = f"127.0.0.1:{self._place.getsockname()[1]}"
-        given = {"listeners": f"PLAINTEXT://{self.bootstrap}"} | settings
-        overrides = [f"{key.replace('_', '.')}={value}" for key, value in given.items()]
+        given = {key.replace("_", "."): value for key, value in settings.items()}
+        given = {"listeners": f"PLAINTEXT://{self.bootstrap}"} | KEEPING | given
+        overrides = [f"{key}={value}" for key, value in given.items()]
         self._arguments = [word for override in overrides for word in ("--override", override)]
         self._process: ServerProcess | None = None
 

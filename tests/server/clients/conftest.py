@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from server.harness import KEEPING
 from tidelog.testing import Broker
 
 _numbers = count(1)
@@ -14,7 +15,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker() as running:
+    with Broker(configs=KEEPING) as running:
         yield running
 
 

@@ -12,13 +12,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from server.clients.adapters import Librdkafka, Sent, run
-from server.harness import PATIENCE_S
+from server.harness import KEEPING, PATIENCE_S
 from tidelog.testing import ApiKey, Broker
 
 
 @pytest.fixture
 def own_broker() -> Iterator[Broker]:
-    with Broker() as broker:
+    with Broker(configs=KEEPING) as broker:
         broker.create_topic("t")
         broker.create_topic("out")
         yield broker
