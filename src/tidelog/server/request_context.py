@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tidelog.protocol.api_key import ApiKey
 from tidelog.server.network.peer import Peer
+from tidelog.server.principal import Principal
 
 
 class RequestContext(NamedTuple):
@@ -20,6 +21,10 @@ class RequestContext(NamedTuple):
     """By the wall clock."""
     size: int = 0
     """Bytes of the request, its length not counted."""
+
+    @property
+    def principal(self) -> Principal:
+        return self.peer.principal
 
     @property
     def client_host(self) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tidelog.server.principal import ANONYMOUS, Principal
+
 
 @dataclass(slots=True, kw_only=True)
 class Peer:
-    """Constant but for ``software``, ``held_back_ms`` and ``on_gone``."""
+    """Constant but for ``principal``, ``software``, ``held_back_ms`` and ``on_gone``."""
 
     host: str
     """Its address, in numbers."""
@@ -17,6 +19,8 @@ class Peer:
     """The name of the listener it came to."""
     connection_id: str
     """As Kafka writes it: both addresses and a number."""
+    principal: Principal = ANONYMOUS
+    """Who it has shown to be."""
     software: tuple[str, str] = ("unknown", "unknown")
     """Name and version of the client's library, as its ApiVersions request said."""
     on_gone: Callable[[], object] | None = None

@@ -13,7 +13,7 @@ rate                                                        or, in old versions,
 
 A client that had more than its quota is told how long it is held back (``throttle_time``), and its connection is not
 read for as long, whether it heeds that or not. Records that were read for it are sent all the same, where Kafka sends
-none and has them fetched once more. Every client is the user ANONYMOUS: nobody is asked who they are yet.
+none and has them fetched once more.
 What a crash leaves: nothing; rates begin anew.
 Thread rule: the loop's. Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager`` (KIP-13, KIP-124,
 KIP-219, KIP-599).
@@ -37,7 +37,6 @@ CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
 REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 
-_USER: Final = "ANONYMOUS"
 _PERCENT_A_MS: Final = 0.1
 _MANY_RATES: Final = 1000
 """Then those that nobody has added to lately are let go of."""
@@ -117,7 +116,7 @@ class ClientQuotas:
         return wait_ms if longest_ms is None else min(wait_ms, longest_ms)
 
     def _find(self, key: str, context: RequestContext) -> FoundQuota | None:
-        return find_quota(self._quotas, key, _USER, context.client_id or "")
+        return find_quota(self._quotas, key, context.principal.name, context.client_id or "")
 
     def _rate(self, key: str, sharers: Sharers) -> SampledRate:
         rate = self._rates.get((key, sharers))
