@@ -74,7 +74,7 @@ SERVER_KEYS = table(
     Key("listeners", STRING, "PLAINTEXT://:9092", ANY, HIGH, PER_BROKER,
         "Where the server listens: `NAME://host:port`, separated by commas.", used=True),
     Key("max.connection.creation.rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "New connections a second the broker accepts; also per listener."),
+        "New connections a second the broker accepts; also per listener.", used=True),
     Key("max.connections", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Connections the broker holds at a time; also per listener.", used=True),
     Key("max.connections.per.ip", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,

@@ -49,6 +49,7 @@ from tidelog.server.metadata.stray_logs import is_stray
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
+from tidelog.server.quotas.address_quotas import address_quotas
 from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.replicas.replica_metrics import replica_samples
@@ -277,13 +278,15 @@ class Broker:
         )
 
     def _follow_quotas(self) -> None:
-        self.quotas = quotas = ClientQuotas(self.config, self.timers)
-        quotas.change(self.metadata.image.client_quotas)
-        self._started.callback(
-            self.metadata.subscribe(
-                lambda change: quotas.change(self.metadata.image.client_quotas) if change.quotas else None
-            )
-        )
+        self.quotas = ClientQuotas(self.config, self.timers)
+
+        def follow() -> None:
+            quotas = self.metadata.image.client_quotas
+            self.quotas.change(quotas)
+            self.connection_counts.rates.change_quotas(address_quotas(quotas))
+
+        follow()
+        self._started.callback(self.metadata.subscribe(lambda change: follow() if change.quotas else None))
 
     async def _follow_settings(self) -> None:
         """From here on ``config`` is what the cluster's metadata make of it."""

@@ -37,11 +37,31 @@ CONNECTIONS = _LISTENER.gauge("connection-count", "connections", "Open now. In K
 ACCEPTED = _LISTENER.gauge(
     "connection-creation-total", "connections", "Accepted since the start. An attribute in Kafka."
 )
+ACCEPT_RATE = _LISTENER.gauge("connection-accept-rate", "connections/s", "Over the last half minute to minute.")
+ACCEPT_WAITS = _LISTENER.gauge(
+    "connection-accept-throttle-time",
+    "ms",
+    "That those waited which came too fast for `max.connection.creation.rate`, as a mean, over the same time.",
+)
+ADDRESS_WAITS = _LISTENER.gauge(
+    "ip-connection-accept-throttle-time",
+    "ms",
+    "That those were kept unserved which came too fast for the quota of their address, the same.",
+)
 
 COLLECT_EVERY_MS = 5_000
 """As often as meters carry their rates on."""
 
-METRICS: tuple[MetricDescription, ...] = (BROKER_STATE, REQUESTS, MEMORY_USED, CONNECTIONS, ACCEPTED)
+METRICS: tuple[MetricDescription, ...] = (
+    BROKER_STATE,
+    REQUESTS,
+    MEMORY_USED,
+    CONNECTIONS,
+    ACCEPTED,
+    ACCEPT_RATE,
+    ACCEPT_WAITS,
+    ADDRESS_WAITS,
+)
 
 
 class Serving(Protocol):
@@ -112,5 +132,9 @@ def _samples(broker: Serving) -> Iterator[Sample]:
     yield Sample.gauge(BROKER_STATE.named(), broker.state)
     yield Sample.gauge(MEMORY_USED.named(), sum(listener.held_bytes for listener in broker.listeners))
     for listener in broker.listeners:
-        yield Sample.gauge(CONNECTIONS.named(listener.endpoint.name), len(listener.connections))
-        yield Sample.gauge(ACCEPTED.named(listener.endpoint.name), listener.accepted)
+        name = listener.endpoint.name
+        yield Sample.gauge(CONNECTIONS.named(name), len(listener.connections))
+        yield Sample.gauge(ACCEPTED.named(name), listener.accepted)
+        yield Sample.gauge(ACCEPT_RATE.named(name), listener.accepts.rate)
+        yield Sample.gauge(ACCEPT_WAITS.named(name), listener.waits.mean_ms)
+        yield Sample.gauge(ADDRESS_WAITS.named(name), listener.address_waits.mean_ms)

@@ -25,7 +25,7 @@ CLIENT_QUOTAS = table(
 
 ADDRESS_QUOTAS = table(
     Key("connection_creation_rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "Connections a second that this broker accepts from the address."),
+        "Connections a second that this broker accepts from the address.", used=True),
 )
 """Of one address or host (``ipConfigs``)."""
 

@@ -14,6 +14,8 @@ import logging
 import socket
 
 from tidelog.model import ConfigError
+from tidelog.runtime.metrics.sampled.sampled_meter import SampledMeter
+from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
 from tidelog.server.network.connection import Connection, Service
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
@@ -56,7 +58,13 @@ class Listener:
         self.accepted = 0
         """Connections so far."""
         self.rejected = 0
-        """Of those: closed at once, for their address had too many."""
+        """Of those: closed unserved, for their address had too many, or they came too fast."""
+        self.accepts = SampledMeter(timers.monotonic_ms)
+        """Of all but those."""
+        self.waits = SampledTimes(timers.monotonic_ms)
+        """Of connections that came too fast for the broker or for this listener."""
+        self.address_waits = SampledTimes(timers.monotonic_ms)
+        """Of those that came too fast for their address."""
         self.held_bytes = 0
         """Of requests that are being read or answered."""
         self._limits = limits
@@ -66,6 +74,9 @@ class Listener:
         self._pause: TimerHandle | None = None
         self._sweep: TimerHandle | None = None
         self._without_room: list[Connection] = []
+        self._unserved: dict[socket.socket, TimerHandle] = {}
+        """Accepted; what becomes of them, the timers say."""
+        counts.add_listener(endpoint.name)
 
     def open(self) -> None:
         """ConfigError where the host or the port cannot be had; nothing is bound then."""
@@ -84,11 +95,12 @@ class Listener:
     def close(self) -> None:
         """Every connection too, whatever it is at; idempotent."""
         self._accept_no_more()
-        for timer in (self._pause, self._sweep):
+        for timer in (self._pause, self._sweep, *self._unserved.values()):
             if timer is not None:
                 timer.cancel()
-        for sock in self._sockets:
+        for sock in (*self._sockets, *self._unserved):
             sock.close()
+        self._unserved.clear()
         for connection in list(self.connections):
             connection.abort()
 
@@ -110,7 +122,7 @@ class Listener:
 
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self._counts.remove(connection.peer.host)
+        self._counts.remove(self.endpoint.name, connection.peer.host)
 
     # --- accepting ---
 
@@ -141,7 +153,7 @@ class Listener:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTS_AT_ONCE):
-            if self._counts.is_full:
+            if self._counts.is_full(self.endpoint.name):
                 self._accept_no_more()
                 self._counts.when_room(self._accept_on)
                 return
@@ -154,6 +166,8 @@ class Listener:
                     self._accept_later(error)
                     return
                 continue  # this one is gone already
+            if self._came_too_fast(sock, address):
+                return
             self._welcome(sock, address)
 
     def _accept_later(self, error: OSError) -> None:
@@ -161,14 +175,41 @@ class Listener:
         self._accept_no_more()
         self._pause = self.timers.call_later(_PAUSE_MS, self._accept_on)
 
+    def _came_too_fast(self, sock: socket.socket, address: tuple[str, int]) -> bool:
+        """True: it is welcomed later, and before that nobody else is."""
+        name = self.endpoint.name
+        is_protected = self._counts.is_protected(name)
+        wait_ms = self._counts.rates.count(name, self.timers.monotonic_ms(), is_protected=is_protected)
+        if wait_ms:
+            self.waits.record(wait_ms)
+            self._accept_no_more()
+            self._unserved[sock] = self.timers.call_later(wait_ms, lambda: self._welcome_now(sock, address))
+        return wait_ms > 0
+
+    def _welcome_now(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        """It has waited long enough; unless there is no room now."""
+        if self._counts.is_full(self.endpoint.name):
+            self._counts.when_room(lambda: self._welcome_now(sock, address))
+        elif self._unserved.pop(sock, None) is not None:
+            self._welcome(sock, address)
+            self._accept_on()
+
     def _welcome(self, sock: socket.socket, address: tuple[str, int]) -> None:
-        host, port = address[0].removeprefix("::ffff:"), address[1]
+        name, host, port = self.endpoint.name, address[0].removeprefix("::ffff:"), address[1]
         self.accepted += 1
-        if not self._counts.add(host):
+        is_protected = self._counts.is_protected(name)
+        now_ms = self.timers.monotonic_ms()
+        if wait_ms := self._counts.rates.count_address(name, host, now_ms, is_protected=is_protected):
+            self.rejected += 1
+            self.address_waits.record(wait_ms)
+            self._unserved[sock] = self.timers.call_later(wait_ms, lambda: self._let_go(sock))
+            return
+        if not self._counts.add(name, host):
             self.rejected += 1
             _log.info("A connection of %s is refused, it has %d of them", host, self._counts.limit_of(host))
             sock.close()
             return
+        self.accepts.mark()
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -178,6 +219,10 @@ class Listener:
         self.connections.add(Connection(sock, peer, self))
         if self._sweep is None and self._limits.connections_max_idle_ms > 0:
             self._sweep = self.timers.call_later(self._limits.connections_max_idle_ms, self._close_idle)
+
+    def _let_go(self, sock: socket.socket) -> None:
+        self._unserved.pop(sock, None)
+        sock.close()
 
     def _close_idle(self) -> None:
         self._sweep = None

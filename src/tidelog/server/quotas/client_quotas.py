@@ -11,6 +11,7 @@ controller_mutation_   partitions made and deleted          before they are: tho
 rate                                                        or, in old versions, only paid for with time
 =====================  ===================================  ==========================================================
 
+Quotas of addresses are about connections, not clients: ``address_quotas``.
 A client that had more than its quota is told how long it is held back (``throttle_time``), and its connection is not
 read for as long, whether it heeds that or not. Records that were read for it are sent all the same, where Kafka sends
 none and has them fetched once more.
@@ -60,7 +61,7 @@ class ClientQuotas:
 
     def change(self, quotas: Quotas) -> None:
         """The quotas of the cluster are these now. Who was counted before stays counted."""
-        self._quotas = {entity: dict(limits) for entity, limits in quotas.items()}
+        self._quotas = {entity: dict(limits) for entity, limits in quotas.items() if entity[0][0] != "ip"}
         self.is_on = bool(self._quotas)
 
     def throttle(self, context: RequestContext, *, produced: int = 0, fetched: int = 0) -> int:

@@ -1,0 +1,127 @@
+"""How fast connections may come: to the broker, to one listener, from one address. Pure; time is given.
+
+==================================  ===================================================================================
+limit exceeded                      what happens
+==================================  ===================================================================================
+``max.connection.creation.rate``    the listener's next connection waits, and those behind it: a window of the quotas
+of the broker, or of the listener   at most
+``connection_creation_rate`` of an  the connection is not served; it is closed when the address may have another, so
+address                             that who asks again at once gains nothing. It counts for nothing
+==================================  ===================================================================================
+
+A connection counts when it comes, so the one that exceeds a limit is the one that waits. The listener between brokers
+is not held to the broker's limit where there are others.
+What a crash leaves: nothing; rates begin anew.
+Called by: Listener, through ``ConnectionCounts``. Source: Kafka's ``ConnectionQuotas`` (KIP-402, KIP-612).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.broker_keys import BROKER_KEYS
+from tidelog.runtime.metrics.sampled.sampled_rate import SampledRate
+
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+NO_LIMIT: Final = 2**31 - 1
+
+_BROKER = ""
+_MANY_ADDRESSES = 1000
+"""Then those that did not come lately are let go of."""
+
+AddressQuotas = Mapping[str | None, float]
+"""Connections a second, by address; of None: of each address that has none of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """Connections a second."""
+
+    of_broker: int = NO_LIMIT
+    of_listeners: Mapping[str, int] = field(default_factory=dict)
+    """By the listener's name."""
+    windows: int = 11
+    window_ms: int = 1000
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        return cls(
+            of_broker=config.number("max.connection.creation.rate"),
+            of_listeners=listeners_numbers(config, "max.connection.creation.rate"),
+            windows=config.number("quota.window.num"),
+            window_ms=config.number("quota.window.size.seconds") * 1000,
+        )
+
+
+def listeners_numbers(config: BrokerConfig, key: str) -> dict[str, int]:
+    """What ``listener.name.NAME.KEY`` says, by the listener's name in upper case."""
+    found = {}
+    for name, setting in config.settings.items():
+        listener = name.removeprefix("listener.name.").removesuffix(f".{key}")
+        if name == f"listener.name.{listener}.{key}":
+            value = BROKER_KEYS[key].parse(setting.text)
+            assert isinstance(value, int), key
+            found[listener.upper()] = value
+    return found
+
+
+class ConnectionRates:
+    """Times must not fall from call to call."""
+
+    def __init__(self, limits: RateLimits) -> None:
+        self._limits = limits
+        self._quotas: AddressQuotas = {}
+        self._rates: dict[str, SampledRate] = {}
+        """Of the broker, and of listeners."""
+        self._of_addresses: dict[str, SampledRate] = {}
+
+    def change(self, limits: RateLimits) -> None:
+        """Who waits already waits on."""
+        self._limits = limits
+
+    def change_quotas(self, quotas: AddressQuotas) -> None:
+        """The quotas of addresses are these now. Who was counted before stays counted."""
+        self._quotas = dict(quotas)
+
+    def count(self, listener: str, now_ms: int, *, is_protected: bool = False) -> int:
+        """A connection came. For how many ms it waits. ``is_protected``: it is not held to the broker's limit."""
+        waits = [self._counted(listener, self._limits.of_listeners.get(listener, NO_LIMIT), now_ms)]
+        if not is_protected:
+            waits.append(self._counted(_BROKER, self._limits.of_broker, now_ms))
+        return min(max(waits), self._limits.window_ms)
+
+    def count_address(self, listener: str, address: str, now_ms: int, *, is_protected: bool = False) -> int:
+        """The same connection has this address. 0, or for how many ms it is kept, unserved; then it counts nowhere."""
+        limit = self._quotas.get(address, self._quotas.get(None))
+        if limit is None:
+            return 0
+        rate = self._of_address(address, now_ms)
+        rate.record(1, now_ms)
+        wait_ms = rate.wait_ms(limit, now_ms)
+        if wait_ms:
+            rate.record(-1, now_ms)
+            for name in (listener,) if is_protected else (listener, _BROKER):
+                self._rate(name).record(-1, now_ms)
+        return min(wait_ms, self._limits.window_ms)
+
+    def _counted(self, name: str, limit: int, now_ms: int) -> int:
+        rate = self._rate(name)
+        rate.record(1, now_ms)
+        return rate.wait_ms(limit, now_ms) if limit else self._limits.window_ms
+
+    def _rate(self, name: str) -> SampledRate:
+        return self._rates.setdefault(name, self._made())
+
+    def _of_address(self, address: str, now_ms: int) -> SampledRate:
+        if address not in self._of_addresses and len(self._of_addresses) >= _MANY_ADDRESSES:
+            for name, rate in list(self._of_addresses.items()):
+                rate.per_second(now_ms)
+                if rate.is_empty:
+                    del self._of_addresses[name]
+        return self._of_addresses.setdefault(address, self._made())
+
+    def _made(self) -> SampledRate:
+        return SampledRate(windows=self._limits.windows, window_ms=self._limits.window_ms)

@@ -1,0 +1,47 @@
+"""How fast each address may connect, out of the quotas of the metadata.
+
+A host's name, as Kafka allows it, counts for the addresses it has now. One that has none is left out, and said in the
+log.
+Called by: Broker. Source: Kafka's ``ClientQuotaMetadataManager.handleIpQuota``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Mapping
+
+from tidelog.server.metadata.image import QuotaEntity
+from tidelog.server.network.connection_rates import CONNECTION_CREATION_RATE
+
+_log = logging.getLogger(__name__)
+
+
+def address_quotas(quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[str | None, float]:
+    """Connections a second by address, as the system writes it; of None: of each that has none of its own."""
+    found: dict[str | None, float] = {}
+    for entity, limits in quotas.items():
+        limit = limits.get(CONNECTION_CREATION_RATE)
+        if limit is None or len(entity) != 1 or entity[0][0] != "ip":
+            continue
+        name = entity[0][1]
+        found |= dict.fromkeys([None] if name is None else _addresses(name), limit)
+    return found
+
+
+def _addresses(name: str) -> list[str]:
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return _looked_up(name)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return [str(mapped or address)]
+
+
+def _looked_up(host: str) -> list[str]:
+    try:
+        return [str(info[4][0]) for info in socket.getaddrinfo(host, None)]
+    except (OSError, UnicodeError):
+        _log.warning("The quota of connections of %r has no effect: it has no address", host)
+        return []
