@@ -13,6 +13,7 @@ from tidelog.server import server_metrics
 from tidelog.server.fetching import session_metrics
 from tidelog.server.groups import group_metrics
 from tidelog.server.metadata import metadata_metrics
+from tidelog.server.quotas import quota_metrics
 from tidelog.server.replicas import replica_metrics
 from tidelog.server.transactions import transaction_metrics
 from tidelog.storage.manager.metrics import manager_metrics
@@ -23,6 +24,7 @@ TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (
     ("The log manager and its logs", manager_metrics.METRICS),
     ("What runs beside them", runtime_metrics.METRICS),
     ("The broker", server_metrics.METRICS),
+    ("Quotas of clients", quota_metrics.METRICS),
     ("The cluster's metadata", metadata_metrics.METRICS),
     ("Partitions and fetch sessions", (*replica_metrics.METRICS, *session_metrics.METRICS)),
     ("The coordinators", (*group_metrics.METRICS, *transaction_metrics.METRICS)),

@@ -51,6 +51,7 @@ from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
 from tidelog.server.quotas.address_quotas import address_quotas
 from tidelog.server.quotas.client_quotas import ClientQuotas
+from tidelog.server.quotas.quota_metrics import quota_samples
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.replicas.replica_metrics import replica_samples
 from tidelog.server.requests import Requests
@@ -286,6 +287,7 @@ class Broker:
             self.connection_counts.rates.change_quotas(address_quotas(quotas))
 
         follow()
+        self._started.callback(self.metrics.add_source(lambda: quota_samples(self.quotas, self.timers.monotonic_ms())))
         self._started.callback(self.metadata.subscribe(lambda change: follow() if change.quotas else None))
 
     async def _follow_settings(self) -> None:

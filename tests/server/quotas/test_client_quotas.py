@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.server.metadata.image import QuotaEntity
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.peer import Peer
+from tidelog.server.principal import Principal
 from tidelog.server.quotas.client_quotas import ClientQuotas
+from tidelog.server.quotas.quota_metrics import MOST_REPORTED, quota_samples
 from tidelog.server.request_context import RequestContext
 from tidelog.testing.held_clock import HeldClock
 from tidelog.testing.held_timers import HeldTimers
@@ -36,8 +39,10 @@ class QuotaHome:
         self.clock = HeldClock(1_000_000)
         self.quotas = ClientQuotas(BrokerConfig.load(), HeldTimers(self.clock))
 
-    def context(self, client_id: str | None = "c") -> RequestContext:
-        peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id="1")
+    def context(self, client_id: str | None = "c", *, user: str = "ANONYMOUS") -> RequestContext:
+        peer = Peer(
+            host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id="1", principal=Principal("User", user)
+        )
         return RequestContext(ApiKey.PRODUCE, 13, 1, client_id, peer, 0)
 
 
@@ -119,7 +124,81 @@ def test_the_silent_are_forgotten(home: QuotaHome) -> None:
         home.quotas.throttle(home.context(str(number)), produced=1)
     home.clock.sleep_ms(60_000)
     home.quotas.throttle(home.context("new"), produced=1)
-    assert len(home.quotas._rates) == 1
+    assert len(home.quotas.accounts) == 1
+
+
+def test_new_names_are_no_reason_to_look_at_all_others_each_time(home: QuotaHome) -> None:
+    home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
+    home.clock.sleep_ms(60_000)
+    for number in range(1100):
+        home.quotas.throttle(home.context(str(number)), produced=1)
+    home.clock.sleep_ms(10_999)
+    home.quotas.throttle(home.context("last"), produced=1)
+    assert len(home.quotas.accounts) == 1101, "it was looked a moment ago"
+    home.clock.sleep_ms(2)
+    home.quotas.throttle(home.context("new"), produced=1)
+    assert len(home.quotas.accounts) == 2
+
+
+def test_who_owes_partitions_is_not_forgotten(home: QuotaHome) -> None:
+    home.quotas.change({OF_ANY: {"controller_mutation_rate": 1.0, "producer_byte_rate": 100.0}})
+    assert home.quotas.may_change(home.context("owing"), 1000, is_strict=True)
+    for number in range(1000):
+        assert home.quotas.may_change(home.context(str(number)), 1, is_strict=True)
+    home.clock.sleep_ms(100_000)
+    assert home.quotas.may_change(home.context("new"), 1, is_strict=True)
+    assert len(home.quotas.accounts) == 2
+    assert not home.quotas.may_change(home.context("owing"), 1, is_strict=True)
+
+
+@pytest.mark.parametrize("name", ["CN=broker, O=Acme*", "ann+bob@x", "Zoë", "a/b\x00~"])
+def test_users_of_any_name(home: QuotaHome, name: str) -> None:
+    """As records have them: with all their characters. Reports have them as Kafka's do."""
+    home.quotas.change({(("user", name),): {"producer_byte_rate": 100.0}, (("user", None),): {"request_percentage": 1}})
+    context = home.context(user=name)
+    assert home.quotas.throttle(context, produced=2000) == 10_000
+    assert home.quotas.throttle(home.context(user="other"), produced=2000) == 0
+    told = {str(sample.name) for sample in quota_samples(home.quotas, home.clock.monotonic_ms())}
+    assert f"kafka.server:type=Produce,name=byte-rate,user={SANITIZED[name]}" in told
+
+
+SANITIZED = {
+    "CN=broker, O=Acme*": "CN%3Dbroker%2C%20O%3DAcme%2A",
+    "ann+bob@x": "ann%2Bbob%40x",
+    "Zoë": "Zo%C3%AB",
+    "a/b\x00~": "a%2Fb%00%7E",
+}
+"""What ``Sanitizer.sanitize`` of Kafka 4.1 makes of them."""
+
+
+def test_what_clients_had_and_waited_is_reported(home: QuotaHome) -> None:
+    home.quotas.change(
+        {OF_C: {"producer_byte_rate": 100.0, "consumer_byte_rate": 100.0, "controller_mutation_rate": 1.0}}
+    )
+    home.quotas.throttle(home.context(), produced=2000)
+    home.quotas.throttle(home.context(), fetched=500)
+    home.quotas.may_change(home.context(), 13, is_strict=True)
+    samples = quota_samples(home.quotas, home.clock.monotonic_ms())
+    told = {f"{sample.name.type} {sample.name.name}": sample.values["Value"] for sample in samples}
+    assert told["Produce byte-rate"] == 200
+    assert told["Produce throttle-time"] == 10_000
+    assert told["Fetch byte-rate"] == 50
+    assert math.isnan(told["Fetch throttle-time"])
+    assert told["ControllerMutation tokens"] == -2
+
+
+def test_clients_that_call_themselves_many_names_do_not_fill_the_report(home: QuotaHome) -> None:
+    home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
+    for number in range(MOST_REPORTED + 10):
+        home.quotas.throttle(home.context(str(number)), produced=1)
+    assert len(list(quota_samples(home.quotas, 0))) == 2 * MOST_REPORTED
+
+
+def test_no_more_is_fetched_at_once_than_the_windows_allow(home: QuotaHome) -> None:
+    assert home.quotas.most_fetched(home.context()) is None
+    home.quotas.change({OF_C: {"consumer_byte_rate": 100.0}})
+    assert home.quotas.most_fetched(home.context()) == 1000
+    assert home.quotas.most_fetched(home.context("d")) is None
 
 
 # --- on the wire ---
@@ -193,6 +272,19 @@ def test_produce_and_fetch_say_for_how_long(tmp_path: Path) -> None:
             answer = data.fetch_many({("t", 0): 0})
             assert answer.throttle_time > 1000
             assert answer.responses[0].partitions[0].records
+
+
+def test_a_fetch_gets_no_more_than_the_windows_allow(tmp_path: Path) -> None:
+    with running_broker(tmp_path, log_retention_ms="-1") as running, running.client(client_id="admin") as admin:
+        set_quota(admin, "consumer_byte_rate", 1000.0)
+        with running.client() as client:
+            data = DataHome(running, client)
+            data.create("t")
+            for offset in range(4):
+                data.produce(batch(offset, [b"x" * 6000]))
+            answer = data.fetch_many({("t", 0): 0})
+            assert len(answer.responses[0].partitions[0].records) < 10_000
+            assert answer.throttle_time == 0
 
 
 def test_the_time_of_requests_is_said_with_any_answer(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ class ConnectionRates:
         self._rates: dict[str, SampledRate] = {}
         """Of the broker, and of listeners."""
         self._of_addresses: dict[str, SampledRate] = {}
+        self._swept_ms: int | None = None
 
     def change(self, limits: RateLimits) -> None:
         """Who waits already waits on."""
@@ -117,11 +118,17 @@ class ConnectionRates:
 
     def _of_address(self, address: str, now_ms: int) -> SampledRate:
         if address not in self._of_addresses and len(self._of_addresses) >= _MANY_ADDRESSES:
+            self._forget_the_silent(now_ms)
+        return self._of_addresses.setdefault(address, self._made())
+
+    def _forget_the_silent(self, now_ms: int) -> None:
+        """Once in the time that it takes to become silent, or each new address would cost a look at all others."""
+        if self._swept_ms is None or now_ms - self._swept_ms >= self._limits.windows * self._limits.window_ms:
+            self._swept_ms = now_ms
             for name, rate in list(self._of_addresses.items()):
                 rate.per_second(now_ms)
                 if rate.is_empty:
                     del self._of_addresses[name]
-        return self._of_addresses.setdefault(address, self._made())
 
     def _made(self) -> SampledRate:
         return SampledRate(windows=self._limits.windows, window_ms=self._limits.window_ms)

@@ -26,10 +26,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.runtime.metrics.sampled.sampled_rate import SampledRate
 from tidelog.server.metadata.image import QuotaEntity
-from tidelog.server.quotas.quota_lookup import FoundQuota, Sharers, find_quota
-from tidelog.server.quotas.token_bucket import TokenBucket
+from tidelog.server.quotas.accounts import Accounts
+from tidelog.server.quotas.quota_lookup import FoundQuota, find_quota
 from tidelog.server.request_context import RequestContext
 from tidelog.server.timers import Timers
 
@@ -39,8 +38,6 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 
 _PERCENT_A_MS: Final = 0.1
-_MANY_RATES: Final = 1000
-"""Then those that nobody has added to lately are let go of."""
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
@@ -51,11 +48,8 @@ class ClientQuotas:
         self._window_ms = config.number("quota.window.size.seconds") * 1000
         self._timers = timers
         self._quotas: Quotas = {}
-        self._rates: dict[tuple[str, Sharers], SampledRate] = {}
-        self._burst_s = config.number("controller.quota.window.num") * config.number(
-            "controller.quota.window.size.seconds"
-        )
-        self._buckets: dict[Sharers, TokenBucket] = {}
+        burst_s = config.number("controller.quota.window.num") * config.number("controller.quota.window.size.seconds")
+        self.accounts = Accounts(timers, windows=self._windows, window_ms=self._window_ms, burst_s=burst_s)
         self.is_on = False
         """Whether anybody has a quota: if not, nothing need be asked or told."""
 
@@ -76,6 +70,11 @@ class ClientQuotas:
         context.peer.held_back_ms = max(context.peer.held_back_ms, *waits)
         return context.peer.held_back_ms
 
+    def most_fetched(self, context: RequestContext) -> int | None:
+        """Bytes that one answer may have: what the client may fetch in all windows but one. None: no limit."""
+        found = self._find(CONSUMER_BYTE_RATE, context) if self.is_on else None
+        return None if found is None else int(found.limit * (self._windows - 1) * self._window_ms / 1000)
+
     def limits_changes(self, context: RequestContext) -> bool:
         """Whether the client has a quota for partitions that it makes and deletes."""
         return self.is_on and self._find(CONTROLLER_MUTATION_RATE, context) is not None
@@ -89,12 +88,14 @@ class ClientQuotas:
         if found is None:
             return True
         now_ms = self._timers.monotonic_ms()
-        bucket = self._buckets.setdefault(found.sharers, TokenBucket(window_s=self._burst_s))
-        wait_ms = bucket.wait_ms(found.limit, now_ms)
+        account = self.accounts.of(CONTROLLER_MUTATION_RATE, found.sharers)
+        wait_ms = account.bucket.wait_ms(found.limit, now_ms)
         if not (is_strict and wait_ms):
-            bucket.take(partitions, found.limit, now_ms)
+            account.bucket.take(partitions, found.limit, now_ms)
         if not is_strict:
-            wait_ms = bucket.wait_ms(found.limit, now_ms)
+            wait_ms = account.bucket.wait_ms(found.limit, now_ms)
+        if wait_ms:
+            account.waits.record(wait_ms)
         context.peer.held_back_ms = max(context.peer.held_back_ms, wait_ms)
         return not (is_strict and wait_ms)
 
@@ -106,30 +107,18 @@ class ClientQuotas:
     def _count(self, key: str, context: RequestContext, amount: float) -> None:
         found = self._find(key, context)
         if found is not None:
-            self._rate(key, found.sharers).record(amount, self._timers.monotonic_ms())
+            self.accounts.of(key, found.sharers).rate.record(amount, self._timers.monotonic_ms())
 
     def _wait_ms(self, key: str, context: RequestContext, longest_ms: int | None = None) -> int:
         found = self._find(key, context)
-        rate = None if found is None else self._rates.get((key, found.sharers))
-        if found is None or rate is None:
+        account = None if found is None else self.accounts.get(key, found.sharers)
+        if found is None or account is None:
             return 0
-        wait_ms = rate.wait_ms(found.limit, self._timers.monotonic_ms())
-        return wait_ms if longest_ms is None else min(wait_ms, longest_ms)
+        wait_ms = account.rate.wait_ms(found.limit, self._timers.monotonic_ms())
+        wait_ms = wait_ms if longest_ms is None else min(wait_ms, longest_ms)
+        if wait_ms:
+            account.waits.record(wait_ms)
+        return wait_ms
 
     def _find(self, key: str, context: RequestContext) -> FoundQuota | None:
         return find_quota(self._quotas, key, context.principal.name, context.client_id or "")
-
-    def _rate(self, key: str, sharers: Sharers) -> SampledRate:
-        rate = self._rates.get((key, sharers))
-        if rate is None:
-            if len(self._rates) >= _MANY_RATES:
-                self._forget_the_silent()
-            rate = self._rates[key, sharers] = SampledRate(windows=self._windows, window_ms=self._window_ms)
-        return rate
-
-    def _forget_the_silent(self) -> None:
-        now_ms = self._timers.monotonic_ms()
-        for name, rate in list(self._rates.items()):
-            rate.per_second(now_ms)
-            if rate.is_empty:
-                del self._rates[name]

@@ -6,13 +6,25 @@ from __future__ import annotations
 class TokenBucket:
     """Full at first. Times must not fall from call to call."""
 
-    __slots__ = ("_tokens", "_updated_ms", "_window_s")
+    __slots__ = ("_rate", "_tokens", "_updated_ms", "_window_s")
 
     def __init__(self, *, window_s: float) -> None:
         """The burst is what comes in ``window_s``."""
         self._window_s = window_s
+        self._rate = 0.0
         self._tokens = 0.0
         self._updated_ms: int | None = None
+
+    @property
+    def tokens(self) -> float:
+        """When it was last asked; below 0: owed."""
+        return self._tokens
+
+    def is_full(self, now_ms: int) -> bool:
+        """By the rate it was last asked with."""
+        if self._updated_ms is not None:
+            self._fill(self._rate, now_ms)
+        return self._updated_ms is None or self._tokens >= self._rate * self._window_s
 
     def take(self, amount: float, rate: float, now_ms: int) -> None:
         """``rate``: tokens a second."""
@@ -25,6 +37,7 @@ class TokenBucket:
         return round(-self._tokens * 1000 / rate) if self._tokens < 0 else 0
 
     def _fill(self, rate: float, now_ms: int) -> None:
+        self._rate = rate
         burst = rate * self._window_s
         if self._updated_ms is None:
             self._tokens = burst

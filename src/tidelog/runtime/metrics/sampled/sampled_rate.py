@@ -38,6 +38,12 @@ class SampledRate:
         self._forget_old(now_ms)
         return self._sum * 1000 / self._span_ms(now_ms)
 
+    def seen_per_second(self, now_ms: int) -> float:
+        """The same, by another thread than the one that records: nothing is changed."""
+        samples = [one for one in list(self._samples) if now_ms - one.start_ms < self._windows * self._window_ms]
+        first_ms = samples[0].start_ms if samples else now_ms
+        return sum(one.amount for one in samples) * 1000 / self._span_since(first_ms, now_ms)
+
     def wait_ms(self, limit: float, now_ms: int) -> int:
         """How long nothing must come until the rate is ``limit``; 0 where it is not above."""
         rate = self.per_second(now_ms)
@@ -57,6 +63,9 @@ class SampledRate:
             self._sum = 0.0
 
     def _span_ms(self, now_ms: int) -> int:
-        elapsed = now_ms - self._samples[0].start_ms if self._samples else 0
+        return self._span_since(self._samples[0].start_ms if self._samples else now_ms, now_ms)
+
+    def _span_since(self, first_ms: int, now_ms: int) -> int:
+        elapsed = now_ms - first_ms
         missing = self._windows - 1 - elapsed // self._window_ms
         return max(elapsed + max(missing, 0) * self._window_ms, 1)

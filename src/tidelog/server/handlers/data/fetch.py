@@ -75,12 +75,18 @@ def refuse(_context: RequestContext, request: FetchRequest, error: TidelogError)
 
 def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> EncodedAnswer | Awaitable[EncodedAnswer]:
     fetch = begin_fetch(context.version, request, broker.fetch_sessions, broker.timers.monotonic_ms())
-    limits = FetchLimits.of(request, broker.config.number("fetch.max.bytes"))
+    limits = FetchLimits.of(request, _most_bytes(broker, context))
     found = read_partitions(broker.replicas, fetch.wanted, limits)
     pending = PendingFetch(found.results, limits)
     if limits.max_wait_ms <= 0 or found.is_final or found.size >= limits.min_bytes or not pending.partitions:
         return _answer(broker, context, fetch, found)
     return _answer_later(broker, context, fetch, pending, limits)
+
+
+def _most_bytes(broker: Broker, context: RequestContext) -> int:
+    """A client with a quota gets less at once, so that it is not held back for many times its windows."""
+    most, of_quota = broker.config.number("fetch.max.bytes"), broker.quotas.most_fetched(context)
+    return most if of_quota is None else min(most, of_quota)
 
 
 async def _answer_later(

@@ -1,0 +1,60 @@
+"""The metrics of quotas, under Kafka's names: what clients that have a quota had of it, and how long they waited.
+
+Names of users and clients are written as in addresses of the web, for they may have any characters. Clients choose
+their names, so only so many of them are reported of.
+Called by: Broker. Thread rule: a report is made by any thread, and reads what it finds at that moment.
+Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager``, ``ControllerMutationQuotaManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+from urllib.parse import quote
+
+from tidelog.runtime.metrics import MetricDescription, MetricFamily, Sample
+from tidelog.server.quotas.client_quotas import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    ClientQuotas,
+)
+
+MOST_REPORTED: Final = 1000
+"""Accounts."""
+
+
+def _described(kind: str, name: str, unit: str, meaning: str) -> tuple[MetricDescription, MetricDescription]:
+    family = MetricFamily("kafka.server", kind, ("user", "client-id"))
+    return (
+        family.gauge(name, unit, f"{meaning}; of a user, a client id or both, by which of them the quota is shared."),
+        family.gauge("throttle-time", "ms", "That they were held back, as a mean over the last half minute to minute."),
+    )
+
+
+_BY_QUOTA: Final = {
+    PRODUCER_BYTE_RATE: _described("Produce", "byte-rate", "bytes/s", "Of Produce requests"),
+    CONSUMER_BYTE_RATE: _described("Fetch", "byte-rate", "bytes/s", "Of records in Fetch answers"),
+    REQUEST_PERCENTAGE: _described("Request", "request-time", "percent", "Time that requests took"),
+    CONTROLLER_MUTATION_RATE: _described(
+        "ControllerMutation", "tokens", "partitions", "Partitions that may be made or deleted at once; below 0: owed"
+    ),
+}
+
+METRICS: tuple[MetricDescription, ...] = tuple(one for both in _BY_QUOTA.values() for one in both)
+
+
+def quota_samples(quotas: ClientQuotas, now_ms: int) -> Iterator[Sample]:
+    for (key, sharers), account in islice(quotas.accounts, MOST_REPORTED):
+        had, waits = _BY_QUOTA[key]
+        tags = _sanitized(sharers.user), _sanitized(sharers.client_id)
+        value = account.bucket.tokens if key == CONTROLLER_MUTATION_RATE else account.rate.seen_per_second(now_ms)
+        yield Sample.gauge(had.named(*tags), value)
+        yield Sample.gauge(waits.named(*tags), account.waits.mean_ms)
+
+
+def _sanitized(name: str) -> str:
+    """Kafka's ``Sanitizer``."""
+    return quote(name, safe="").replace("~", "%7E")

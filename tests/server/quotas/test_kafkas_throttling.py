@@ -1,0 +1,184 @@
+"""Ours and a real Kafka with the same quotas and the same load: who waits, and about how long.
+
+What a client had counts by the second it came in, so times are not the same to the millisecond: they are held to be of
+the same order. Windows are few, or bursts would take long to use up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from real_kafka.broker import QUIET, SMALL, Broker
+from server.data.data_home import WITH_NAMES, records
+from server.harness import WireClient, running_broker
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+WINDOWS = 3
+SETTINGS = {**SMALL, **QUIET, "quota.window.num": str(WINDOWS), "controller.quota.window.num": str(WINDOWS)}
+RATE = 100_000
+"""Bytes a second; twice as many come at once."""
+RECORD = 50_000
+
+ENTITIES: dict[str, list[dict[str, str | None]]] = {
+    "produce": [{"user": "ANONYMOUS", "client-id": "produce"}],
+    "fetch": [{"user": None, "client-id": "fetch"}],
+    "request": [{"client-id": "request"}],
+    "mutation": [{"user": "ANONYMOUS", "client-id": None}],
+}
+"""Whose quota it is, by what the client calls itself."""
+
+
+class Throttled(NamedTuple):
+    """Milliseconds that were told with the answers to one load."""
+
+    total: int
+    longest: int
+
+
+class Home(NamedTuple):
+    port: int
+
+    @contextmanager
+    def client(self, client_id: str) -> Iterator[WireClient]:
+        with WireClient(self.port, client_id=client_id) as client:
+            yield client
+
+    def set_quota(self, key: str, value: float, entity: dict[str, str | None]) -> None:
+        parts = [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()]
+        entry = {"entity": parts, "ops": [{"key": key, "value": value, "remove": False}]}
+        with self.client("admin") as admin:
+            answer = admin.call(ApiKey.ALTER_CLIENT_QUOTAS, entries=[entry], validate_only=False)
+            assert answer.entries[0].error_code == 0, answer
+            self.create(admin, f"after-{key}")  # what the broker knows of it, it knows after the quota
+
+    def create(self, client: WireClient, *names: str) -> Any:
+        topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
+        answer = client.call(ApiKey.CREATE_TOPICS, topics=topics, timeout=30_000)
+        for topic in answer.topics:
+            while topic.error_code == 0 and self._is_missing(client, topic.name):
+                pass
+        return answer
+
+    def _is_missing(self, client: WireClient, name: str) -> bool:
+        answer = client.call(ApiKey.METADATA, topics=[{"name": name}], allow_auto_topic_creation=False)
+        (topic,) = answer.topics
+        return topic.error_code != 0 or topic.partitions[0].leader_id < 0
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    path = tmp_path_factory.mktemp("kafka")
+    with Broker(path / "data", work=path / "work", properties=SETTINGS) as broker:
+        broker.format()
+        broker.start()
+        yield Home(int(broker.bootstrap.rpartition(":")[2]))
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    settings = {key.replace(".", "_"): text for key, text in SETTINGS.items()}
+    with running_broker(tmp_path_factory.mktemp("ours"), **settings) as running:
+        yield Home(running.port)
+
+
+def told(times: list[int]) -> Throttled:
+    return Throttled(sum(times), max(times))
+
+
+def produced(home: Home, client_id: str = "produce", topic: str = "p") -> Throttled:
+    """Ten records, one after the other."""
+    with home.client("admin") as admin:
+        home.create(admin, topic)
+    batch = records(b"x" * RECORD)
+    topics = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
+    with home.client(client_id) as client:
+        answers = [
+            client.call(ApiKey.PRODUCE, WITH_NAMES, acks=-1, timeout=30_000, topic_data=topics) for _ in range(10)
+        ]
+    assert {answer.responses[0].partition_responses[0].error_code for answer in answers} == {0}
+    return told([answer.throttle_time for answer in answers])
+
+
+def fetched(home: Home) -> Throttled:
+    """Ten records, until all have come. Kafka sends none with an answer that says to wait."""
+    produced(home, "admin", "f")
+    times, size = [], 0
+    with home.client("fetch") as client:
+        while size < 10 * RECORD:
+            wanted = {"partition": 0, "fetch_offset": size // RECORD, "partition_max_bytes": 1}
+            wanted |= {"current_leader_epoch": -1, "last_fetched_epoch": -1}
+            values = {"max_wait": 0, "min_bytes": 1, "max_bytes": 1 << 20, "session_epoch": -1}
+            topics = [{"topic": "f", "partitions": [wanted]}]
+            answer = client.call(ApiKey.FETCH, WITH_NAMES, topics=topics, **values)
+            times.append(answer.throttle_time)
+            if answer.responses and answer.responses[0].partitions[0].records:
+                size += RECORD
+    return told(times)
+
+
+def test_producing(kafka: Home, ours: Home) -> None:
+    for home in (kafka, ours):
+        home.set_quota("producer_byte_rate", RATE, ENTITIES["produce"][0])
+    assert_of_one_order(produced(ours), produced(kafka))
+
+
+def test_fetching(kafka: Home, ours: Home) -> None:
+    for home in (kafka, ours):
+        home.set_quota("consumer_byte_rate", RATE, ENTITIES["fetch"][0])
+    assert_of_one_order(fetched(ours), fetched(kafka))
+
+
+def test_time_of_requests_costs_a_window(kafka: Home, ours: Home) -> None:
+    longest = []
+    for home in (kafka, ours):
+        home.set_quota("request_percentage", 0.001, ENTITIES["request"][0])
+        with home.client("request") as client:
+            answers = [client.call(ApiKey.METADATA, topics=None) for _ in range(4)]
+        longest.append(max(answer.throttle_time for answer in answers))
+    assert longest == [1000, 1000]
+
+
+def test_making_topics(kafka: Home, ours: Home) -> None:
+    """A burst of three, and two more: the next is refused, and told to wait two seconds."""
+    waits = []
+    for home in (kafka, ours):
+        home.set_quota("controller_mutation_rate", 1.0, ENTITIES["mutation"][0])
+        with home.client("mutation") as client:
+            home.create(client, *(f"m{number}" for number in range(5)))
+            refused = home.create(client, "more")
+        assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        waits.append(refused.throttle_time)
+    assert all(500 < wait <= 2000 for wait in waits), waits
+
+
+def test_connections_of_an_address(kafka: Home, ours: Home) -> None:
+    """Last, for it holds for everybody: twice the rate is let in, and who comes after that is not."""
+    served = []
+    for home in (kafka, ours):
+        home.set_quota("connection_creation_rate", 2.0, {"ip": "127.0.0.1"})
+        served.append(sum(is_served(home) for _ in range(12)))
+    assert abs(served[0] - served[1]) <= 2, served
+    assert max(served) < 12
+
+
+def is_served(home: Home) -> bool:
+    with home.client("anybody") as client:
+        try:
+            client.call(ApiKey.API_VERSIONS, 0)
+        except ConnectionError:
+            return False
+    return True
+
+
+def assert_of_one_order(ours: Throttled, kafkas: Throttled) -> None:
+    assert kafkas.total > 1000, "the load is more than the quota"
+    for mine, theirs in zip(ours, kafkas, strict=True):
+        assert theirs / 2 <= mine <= theirs * 2, (ours, kafkas)
