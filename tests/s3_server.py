@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import fsspec
 from moto.server import ThreadedMotoServer
@@ -15,12 +16,14 @@ _KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFA
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
-    """What the environment of its clients has to say."""
+    """What the environment of its clients has to say. Nothing is in it, whatever an earlier one of this process had."""
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
-        yield {"AWS_ENDPOINT_URL": f"http://{host}:{port}", **_KEYS}
+        address = f"http://{host}:{port}"
+        urlopen(Request(f"{address}/moto-api/reset", method="POST")).close()
+        yield {"AWS_ENDPOINT_URL": address, **_KEYS}
     finally:
         server.stop()
 
