@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tidelog.cli.key_values import key_values
 from tidelog.cli.options import output_options
 from tidelog.cli.report import FINDINGS, ExitCode, Report, Row, Table
 from tidelog.config.broker_config import BrokerConfig
@@ -84,8 +85,8 @@ def config(
       tidelog config --file server.properties --override log.dirs=/var/lib/kafka
       tidelog config retention.ms --topic-config retention.ms=86400000 --json
     """
-    broker = BrokerConfig.load(file, _settings("--override", overrides))
-    topic = TopicSettings.of(_settings("--topic-config", topic_texts), broker)
+    broker = BrokerConfig.load(file, key_values("--override", overrides))
+    topic = TopicSettings.of(key_values("--topic-config", topic_texts), broker)
     found = _chosen(keys, broker, topic, with_defaults=with_defaults)
     return Report(
         rows=[_row(one) for one in found],
@@ -93,16 +94,6 @@ def config(
         notes=list(_notes(found, broker, topic, keys=keys)),
         exit_code=ExitCode(FINDINGS if broker.warnings else 0),
     )
-
-
-def _settings(option: str, texts: Sequence[str]) -> Mapping[str, str]:
-    settings: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key.strip() and equals):
-            raise click.UsageError(f"{option} {text!r} is not KEY=VALUE.")
-        settings[key.strip()] = value
-    return settings
 
 
 def _chosen(

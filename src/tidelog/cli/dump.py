@@ -85,7 +85,10 @@ def dump(
     .swap behind their names. Records of Kafka's internal topics are decoded, by the name of their directory or as a
     switch says; a record of an unknown version is printed raw.
 
-    With --kafka-format the text of kafka-dump-log, which takes the same switches; what is wrong goes to stderr.
+    Passwords among brokers' settings and the keys of SCRAM users are hidden.
+
+    With --kafka-format the text of kafka-dump-log, which takes the same switches and hides nothing; what is wrong goes
+    to stderr.
 
     Exit codes: 0 dumped, 1 something in a file is wrong, 2 wrong usage, 3 a file is missing.
 

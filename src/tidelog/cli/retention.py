@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tidelog.cli.key_values import key_values
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.setting_options import config_file_option, properties
@@ -72,7 +73,7 @@ def retention(
       tidelog retention /var/lib/kafka --now 2030-01-01 --jsonl
     """
     exit_code = ExitCode()
-    overrides = _settings(settings)
+    overrides = key_values("--config", settings)
     file = properties(config_file)
     SettingSources(file=file, overrides=overrides).of_topic("")  # wrong values end the run before anything is read
     now_ms = SYSTEM_CLOCK.now_ms() if now is None else _moment(now)
@@ -99,16 +100,6 @@ def retention(
         notes=[*_notes(found, sources), f"As of {iso_time(now_ms)}. Nothing was changed."],
         exit_code=exit_code,
     )
-
-
-def _settings(texts: Sequence[str]) -> Mapping[str, str]:
-    settings: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key.strip() and equals):
-            raise click.UsageError(f"--config {text!r} is not KEY=VALUE.")
-        settings[key.strip()] = value
-    return settings
 
 
 def _moment(text: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidelog.cli.key_values import key_values
 from tidelog.cli.report import UNREADABLE
 
 if TYPE_CHECKING:
@@ -51,23 +52,12 @@ def serve(context: click.Context, properties: Path | None, overrides: Sequence[s
 
     if not logging.root.handlers:
         set_up_logging()
-    config = load_start_config(properties, _settings(overrides))
+    config = load_start_config(properties, key_values("--override", overrides))
     config.tell()
     reason = serve_broker(config, on_ready=_say_where)
     if reason is not None:
         click.echo(f"Error: the broker has stopped: {reason}", err=True)
         context.exit(UNREADABLE)
-
-
-def _settings(overrides: Sequence[str]) -> dict[str, str]:
-    """UsageError for a text that is not KEY=VALUE."""
-    settings: dict[str, str] = {}
-    for text in overrides:
-        key, equals, value = text.partition("=")
-        if not (key.strip() and equals):
-            raise click.UsageError(f"--override {text!r} is not KEY=VALUE.")
-        settings[key.strip()] = value.strip()
-    return settings
 
 
 def _say_where(broker: Broker) -> None:

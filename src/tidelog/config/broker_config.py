@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from tidelog.config.broker_keys import BROKER_KEYS, broker_key, unknown_key_text
+from tidelog.config.broker_keys import BROKER_KEYS, broker_key, looks_like_key, unknown_key_text
 from tidelog.config.checks import check_broker, number
 from tidelog.config.dynamic_changes import check_change, check_names
 from tidelog.config.origin import Origin, OriginKind, Setting
@@ -199,7 +199,11 @@ class BrokerConfig:
         for name, setting in self.settings.items():
             if name == "config.providers":
                 yield f"{name} has no effect: values are taken as they stand ({setting.origin})"
-            elif broker_key(name) is None and not name.startswith(prefixes):
+            elif broker_key(name) is not None or name.startswith(prefixes):
+                continue
+            elif not looks_like_key(name):
+                yield f"what stands there is no setting, and has no effect ({setting.origin})"
+            else:
                 yield f"{unknown_key_text(name)} ({setting.origin})"
 
     def _without_effect(self) -> Iterator[str]:

@@ -7,6 +7,7 @@ plug-ins read by themselves, which Kafka hands on unread. Keys that Kafka 4 remo
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 
 from tidelog.config.coordinator_keys import COORDINATOR_KEYS
@@ -36,6 +37,8 @@ BROKER_AREAS: Mapping[str, Mapping[str, Key]] = {
 
 BROKER_KEYS: Mapping[str, Key] = {name: key for area in BROKER_AREAS.values() for name, key in area.items()}
 
+_LIKE_A_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*(\.[A-Za-z0-9_\-]+)+|[a-z]{1,20}")
+_LONGEST_NAME = 200
 _LISTENER_PREFIX = "listener.name."
 _REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
 _REMOVED = frozenset(
@@ -73,6 +76,12 @@ def broker_key(name: str) -> Key | None:
     return BROKER_KEYS.get(name) or listener_key(name) or REPLICATION_RATES.get(name)
 
 
+def looks_like_key(name: str) -> bool:
+    """Whether ``name``, which no table knows, may be shown. A secret that was broken over several lines of a properties
+    file leaves lines that are taken for keys."""
+    return len(name) <= _LONGEST_NAME and (_LIKE_A_KEY.fullmatch(name) is not None or bool(_near(name, BROKER_KEYS)))
+
+
 def unknown_key_text(name: str, known: Iterable[str] = BROKER_KEYS) -> str:
     """What a warning says of a key that is not among ``known``."""
     if name in _REMOVED or name.startswith(_REMOVED_PREFIXES):
@@ -80,5 +89,9 @@ def unknown_key_text(name: str, known: Iterable[str] = BROKER_KEYS) -> str:
     if name in TOPIC_KEYS:
         synonyms = TOPIC_SYNONYMS.get(name, ())
         return f"{name} is a topic setting" + (f"; the broker's is {synonyms[0].name}" if synonyms else "")
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    near = _near(name, known)
     return f"{name} is not a key of Kafka 4.1" + (f"; is {near[0]} meant?" if near else "")
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(name, known, n=1, cutoff=0.8)

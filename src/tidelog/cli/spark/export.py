@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from tidelog.cli.key_values import key_values
 from tidelog.cli.report import Report, Table
-from tidelog.cli.spark.running import job_options, run_job, settings_of
+from tidelog.cli.spark.running import job_options, run_job
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,8 +94,8 @@ def export(
         table=table,
         format=format_name,
         mode=mode,
-        read=settings_of(read, "--option"),
-        write=settings_of(write, "--write-option"),
+        read=key_values("--option", read),
+        write=key_values("--write-option", write),
         key=Decoding(encoding=Encoding(key_encoding), schema=_text(key_schema)),
         value=Decoding(encoding=Encoding(value_encoding), schema=_text(value_schema)),
         keeps_undecodable=keep_undecodable,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tidelog.cli.key_values import key_values
 from tidelog.cli.options import expand, output_options
 from tidelog.cli.progress import Advance, progress
 from tidelog.model import ConfigError
@@ -68,7 +69,7 @@ def run_in_session(
     name: str, master: str | None, conf: Sequence[str], job: Callable[[SparkSession, OnProgress], DataFrame]
 ) -> list[dict[str, Any]]:
     """The job's rows."""
-    config = {"spark.ui.showConsoleProgress": "false", **settings_of(conf, "--conf")}
+    config = {"spark.ui.showConsoleProgress": "false", **key_values("--conf", conf)}
     with _spark_needed():
         from tidelog.spark.session_builder import session
 
@@ -98,14 +99,3 @@ def _bar(stack: ExitStack, description: str) -> OnProgress:
         shown = done
 
     return on_progress
-
-
-def settings_of(texts: Sequence[str], option: str) -> dict[str, str]:
-    """What was given to a repeatable ``option``. UsageError for a text that is not KEY=VALUE."""
-    settings = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise click.UsageError(f"{option} {text}: KEY=VALUE is wanted.")
-        settings[key] = value
-    return settings

@@ -6,6 +6,8 @@ guess. A record of an internal topic is an object::
     {"name": "OffsetCommitValue", "number": 1, "version": 4, "fields": {…}}      fields by Kafka's names
     {"name": null, "number": 77, "version": 0, "raw": "AE0BAg=="}                unknown type or version: bytes, base64
     {"error": "the bytes end before the record does", "raw": "AAA="}             bytes that do not fit
+
+Secrets of the cluster's metadata are hidden (``metadata_secrets``).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tidelog.inspect.dump.metadata_secrets import without_secrets
 from tidelog.inspect.dump.options import PayloadDecoder
 from tidelog.inspect.dump.payload_text import COORDINATOR_TYPES, open_consumer_protocol
 from tidelog.model import TidelogError
@@ -35,7 +38,7 @@ def payload_json(decoder: PayloadDecoder) -> PayloadJson:
     if types is not None:
         return lambda key, value: _coordinator_json(types, key, value)
     if decoder is PayloadDecoder.CLUSTER_METADATA:
-        return lambda key, value: named_bytes("key", key) | {"value": _framed_json(METADATA_TYPES, value)}
+        return lambda key, value: named_bytes("key", key) | {"value": _metadata_json(value)}
     if decoder is PayloadDecoder.REMOTE_LOG_METADATA:
         return lambda key, value: named_bytes("key", key) | {"value": _framed_json(REMOTE_LOG_TYPES, value)}
     return lambda key, value: named_bytes("key", key) | named_bytes("value", value)
@@ -107,6 +110,13 @@ def _value_json(types: Mapping[int, KeyValueMessages], number: int, value: bytes
     if decoded.name == "GroupMetadataValue" and decoded.fields is not None:
         open_consumer_protocol(decoded.fields)
     return _decoded_json(decoded)
+
+
+def _metadata_json(value: bytes | None) -> Json | None:
+    shown = _framed_json(METADATA_TYPES, value)
+    if shown is not None and "fields" in shown:
+        shown["fields"] = without_secrets(shown["name"], shown["fields"])
+    return shown
 
 
 def _framed_json(types: Mapping[int, Message], value: bytes | None) -> Json | None:

@@ -1,7 +1,8 @@
 """The settings of a broker, and of all brokers, as a client is told of them. Pure.
 
 ===========================  =========================================================================================
-of one broker                every key that is not internal, and every name that was set, known or not
+of one broker                every key that is not internal, and every name that was set, known or not, if it looks
+                             like one
 of all brokers               what was changed at run time for all, and nothing else
 a synonym                    each name that can say the same, in each layer that has it: this broker's changes, those
                              of all brokers, the properties file, the default
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from itertools import dropwhile
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_KEYS, broker_key
+from tidelog.config.broker_keys import BROKER_KEYS, broker_key, looks_like_key
 from tidelog.config.reporter_keys import REPORTER_KEYS
 from tidelog.config.synonyms import time_synonyms
 from tidelog.server.configs.config_entry import ConfigEntry, ConfigSource, ConfigSynonym, is_sensitive, text_of
@@ -31,7 +32,8 @@ _IDS = ("node.id", "broker.id")
 def broker_entries(broker: BrokerConfig) -> list[ConfigEntry]:
     """Of one broker, in the order of their names."""
     shown = {name for name, key in BROKER_KEYS.items() if not key.internal and name not in REPORTER_KEYS}
-    return [_entry(name, broker) for name in sorted(shown | set(broker.settings))]
+    told = {name for name in broker.settings if broker_key(name) is not None or looks_like_key(name)}
+    return [_entry(name, broker) for name in sorted(shown | told)]
 
 
 def default_entries(broker: BrokerConfig) -> list[ConfigEntry]:
