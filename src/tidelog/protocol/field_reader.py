@@ -5,7 +5,7 @@ the compact one (unsigned varint, one more than the length, 0 for null), where e
 
 A message that ends early, a negative length, a varint without an end: MalformedMessageError, where the function that
 reads is a ``message_reader``.
-Numbers of items are not believed: whoever reads an array finds the end of the message before the end of its memory.
+Numbers of items are not believed: more than a request may have are refused before one is read.
 Called by: produce, fetch. Thread rule: one reader, one thread. Source: Kafka's protocol guide, KIP-482.
 """
 
@@ -19,6 +19,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from tidelog.protocol.errors import MalformedMessageError
+from tidelog.protocol.request_size import MOST_ITEMS, require_few_items
 
 T = TypeVar("T")
 
@@ -48,11 +49,12 @@ def message_reader(read: Callable[[int, memoryview], T]) -> Callable[[int, memor
 
 
 class FieldReader:
-    __slots__ = ("_data", "_end", "is_flexible", "position")
+    __slots__ = ("_data", "_end", "_items", "is_flexible", "position")
 
     def __init__(self, data: memoryview, *, is_flexible: bool) -> None:
         self._data = data
         self._end = len(data)
+        self._items = 0
         self.position = 0
         self.is_flexible = is_flexible
 
@@ -124,6 +126,9 @@ class FieldReader:
         length = self.varint() - 1 if self.is_flexible else self.int32()
         if length < 0:
             raise MalformedMessageError(f"an array of {length} items", position=self.position)
+        self._items += length
+        if self._items > MOST_ITEMS:
+            require_few_items(self._items)
         return [item() for _ in range(length)]
 
     def tagged_fields(self, known: dict[int, Callable[[], None]] | None = None) -> None:

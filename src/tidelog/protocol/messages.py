@@ -19,6 +19,7 @@ from uuid import UUID
 
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import MalformedMessageError
+from tidelog.protocol.request_size import MOST_ITEMS, item_count, require_few_items, require_plain_size
 from tidelog.protocol.schemas import Direction, Struct, default_of, is_array, is_optional, struct_class, struct_type
 
 if TYPE_CHECKING:
@@ -34,8 +35,14 @@ _NO_ID = UUID(int=0)
 
 
 def read_request(api: ApiKey, version: int, body: Buffer) -> Struct:
-    """``body``: what follows the header. MalformedMessageError; bytes that are left over are ignored, as by Kafka."""
-    return _read(api, Direction.REQUEST, version, body)
+    """``body``: what follows the header; bytes that are left over are ignored, as by Kafka. MalformedMessageError, also
+    for one that asks for too much."""
+    size = memoryview(body).nbytes
+    require_plain_size(size)
+    message = _read(api, Direction.REQUEST, version, body)
+    if size > MOST_ITEMS:  # each has a byte at least
+        require_few_items(item_count(message))
+    return message
 
 
 def write_response(api: ApiKey, version: int, values: Values) -> bytes:

@@ -44,6 +44,10 @@ MISTAKES = [
     (r"a**", "invalid nested repetition operator"),
     (r"a{3,2}", "invalid repeat count"),
     (r"a{1001}", "invalid repeat count"),
+    ("a{" + "9" * 5000 + "}", "invalid repeat count"),
+    ("(" * 101 + "a" + ")" * 101, "expression nests too deeply"),
+    ("(?i:" * 4000 + "a", "expression nests too deeply"),
+    ("a" * 20_001, "expression too large"),
     (r"[b-a]", "invalid character class range"),
     (r"\p{Foo}", "invalid character class range"),
     (r"(?=a)", "invalid or unsupported Perl syntax"),
@@ -70,6 +74,26 @@ def test_what_re2_does_not_take_is_refused_in_its_words(expression: str, message
 def test_an_expression_that_backtracks_elsewhere_takes_no_longer_than_others() -> None:
     pattern = TopicPattern("((a+)+)+b")
     assert not pattern.matches("a" * 249)
+
+
+SLOW = "(a{0,100}){0,60}"
+"""Thousands of states that a name is in at once."""
+
+
+def test_an_expression_that_takes_too_long_is_given_up() -> None:
+    pattern = TopicPattern(SLOW)
+    with pytest.raises(PatternError, match="takes too long"):
+        [pattern.matches(f"{'a' * number}x") for number in range(249)]
+
+
+def test_what_takes_too_long_matches_nothing_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(MemoryTopics(**{"a" * 200: 1, "a" * 201: 1}))
+    one = Consumer(rig, "m1", topic_regex=SLOW)
+    one.beat()
+    rig.wait(0)
+    one.beat()
+    assert one.partitions == set()
+    assert "matches nothing: expression takes too long" in caplog.text
 
 
 def test_the_assignment_follows_when_the_expression_is_resolved() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.node import Node
 from tidelog.server.topics.internal_topics import automatic_topic
@@ -35,5 +36,7 @@ class AutomaticTopics:
             for result in await self._node.metadata.create_topics(topics):
                 if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     _log.warning("Topic %s, which a client asked for, cannot be made: %s", result.name, result.message)
+        except TidelogError as error:
+            _log.warning("%d topics, which a client asked for, cannot be made: %s", len(names), error)
         finally:
             self._under_way.difference_update(names)

@@ -53,7 +53,7 @@ class TransactionFilter:
         try:
             compiled = TopicPattern(pattern) if pattern else None
         except PatternError as error:
-            raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r}: {error}") from None
+            raise _refused(pattern, error) from None
         return cls(
             states=frozenset(STATES_BY_LABEL[name] for name in names if name in STATES_BY_LABEL),
             unknown_states=tuple(name for name in names if name not in STATES_BY_LABEL),
@@ -63,14 +63,26 @@ class TransactionFilter:
         )
 
     def passes(self, transaction: Transaction, now_ms: int) -> bool:
+        """ApiError INVALID_REGULAR_EXPRESSION for one that takes too long."""
         record = transaction.record
         asks_states = bool(self.states or self.unknown_states)
         return (
             (not self.producer_ids or record.producer_id in self.producer_ids)
             and (not asks_states or record.state in self.states)
             and (self.duration_ms < 0 or now_ms - record.start_ms > self.duration_ms)
-            and (self.pattern is None or self.pattern.matches(transaction.transactional_id))
+            and (self.pattern is None or _matches(self.pattern, transaction.transactional_id))
         )
+
+
+def _matches(pattern: TopicPattern, name: str) -> bool:
+    try:
+        return pattern.matches(name)
+    except PatternError as error:
+        raise _refused(pattern.text, error) from None
+
+
+def _refused(pattern: str | None, error: PatternError) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r}: {error}")
 
 
 def select(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import enum
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -105,12 +106,21 @@ class Regexes:
 
     def _resolved(self, expression: str) -> ResolvedRegex:
         topics = self._context.topics
-        pattern = TopicPattern(expression)
         return ResolvedRegex(
-            topics=frozenset(name for name in topics.names if pattern.matches(name)),
+            topics=_matched(expression, topics.names),
             version=topics.version,
             resolved_ms=self._context.timers.now_ms(),
         )
+
+
+def _matched(expression: str, names: Iterable[str]) -> frozenset[str]:
+    """None where it takes too long, which a heartbeat cannot be told any more."""
+    try:
+        pattern = TopicPattern(expression)
+        return frozenset(name for name in names if pattern.matches(name))
+    except PatternError as error:
+        _log.warning("the regular expression %.200r matches nothing: %s", expression, error)
+        return frozenset()
 
 
 def check_regex(expression: str) -> None:

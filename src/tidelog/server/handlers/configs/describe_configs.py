@@ -1,6 +1,7 @@
 """DescribeConfigs: the settings of topics, brokers, groups, subscriptions to clients' metrics, and loggers.
 
-A resource that cannot be described has its error; a type of resource that Kafka does not know refuses the request.
+A resource that cannot be described has its error; a type of resource that Kafka does not know refuses the request. One
+that is named twice is answered once: a description is thousands of times as large as a name.
 Source: Kafka's ``ConfigHelper``.
 """
 
@@ -33,7 +34,8 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Unexpected resource type UNKNOWN for resource {resource.resource_name}"
             )
-    return {"results": [_described(broker, resource, request) for resource in request.resources]}
+    once = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    return {"results": [_described(broker, resource, request) for resource in once.values()]}
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:

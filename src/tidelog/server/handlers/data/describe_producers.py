@@ -23,7 +23,9 @@ def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping
         "topics": [
             {
                 "name": topic.name,
-                "partitions": [_describe(broker, TopicPartition(topic.name, n)) for n in topic.partition_indexes],
+                "partitions": [
+                    _describe(broker, TopicPartition(topic.name, n)) for n in dict.fromkeys(topic.partition_indexes)
+                ],
             }
             for topic in request.topics
         ]

@@ -21,7 +21,7 @@ def handle(broker: Broker, _context: RequestContext, request: Struct) -> Answer:
     return {
         "groups": [
             {**described, "authorized_operations": NOT_ASKED if described.get("error_code") else operations}
-            for described in (_described(broker, group_id) for group_id in request.group_ids)
+            for described in (_described(broker, group_id) for group_id in dict.fromkeys(request.group_ids))
         ]
     }
 

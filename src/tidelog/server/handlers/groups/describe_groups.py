@@ -1,4 +1,4 @@
-"""DescribeGroups: classic groups with their members, each with its own error."""
+"""DescribeGroups: classic groups with their members, each once and with its own error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     return {
         "groups": [
             {**described, "authorized_operations": NOT_ASKED if described.get("error_code") else operations}
-            for described in (_described(broker, group_id, context.version) for group_id in request.groups)
+            for described in (
+                _described(broker, group_id, context.version) for group_id in dict.fromkeys(request.groups)
+            )
         ]
     }
 

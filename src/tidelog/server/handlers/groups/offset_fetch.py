@@ -34,7 +34,8 @@ _NO_OFFSET = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     if context.version >= _SEVERAL_GROUPS:
-        return {"groups": [_of_group(broker, context, request, group) for group in request.groups]}
+        once = {group.group_id: group for group in request.groups}
+        return {"groups": [_of_group(broker, context, request, group) for group in once.values()]}
     return _of_group(broker, context, request, request)
 
 

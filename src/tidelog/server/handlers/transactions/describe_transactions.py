@@ -1,4 +1,5 @@
-"""DescribeTransactions (KIP-664): what the coordinator knows of transactional ids, each with an error of its own."""
+"""DescribeTransactions (KIP-664): what the coordinator knows of transactional ids, each once
+and with an error of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tidelog.server.transactions.rules.topics import partitions_by_topic
 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
-    return {"transaction_states": [_state(broker, name) for name in request.transactional_ids]}
+    return {"transaction_states": [_state(broker, name) for name in dict.fromkeys(request.transactional_ids)]}
 
 
 def _state(broker: Broker, transactional_id: str) -> Mapping[str, Any]:

@@ -33,6 +33,9 @@ _LETTERS: Final = frozenset(string.ascii_letters)
 _WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
 _GRAPH: Final = frozenset(string.ascii_letters + string.digits + string.punctuation)
 _MOST_REPEATS: Final = 1000
+_MOST_CHARACTERS: Final = 20_000
+_DEEPEST: Final = 100
+"""Groups within groups; RE2 has 1000."""
 
 _CLASSES: Final = {
     "d": frozenset(string.digits),
@@ -115,7 +118,9 @@ class PatternError(ValueError):
 
 
 def parse(text: str) -> Node:
-    """PatternError for what RE2 does not take."""
+    """PatternError for what RE2 does not take, and for what is too large."""
+    if len(text) > _MOST_CHARACTERS:
+        raise PatternError("expression too large")
     parser = _Parser(text)
     node = parser.choice()
     if not parser.is_at_end:
@@ -129,6 +134,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._position = 0
+        self._depth = 0
         self._ignores_case = False
 
     @property
@@ -193,6 +199,8 @@ class _Parser:
         if end < 0 or not _is_number(least) or not (most == "" or _is_number(most)):
             return None
         self._position = end + 1
+        if max(len(least), len(most)) > len(str(_MOST_REPEATS)):
+            raise PatternError("invalid repeat count")
         low = int(least)
         high = low if not comma else int(most) if most else None
         if low > _MOST_REPEATS or (high is not None and not low <= high <= _MOST_REPEATS):
@@ -207,9 +215,17 @@ class _Parser:
                     raise PatternError("invalid named capture")
             elif not self._take(":"):
                 return self._flags()
+        return self._within()
+
+    def _within(self) -> Node:
+        """What is in a group, up to its end."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise PatternError("expression nests too deeply")
         node = self.choice()
         if not self._take(")"):
             raise PatternError("missing closing )")
+        self._depth -= 1
         return node
 
     def _flags(self) -> Node | None:
@@ -227,10 +243,8 @@ class _Parser:
                 break
             elif flag not in "msU":
                 raise PatternError("invalid or unsupported Perl syntax")
-        node = self.choice()
+        node = self._within()
         self._ignores_case = before
-        if not self._take(")"):
-            raise PatternError("missing closing )")
         return node
 
     def _escape(self) -> Node:

@@ -2,8 +2,8 @@
 
 The expression becomes a machine whose states are positions in it; all positions a name can have reached are followed at
 once (Thompson's construction), and each set of them, once seen, is kept with where each character leads. So nobody can
-keep the broker busy with an expression that backtracks: what is bounded is the machine's size (RE2/J's bound is its
-repeat count), and the kept sets, which are forgotten when there are too many.
+keep the broker busy with an expression that backtracks: what is bounded is the size of the expression, that of the
+machine (RE2/J's bound is its repeat count), the work, and the kept sets, which are forgotten when there are too many.
 
 Called by: subscriptions of consumer groups, ListTransactions. Thread rule: one thread.
 """
@@ -26,7 +26,10 @@ from tidelog.server.groups.consumer.pattern.syntax import (
 )
 
 _MOST_STATES: Final = 20_000
-_MOST_KEPT: Final = 2_000
+_MOST_KEPT: Final = 200_000
+"""States, in all sets."""
+_MOST_WORK: Final = 500_000
+"""Looks at a state, for all names: about a second. An ordinary expression has some thousands."""
 _WORD_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _END: Final = ""
 """The character after the last."""
@@ -48,9 +51,14 @@ class TopicPattern:
         self._states = [_State(None, ())]  # the last: the whole name was matched
         self._start = self._compiled(parse(text), 0)
         self._kept: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
+        self._kept_states = 0
+        self._work = 0
 
     def matches(self, name: str) -> bool:
-        """Whether the whole of ``name`` matches; no character of an expression beyond ASCII matches anything."""
+        """Whether the whole of ``name`` matches; no character of an expression beyond ASCII matches anything.
+
+        PatternError where the expression costs too much work, whatever the names.
+        """
         if not name.isascii():
             name = "".join(character if character.isascii() else OTHER for character in name)
         reached = frozenset({self._start})
@@ -60,11 +68,16 @@ class TopicPattern:
             following = self._kept.get(key)
             if following is None:
                 following = self._step(*key)
-                if len(self._kept) >= _MOST_KEPT:
-                    self._kept.clear()
-                self._kept[key] = following
+                self._keep(key, following)
             reached, before = following, character
         return bool(reached)
+
+    def _keep(self, key: tuple[frozenset[int], str, str], following: frozenset[int]) -> None:
+        if self._kept_states > _MOST_KEPT:
+            self._kept.clear()
+            self._kept_states = 0
+        self._kept[key] = following
+        self._kept_states += len(following) + 1
 
     # --- the machine ---
 
@@ -84,6 +97,9 @@ class TopicPattern:
                     following.update(targets)
             elif wanted is None or _holds(wanted, before, character):
                 waiting.extend(targets)
+        self._work += len(closed)
+        if self._work > _MOST_WORK:
+            raise PatternError("expression takes too long")
         if character == _END:
             return frozenset({0}) if 0 in closed else frozenset()
         return frozenset(following)

@@ -1,0 +1,65 @@
+"""How much one request may ask for: what costs its sender two bytes may cost the broker hundreds.
+
+====================  =============  =================================================================================
+limit                 holds for      why
+====================  =============  =================================================================================
+``MOST_ITEMS``        every request  each item of an array becomes an object, work, and a part of the answer
+``MOST_PLAIN_BYTES``  those without  until they are decoded nobody knows how many items they have; the largest that
+                      records        clients send are assignments of groups, of a megabyte or few
+====================  =============  =================================================================================
+
+Kafka knows neither: there a request of 100 MB is decoded, whatever it is.
+Called by: messages, FieldReader. Pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+from tidelog.protocol.errors import MalformedMessageError
+from tidelog.protocol.schemas import Struct, is_array, struct_type
+
+MOST_ITEMS: Final = 100_000
+MOST_PLAIN_BYTES: Final = 8 * 1024 * 1024
+
+
+def require_few_items(count: int) -> None:
+    if count > MOST_ITEMS:
+        raise MalformedMessageError(f"a request of more than {MOST_ITEMS} items")
+
+
+def require_plain_size(size: int) -> None:
+    """Of a request without records."""
+    if size > MOST_PLAIN_BYTES:
+        raise MalformedMessageError(f"a request of {size} bytes; without records {MOST_PLAIN_BYTES} are the most")
+
+
+def item_count(message: Struct) -> int:
+    """Items of all arrays in it."""
+    return _counter(type(message))(message)
+
+
+@cache
+def _counter(struct: type[Struct]) -> Callable[[Struct], int]:
+    fields: list[tuple[str, bool, Callable[[Struct], int] | None]] = []
+    for field in dataclasses.fields(struct):  # type: ignore[arg-type] # every class made of Struct is a dataclass
+        inner: Any = struct_type(field.type)
+        if inner is not None or is_array(field.type):
+            fields.append((field.name, is_array(field.type), None if inner is None else _counter(inner)))
+
+    def count(message: Struct) -> int:
+        total = 0
+        for name, is_many, count_one in fields:
+            value = getattr(message, name)
+            if value is None:
+                continue
+            items = value if is_many else (value,)
+            total += len(value) if is_many else 0
+            if count_one is not None:
+                total += sum(map(count_one, items))
+        return total
+
+    return count

@@ -1,0 +1,139 @@
+"""Requests that are well formed and ask for too much: each costs its sender little."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.harness import BrokerHome, WireClient, running_broker
+from tidelog.protocol.api_key import VERSIONS, ApiKey
+from tidelog.protocol.errors import ErrorCode, MalformedMessageError
+from tidelog.protocol.fetch import read_fetch_request
+from tidelog.protocol.frames import length_prefix
+from tidelog.protocol.headers import write_request_header
+from tidelog.protocol.messages import read_request, write_request
+from tidelog.protocol.produce import read_produce_request
+from tidelog.protocol.request_size import MOST_ITEMS, MOST_PLAIN_BYTES
+
+BROKER = 4
+MANY = MOST_ITEMS + 1
+TIMES = 500
+"""That the same thing is asked for."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
+    path: Path = tmp_path_factory.mktemp("demanding")
+    few = {"offsets_topic_num_partitions": "1", "transaction_state_log_num_partitions": "1"}
+    with running_broker(path, **few) as running:
+        yield running
+
+
+@pytest.fixture
+def client(home: BrokerHome) -> Iterator[WireClient]:
+    with home.client() as made:
+        yield made
+
+
+TOO_MANY: dict[ApiKey, tuple[int, bytes]] = {
+    ApiKey.METADATA: (1, struct.pack(">i", MANY) + b"\0\0" * MANY),
+    ApiKey.DESCRIBE_LOG_DIRS: (1, struct.pack(">ihci", 1, 1, b"t", MANY) + bytes(4 * MANY)),
+    ApiKey.PRODUCE: (3, struct.pack(">hhiihci", -1, 1, 1000, 1, 1, b"t", MANY) + bytes(8 * MANY)),
+    ApiKey.FETCH: (4, struct.pack(">iiiibihci", -1, 0, 1, 1000, 0, 1, 1, b"t", MANY) + bytes(16 * MANY)),
+}
+
+
+@pytest.mark.parametrize("api", TOO_MANY)
+def test_more_items_than_a_request_may_have_end_its_connection(
+    home: BrokerHome, api: ApiKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    version, body = TOO_MANY[api]
+    header = write_request_header(api, version, 1, "me")
+    with home.client() as bad:
+        bad.socket.sendall(length_prefix([header, body]) + header + body)
+        assert bad.is_closed_by_broker()
+    assert f"a request of more than {MOST_ITEMS} items" in caplog.text
+
+
+def test_as_many_as_it_may_have_are_answered(client: WireClient) -> None:
+    topics = [{"name": "same"}] * MOST_ITEMS
+    answer = client.call(ApiKey.METADATA, 1, topics=topics)
+    assert len(answer.topics) == 1
+
+
+@pytest.mark.parametrize("read", [read_produce_request, read_fetch_request])
+def test_announced_items_are_refused_before_one_is_read(read: Any) -> None:
+    """In an array within an array too."""
+    version, body = TOO_MANY[ApiKey.PRODUCE if read is read_produce_request else ApiKey.FETCH]
+    with pytest.raises(MalformedMessageError, match="items"):
+        read(version, memoryview(body[: -8 * MANY if read is read_produce_request else -16 * MANY]))
+
+
+def test_a_request_without_records_has_a_size_of_its_own() -> None:
+    body = write_request(ApiKey.METADATA, 1, {"topics": []})
+    with pytest.raises(MalformedMessageError, match="without records"):
+        read_request(ApiKey.METADATA, 1, body + bytes(MOST_PLAIN_BYTES))
+
+
+# --- what is asked for again and again is answered once ---
+
+
+def size_of(client: WireClient, api: ApiKey, **values: Any) -> int:
+    client.send(api, VERSIONS[api].latest, **values)
+    return len(client.receive_frame())
+
+
+def fields(api: ApiKey, times: int) -> dict[str, Any]:
+    """Of a request that asks for one thing so often."""
+    match api:
+        case ApiKey.DESCRIBE_CONFIGS:
+            return {"resources": [{"resource_type": BROKER, "resource_name": "1"}] * times, "include_synonyms": True}
+        case ApiKey.DESCRIBE_GROUPS:
+            return {"groups": ["g"] * times}
+        case ApiKey.CONSUMER_GROUP_DESCRIBE:
+            return {"group_ids": ["g"] * times}
+        case ApiKey.DESCRIBE_TRANSACTIONS:
+            return {"transactional_ids": ["t"] * times}
+        case ApiKey.OFFSET_FETCH:
+            return {"groups": [{"group_id": "g", "topics": None}] * times}
+        case ApiKey.DESCRIBE_PRODUCERS:
+            return {"topics": [{"name": "t", "partition_indexes": [0] * times}]}
+        case ApiKey.DESCRIBE_LOG_DIRS:
+            return {"topics": [{"topic": "t", "partitions": [0] * times}]}
+        case _:
+            return {"topics": [{"name": "t"}] * times}
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.METADATA,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ],
+    ids=lambda api: api.name,
+)
+def test_one_name_many_times_is_answered_once(client: WireClient, api: ApiKey) -> None:
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+    made = client.call(ApiKey.CREATE_TOPICS, topics=[topic], timeout=60_000).topics[0].error_code
+    assert made in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    once = size_of(client, api, **fields(api, 1))
+    assert size_of(client, api, **fields(api, TIMES)) == once
+
+
+def test_topics_that_cannot_be_made_on_demand_are_one_line(
+    home: BrokerHome, client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.call(ApiKey.METADATA, 1, topics=[{"name": f"wanted-{number}"} for number in range(11_000)])
+    home.wait_for(lambda: "11000 topics, which a client asked for, cannot be made" in caplog.text)
+    assert "Traceback" not in caplog.text
