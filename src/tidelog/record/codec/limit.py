@@ -14,7 +14,11 @@ MAX_DECOMPRESSED_BYTES: Final = 1 << 30
 """Largest decompressed batch that is read (1 GiB). Kafka names no limit; its own buffers end at 2 GiB."""
 
 
-def too_large(codec: str, max_bytes: int) -> CorruptRecordError:
-    return CorruptRecordError(
+class PayloadTooLargeError(CorruptRecordError):
+    """More than the caller takes; whether the rest of it is sound nobody has looked."""
+
+
+def too_large(codec: str, max_bytes: int) -> PayloadTooLargeError:
+    return PayloadTooLargeError(
         f"the {codec} data decompresses to more than {max_bytes:,} bytes, the most a batch may have"
     )

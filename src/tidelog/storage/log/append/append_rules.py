@@ -10,12 +10,16 @@ from typing import Self
 
 from tidelog.kernel import ProduceRules
 from tidelog.record.attributes import NONE, codec_number
+from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
 CURRENT_MAGIC = 2
 _PRODUCERS_CHOICE = "producer"
 _NOT_COMPRESSED = ("uncompressed", "none")
+_PLAIN_BYTES = 128 * 1024 * 1024
+_EXPANSION = 128
+"""What text compresses to one of at best, in batches that somebody means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,11 @@ class AppendRules:
             of_broker=broker,
             of_owner=owner,
         )
+
+    @property
+    def max_plain_bytes(self) -> int:
+        """Of a batch that was opened. A producer cuts a batch that is too large in two."""
+        return min(max(_PLAIN_BYTES, _EXPANSION * self.max_batch_bytes), MAX_DECOMPRESSED_BYTES)
 
     def compiled(self, origin: AppendOrigin) -> ProduceRules:
         return self.of_clients if origin is AppendOrigin.CLIENT else self.of_broker

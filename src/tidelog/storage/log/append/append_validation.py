@@ -57,7 +57,6 @@ from tidelog.model import (
 )
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, NONE, TIMESTAMP_TYPE_FLAG, codec_name
 from tidelog.record.batch_place import PLACE, PREFIX_BYTES
-from tidelog.record.compression import decompress
 from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
 from tidelog.storage.log.append.old_format import OldFormatAppend, prepare
 from tidelog.storage.log.append.record_checks import check_batch
@@ -67,6 +66,7 @@ from tidelog.storage.log.append.record_opening import (
     V2_HEADER_BYTES,
     ConversionStats,
     check_payload,
+    open_payload,
     open_records,
 )
 from tidelog.storage.producer import AppendOrigin
@@ -227,7 +227,7 @@ def _analyzed(buffer: bytearray, table: BatchTable, rules: AppendRules, origin: 
 def _in_place(buffer: bytearray, row: BatchRow, rules: AppendRules, now_ms: int) -> Analysis:
     """The one v2 batch, its header checked, as it is."""
     codec = row.attributes & CODEC_MASK
-    payload = decompress(codec, memoryview(buffer)[V2_HEADER_BYTES:])
+    payload = open_payload(memoryview(buffer), row, rules)
     found = validate_payload(
         payload,
         rules.of_clients,

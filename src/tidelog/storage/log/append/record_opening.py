@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel import BatchRow, BatchTable, ColumnDecoder, RecordColumns
-from tidelog.model import CorruptRecordError, InvalidRecordError, InvalidTimestampError
+from tidelog.model import CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 from tidelog.record.attributes import CODEC_MASK, NONE, TIMESTAMP_TYPE_FLAG, ZSTD
+from tidelog.record.codec.limit import PayloadTooLargeError
 from tidelog.record.compression import decompress
 from tidelog.record.legacy import InvalidWrapperError, LegacyMessage, read_messages
 from tidelog.record.legacy_build import OVERHEAD_BYTES, PREFIX_BYTES
@@ -67,7 +68,7 @@ def open_records(
         entry = memoryview(buffer)[row.position : row.position + row.size]
         plain_bytes += header_bytes(rules.magic, row.attributes & CODEC_MASK)
         if row.magic >= CURRENT_MAGIC:
-            payload = decompress(row.attributes & CODEC_MASK, entry[V2_HEADER_BYTES:])
+            payload = open_payload(entry, row, rules)
             columns = check_payload(payload, row, rules, now_ms)
             plain_bytes += len(memoryview(payload))
         else:
@@ -79,6 +80,14 @@ def open_records(
     if opened.lowest_timestamp < -1:
         raise InvalidTimestampError(f"a record has the timestamp {opened.lowest_timestamp}")
     return opened
+
+
+def open_payload(batch: memoryview, row: BatchRow, rules: AppendRules) -> Buffer:
+    """The records of a v2 batch, uncompressed. RecordTooLargeError where they are too many for so few bytes."""
+    try:
+        return decompress(row.attributes & CODEC_MASK, batch[V2_HEADER_BYTES:], max_bytes=rules.max_plain_bytes)
+    except PayloadTooLargeError as error:
+        raise RecordTooLargeError(error.message, position=row.position) from None
 
 
 def check_payload(payload: Buffer, row: BatchRow, rules: AppendRules, now_ms: int) -> RecordColumns:
