@@ -16,7 +16,7 @@ import pytest
 from cli.runner import run
 from project.tree import ROOT
 from tidelog.model import ConfigError, StorageError
-from tidelog.runtime.logging_setup import set_up_logging
+from tidelog.runtime.logging_setup import LineFormatter, set_up_logging
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d"
 
@@ -138,3 +138,8 @@ def test_the_option_of_the_command_line(tmp_path: Path) -> None:
     assert (tmp_path / "tidelog.log").exists()
     assert "cannot be read" in run("--logging-config", tmp_path / "missing", "info", tmp_path / "data", code=2).output
     run("--logging-config", "stderr", "info", tmp_path / "data")
+
+
+def test_a_very_long_line_is_cut() -> None:
+    record = logging.LogRecord("tidelog", logging.INFO, "", 0, "%s\n", ("x" * 10_000,), None)
+    assert LineFormatter().format(record).endswith("x... and 1809 characters more")

@@ -2,7 +2,7 @@
 stderr.
 
 A line is a fact: time with milliseconds and offset from UTC, level, logger, message; control characters in it are
-escaped. An error that tidelog raises on purpose (a user's mistake, or the disk's fault) is said without a stack trace;
+escaped, and a very long one is cut: names in it may be a stranger's. An error that tidelog raises on purpose (a user's mistake, or the disk's fault) is said without a stack trace;
 anything else is a bug, and has one.
 
 The file is a dictionary of ``logging.config.dictConfig``, as TOML or JSON. What is not said in it: ``version`` is 1,
@@ -22,6 +22,9 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from tidelog.model.errors import ConfigError, TidelogError
+
+_LONGEST = 8192
+"""Characters of a line."""
 
 Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -97,7 +100,9 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _visible(text: str) -> str:
-    """A topic's name may not end the line, nor steer a terminal."""
+    """A topic's name may not end the line, nor steer a terminal, nor fill the disk."""
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}... and {len(text) - _LONGEST} characters more"
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

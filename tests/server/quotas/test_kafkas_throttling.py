@@ -146,16 +146,17 @@ def test_time_of_requests_costs_a_window(kafka: Home, ours: Home) -> None:
 
 
 def test_making_topics(kafka: Home, ours: Home) -> None:
-    """A burst of three, and two more: the next is refused, and told to wait two seconds."""
+    """Five at once are let in where one in ten seconds may be; the next is refused, and told to wait."""
     waits = []
     for home in (kafka, ours):
-        home.set_quota("controller_mutation_rate", 1.0, ENTITIES["mutation"][0])
+        home.set_quota("controller_mutation_rate", 0.1, ENTITIES["mutation"][0])
         with home.client("mutation") as client:
             home.create(client, *(f"m{number}" for number in range(5)))
             refused = home.create(client, "more")
         assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         waits.append(refused.throttle_time)
-    assert all(500 < wait <= 2000 for wait in waits), waits
+    assert max(waits) <= 2 * min(waits), waits
+    assert max(waits) <= 50_000
 
 
 def test_connections_of_an_address(kafka: Home, ours: Home) -> None:

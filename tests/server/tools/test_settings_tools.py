@@ -73,6 +73,46 @@ def test_of_quotas(tools: KafkaTools) -> None:
     ]
 
 
+def test_of_quotas_by_every_kind_of_name(tools: KafkaTools) -> None:
+    strange = "CN=broker one, O=Acme+*"
+    rates = "producer_byte_rate=1,consumer_byte_rate=2,request_percentage=3.5,controller_mutation_rate=4.5"
+    shown = "consumer_byte_rate=2.0, controller_mutation_rate=4.5, producer_byte_rate=1.0, request_percentage=3.5"
+    for where, who in (
+        (("--user", strange), f"user-principal '{strange}'"),
+        (("--user-defaults",), "the default user-principal"),
+        (("--user", "bob", "--client-defaults"), "user-principal 'bob', the default client-id"),
+        (("--user-defaults", "--client", "d"), "the default user-principal, client-id 'd'"),
+        (("--client", "e"), "client-id 'e'"),
+    ):
+        tools.told(CONFIGS, "--alter", *where, "--add-config", rates)
+        (line,) = tools.told(CONFIGS, "--describe", *where)
+        assert sorted(line.removeprefix(f"Quota configs for {who} are ").split(", ")) == shown.split(", ")
+        tools.told(CONFIGS, "--alter", *where, "--delete-config", "producer_byte_rate,request_percentage")
+        (line,) = tools.told(CONFIGS, "--describe", *where)
+        assert sorted(line.removeprefix(f"Quota configs for {who} are ").split(", ")) == shown.split(", ")[:2]
+        tools.told(CONFIGS, "--alter", *where, "--delete-config", "consumer_byte_rate,controller_mutation_rate")
+        assert tools.told(CONFIGS, "--describe", *where) == []
+
+
+def test_of_addresses(tools: KafkaTools) -> None:
+    """Rates that nobody here comes near: the tool itself connects from this address."""
+    tools.told(CONFIGS, "--alter", "--ip", "127.0.0.1", "--add-config", "connection_creation_rate=1000")
+    tools.told(CONFIGS, "--alter", "--ip-defaults", "--add-config", "connection_creation_rate=2000")
+    assert tools.told(CONFIGS, "--describe", "--ip", "127.0.0.1") == [
+        "Quota configs for ip '127.0.0.1' are connection_creation_rate=1000.0"
+    ]
+    assert sorted(tools.told(CONFIGS, "--describe", "--entity-type", "ips")) == [
+        "Quota configs for ip '127.0.0.1' are connection_creation_rate=1000.0",
+        "Quota configs for the default ip are connection_creation_rate=2000.0",
+    ]
+    for where in (("--ip", "127.0.0.1"), ("--ip-defaults",)):
+        tools.told(CONFIGS, "--alter", *where, "--delete-config", "connection_creation_rate")
+        assert tools.told(CONFIGS, "--describe", *where) == []
+    refused = tools.run(CONFIGS, "--alter", "--ip", "127.0.0.1", "--add-config", "connection_creation_rate=0")
+    assert refused.code == 1
+    assert "greater than 0" in refused.err
+
+
 def test_of_loggers(tools: KafkaTools) -> None:
     where = ("--entity-type", "broker-loggers", "--entity-name", "1")
     tools.told(CONFIGS, "--alter", *where, "--add-config", "tidelog.server=FATAL")

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 _FIRST_WITH_SOFTWARE = 3
+_KEPT = 255
+"""Characters of a client's name and version, as long as its connection is there."""
 _WELL_FORMED = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -48,7 +50,7 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
         software = (request.client_software_name, request.client_software_version)
         if not all(map(_WELL_FORMED.fullmatch, software)):
             return {"error_code": ErrorCode.INVALID_REQUEST}
-        context.peer.software = software
+        context.peer.software = software[0][:_KEPT], software[1][:_KEPT]
     throttle_ms = broker.quotas.throttle(context)
     told = context.version, broker.metadata.applied_offset, tuple(broker.metadata.finalized_features.items())
     return EncodedAnswer([_encoded(*told, throttle_ms)])
