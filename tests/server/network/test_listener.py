@@ -11,6 +11,7 @@ import pytest
 
 from server.network.listener_home import echo, listening, reply
 from tidelog.model import ConfigError
+from tidelog.protocol.frames import length_prefix
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import parse_overrides
@@ -99,6 +100,18 @@ def test_a_connection_that_is_idle_too_long_is_closed_and_one_that_waits_for_its
         home.call(lambda: home.clock.sleep_ms(2 * IDLE_MS))
         assert active.is_closed_by_broker()
         assert working.is_closed_by_broker()
+
+
+def test_a_request_that_comes_byte_by_byte_does_not_keep_its_connection() -> None:
+    with listening(echo, connections_max_idle_ms=IDLE_MS) as home, home.client() as slow, home.client() as active:
+        slow.socket.sendall(length_prefix([b"x" * 100]))
+        home.wait_for(lambda: home.listener.held_bytes > 0)
+        for _ in range(4):
+            slow.socket.sendall(b"x")
+            assert active.exchange(b"now") == b"now"
+            home.call(lambda: home.clock.sleep_ms(IDLE_MS // 3))
+        assert slow.is_closed_by_broker()
+        assert active.exchange(b"now") == b"now"
 
 
 def test_where_requests_hold_too_much_memory_no_new_one_is_read() -> None:
