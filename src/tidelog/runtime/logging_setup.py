@@ -2,8 +2,8 @@
 stderr.
 
 A line is a fact: time with milliseconds and offset from UTC, level, logger, message; control characters in it are
-escaped, and a very long one is cut: names in it may be a stranger's. An error that tidelog raises on purpose (a user's mistake, or the disk's fault) is said without a stack trace;
-anything else is a bug, and has one.
+escaped, and a very long one is cut: names in it may be a stranger's. An error that tidelog raises on purpose (a user's
+mistake, or the disk's fault) is said without a stack trace; anything else is a bug, and has one.
 
 The file is a dictionary of ``logging.config.dictConfig``, as TOML or JSON. What is not said in it: ``version`` is 1,
 loggers there are stay in use, and ``line`` is a formatter that gives the lines above. It can name any class that can be

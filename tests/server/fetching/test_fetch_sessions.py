@@ -21,9 +21,10 @@ from tidelog.protocol.fetch import (
     PartitionData,
     ReplicaState,
 )
+from tidelog.server.fetching import session_cache
 from tidelog.server.fetching.fetch_context import SelectedResults, begin_fetch
 from tidelog.server.fetching.fetch_session import FINAL_EPOCH, NO_SESSION, FetchSession, next_epoch
-from tidelog.server.fetching.session_cache import EVICTION_MS, SessionCache
+from tidelog.server.fetching.session_cache import EVICTION_MS, MOST_PARTITIONS, SessionCache
 
 WITH_NAMES, WITH_IDS = 12, 13
 TOPIC_ID = UUID(int=9)
@@ -300,3 +301,26 @@ def test_a_followers_session_takes_a_consumers_place_at_once() -> None:
     assert (cache.get(consumers), followers != NO_SESSION) == (None, True)
     assert create(cache, 99, now_ms=EVICTION_MS) == NO_SESSION
     assert cache.partition_count == 1
+
+
+def test_a_session_has_only_so_many_partitions() -> None:
+    cache = SessionCache(10)
+    assert create(cache, MOST_PARTITIONS + 1) == NO_SESSION
+    full = create(cache, MOST_PARTITIONS)
+    session = cache.get(full)
+    assert session is not None
+    grown = fetch(cache, request([MOST_PARTITIONS], session_id=full, epoch=session.epoch))
+    assert grown.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(cache) == 0
+
+
+def test_all_sessions_together_have_only_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_cache, "MOST_OF_ALL", 12)
+    cache = SessionCache(1000)
+    sessions = [create(cache, 4) for _ in range(3)]
+    assert NO_SESSION not in sessions
+    assert create(cache, 1) == NO_SESSION
+    later_ms = EVICTION_MS + 1
+    use(cache, sessions[0], later_ms)
+    assert create(cache, 4, now_ms=later_ms) != NO_SESSION
+    assert [cache.get(one) is None for one in sessions] == [False, True, False]

@@ -117,7 +117,10 @@ def begin_fetch(version: int, request: FetchRequest, cache: SessionCache, now_ms
         return _RefusedFetch(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
     if session.uses_topic_ids != uses_topic_ids:
         return _RefusedFetch(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+    before = len(session.partitions)
     session.update(request)
+    if len(session.partitions) > before and not cache.may_keep(session):
+        return _RefusedFetch(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     if not session.partitions:
         cache.remove(session.id)
         return FetchContext(followed_in(request).values())

@@ -10,6 +10,8 @@ that is older than that, a follower's                 a follower's that follows 
 ====================================================  ==============================================================
 
 Among several the least used goes, or the smallest. A client whose session is gone is told so, and begins a new one.
+Sessions outlive connections, and a few bytes make the broker look at all partitions of one: so they have only so many,
+and a client that follows more names them each time. Kafka has no such limit.
 Called by: fetch_context. Thread rule: the loop's. Source: Kafka's ``FetchSessionCacheShard`` (with one shard).
 """
 
@@ -21,6 +23,10 @@ from typing import Final
 from tidelog.server.fetching.fetch_session import NO_SESSION, FetchSession, FollowedPartition, PartitionKey
 
 EVICTION_MS: Final = 120_000
+MOST_PARTITIONS: Final = 20_000
+"""Of one session."""
+MOST_OF_ALL: Final = 500_000
+"""Of all of them together."""
 _MAX_ID: Final = 2**31 - 1
 
 
@@ -62,6 +68,8 @@ class SessionCache:
         now_ms: int,
     ) -> int:
         """The id of a new session, ``NO_SESSION`` where there is no place for it."""
+        if not self._has_room(partitions, now_ms):
+            return NO_SESSION
         if len(self._sessions) >= self._slots and not self._evict((is_privileged, len(partitions), 0), now_ms):
             return NO_SESSION
         session = FetchSession(
@@ -69,6 +77,25 @@ class SessionCache:
         )
         self._sessions[session.id] = session
         return session.id
+
+    def may_keep(self, session: FetchSession) -> bool:
+        """Whether one that has grown may stay; if not, it is gone."""
+        if len(session.partitions) <= MOST_PARTITIONS and self.partition_count <= MOST_OF_ALL:
+            return True
+        self.remove(session.id)
+        return False
+
+    def _has_room(self, partitions: dict[PartitionKey, FollowedPartition], now_ms: int) -> bool:
+        """For so many more; sessions that nobody uses make some."""
+        if len(partitions) > MOST_PARTITIONS:
+            return False
+        while self.partition_count + len(partitions) > MOST_OF_ALL:
+            stale = next(iter(self._sessions.values()))
+            if now_ms - stale.last_used_ms <= EVICTION_MS:
+                return False
+            self.remove(stale.id)
+            self.evictions += 1
+        return True
 
     def _evict(self, newcomer: tuple[bool, int, int], now_ms: int) -> bool:
         """Make one place for a session of that rank, if it may have one."""
