@@ -46,6 +46,7 @@ def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
     path.write_text(
         "process.roles=controller\nzookeeper.connect=localhost\nlisteners=SSL://:1\n"
         "max.connections.per.ip.overrides=x\ncontroller.quorum.voters=1@a:1,2@b:1\n"
+        "authorizer.class.name=my.Authorizer\nremote.log.storage.system.enable=true\n"
     )
     with pytest.raises(ConfigError) as raised:
         StartSettings.of(load_start_config(path, {}))
@@ -56,5 +57,7 @@ def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
         "controller.quorum.voters",
         "SSL is SSL",
         "max.connections.per.ip.overrides",
+        "authorizer.class.name: my.Authorizer is not known here",
+        "remote.log.storage.system.enable",
     ):
         assert named in str(raised.value)

@@ -62,10 +62,20 @@ def read_batches(buffer: Buffer, *, start_offset: int = 0) -> Iterator[MetadataB
     table = scan_batches(buffer)
     if table.stop not in (Stop.END, Stop.PARTIAL) or not table.summary.crcs_ok:
         raise CorruptRecordError("a batch of the cluster metadata is damaged", position=table.end_position)
+    return table_batches(buffer, table, start_offset=start_offset)
+
+
+def table_batches(
+    buffer: Buffer, table: BatchTable, *, base_position: int = 0, start_offset: int = 0
+) -> Iterator[MetadataBatch]:
+    """The batches of a table's rows, whose CRCs are right. ``buffer`` begins at ``base_position`` of its positions.
+
+    UnsupportedFormatError as ``read_batches``, CorruptRecordError where a batch contradicts itself.
+    """
     for index, row in enumerate(table.rows()):
         if row.last_offset < start_offset:
             continue
-        found = list(_records(buffer, table.take(slice(index, index + 1))))
+        found = list(_records(buffer, table.take(slice(index, index + 1)), base_position))
         is_control = bool(table.is_control[index])
         yield MetadataBatch(
             row.base_offset,
@@ -77,8 +87,8 @@ def read_batches(buffer: Buffer, *, start_offset: int = 0) -> Iterator[MetadataB
         )
 
 
-def _records(buffer: Buffer, table: BatchTable) -> Iterator[Record]:
-    for columns in decode_columns(buffer, table, ColumnDecoder(headers=False)):
+def _records(buffer: Buffer, table: BatchTable, base_position: int) -> Iterator[Record]:
+    for columns in decode_columns(buffer, table, ColumnDecoder(headers=False), base_position=base_position):
         yield from iter_records(columns)
 
 

@@ -9,7 +9,8 @@ file                                     contents
 ``meta.properties``                      cluster, node and directory id; written last: with it a directory is whole
 =======================================  ===========================================================================
 
-A directory with a ``meta.properties`` is not touched, but has to be of this node and of the same cluster as the others.
+A directory with a ``meta.properties`` is not touched, but has to be of this node and of the same cluster as the others,
+and one that can be served (``directory_check``).
 New directories beside formatted ones get their files (a disk was replaced). What a crash leaves: a directory without
 ``meta.properties``, which is formatted again. Called by: ``EmbeddedMetadata``. Source: Kafka's ``Formatter``,
 ``MetaPropertiesEnsemble``; KIP-631, KIP-853.
@@ -30,6 +31,7 @@ from tidelog.server.metadata.broker_registration import Endpoint
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.features import NEW_CLUSTER, release_name
 from tidelog.server.metadata.image import METADATA_VERSION
+from tidelog.server.metadata.kraft.directory_check import require_kraft, require_servable
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, BOOTSTRAP_ID, build_snapshot, write_whole
 from tidelog.server.metadata.kraft.voters import Voter, Voters
 from tidelog.server.metadata.metadata_record import encode_record
@@ -59,11 +61,16 @@ class FormatRequest:
 def format_directories(fs: FileSystem, request: FormatRequest, clock: Clock) -> dict[Path, MetaProperties]:
     """The properties of all that can be used, by directory.
 
-    ConfigError for a directory of another node or cluster, DirectoryError for a metadata directory that cannot be made.
+    ConfigError for a directory of another node or cluster, DirectoryError for one that cannot be served, or a metadata
+    directory that cannot be made. Nothing was written then.
     """
+    for path in request.directories:
+        if fs.exists(path):
+            require_kraft(fs, path)
     found = {path: _properties(fs, path) for path in request.directories}
     known = {path: properties for path, properties in found.items() if properties is not None}
     cluster_id = _agreed_cluster(request, known)
+    require_servable(fs, request.metadata_directory, request.node_id)
     for path, properties in found.items():
         if properties is None:
             known[path] = _format(fs, request, path, cluster_id, clock)

@@ -1,0 +1,74 @@
+"""May this broker have these log directories? Asked before anything is written into one of them.
+
+======================================================  ==============================================================
+a directory                                             is refused where
+======================================================  ==============================================================
+whose ``meta.properties`` has version 0                 always: a broker with ZooKeeper left it (``tidelog import``)
+without ``meta.properties``, but with partitions        always: nobody knows whose they are (``tidelog import``)
+of the metadata                                         ``refusals`` has something to say
+that a process holds                                    never here: to lock it fails, in words of its own
+======================================================  ==============================================================
+
+Called by: ``formatting``. Source: KIP-853, Kafka's ``MetaPropertiesEnsemble``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tidelog.model import DirectoryError, TopicPartition
+from tidelog.server.metadata.kraft.metadata_view import read_metadata
+from tidelog.server.metadata.kraft.refusals import refusals
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.log.view.directory_state import LOCK_FILE
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
+
+_WITH_ZOOKEEPER: Final = 0
+
+
+def require_kraft(fs: FileSystem, path: Path) -> None:
+    """DirectoryError where the directory is of another kind of broker, or nobody knows whose it is."""
+    properties = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
+    if properties is not None and properties.version == _WITH_ZOOKEEPER:
+        raise DirectoryError(
+            f"{META_PROPERTIES_FILE} has version 0: a broker with ZooKeeper left this directory, and its metadata is"
+            f" not here. `tidelog import {path}` shows how it gets a metadata log",
+            path=path,
+        )
+    if properties is None and (name := next(partition_directories(fs, path), None)) is not None:
+        raise DirectoryError(
+            f"there are partitions ({name}) but no {META_PROPERTIES_FILE}, so nobody knows to which cluster and broker"
+            f" they belong. `tidelog import {path}` shows how the directory gets its metadata",
+            path=path,
+        )
+
+
+def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> None:
+    """DirectoryError says why its metadata cannot be served, and what to do.
+
+    CheckpointError, UnsupportedFormatError, CorruptRecordError where it cannot be read.
+    """
+    reading = ReadOnlyFileSystem(fs)
+    if reading.lock_holder(metadata_directory / LOCK_FILE) is not None:
+        return
+    view = read_metadata(reading, metadata_directory)
+    if view is None:
+        return
+    properties = MetaProperties.read(reading, metadata_directory / META_PROPERTIES_FILE)
+    reasons = list(refusals(view, node_id, None if properties is None else properties.directory_id))
+    if reasons:
+        raise DirectoryError("; ".join(reasons), path=view.directory)
+
+
+def partition_directories(fs: FileSystem, path: Path) -> Iterator[str]:
+    """Names of the directories that are partitions' of topics."""
+    for name in fs.list_directories(path):
+        try:
+            TopicPartition.from_directory_name(name)
+        except DirectoryError:
+            continue
+        if name != METADATA_DIRECTORY:
+            yield name

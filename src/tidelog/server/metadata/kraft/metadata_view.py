@@ -1,0 +1,93 @@
+"""The cluster metadata of a log directory as it lies there: the newest snapshot, and what the log has after it.
+
+Nothing is written, locked or kept open. What a kill left is read as recovery would leave it: whole batches up to the
+first that is damaged; records of a transaction that nobody ended count for nothing. Called by: whoever has to know what
+is in a directory before it is anybody's: ``refusals``, ``tidelog metadata``, ``tidelog import``. Thread rule: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tidelog.model import UnsupportedFormatError
+from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.kraft.batches import MetadataBatch, table_batches
+from tidelog.server.metadata.kraft.quorum import past_voters
+from tidelog.server.metadata.kraft.quorum_state import QuorumState
+from tidelog.server.metadata.kraft.replay import Replay
+from tidelog.server.metadata.kraft.snapshot import SnapshotId, list_snapshots, read_snapshot
+from tidelog.server.metadata.kraft.voters import Voters
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.load.listing import list_partition
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
+from tidelog.storage.segment.segment_reader import SegmentReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataView:
+    directory: Path
+    """Of the log and its snapshots."""
+    image: MetadataImage
+    voters: Voters
+    """As the log has them, or ``quorum-state``; none where neither says."""
+    state: QuorumState | None
+    snapshot: SnapshotId | None
+    """The newest one."""
+    end_offset: int
+    epoch: int
+    is_empty: bool
+    """No record yet: at its first start the cluster begins with those of ``bootstrap.checkpoint``."""
+
+
+def read_metadata(fs: FileSystem, log_directory: Path) -> MetadataView | None:
+    """None where there is no metadata log.
+
+    CheckpointError for a snapshot or a ``quorum-state`` that cannot be read, UnsupportedFormatError for a record of a
+    later release, CorruptRecordError for one that contradicts those before it.
+    """
+    directory = log_directory / METADATA_DIRECTORY
+    if not fs.exists(directory):
+        return None
+    state = QuorumState.read(fs, directory)
+    known = list_snapshots(fs, directory)
+    newest = known[-1] if known else None
+    image = MetadataImage()
+    replay = Replay(image, past_voters(state.voters or () if state else ()))
+    end_offset, epoch = newest or SnapshotId(0, 0)
+    try:
+        for batch in read_snapshot(fs, directory / newest.file_name) if newest else ():
+            replay.take(batch)
+        for batch in _log_batches(fs, directory, end_offset):
+            replay.take(batch)
+            end_offset, epoch = batch.last_offset + 1, max(epoch, batch.epoch)
+    except UnsupportedFormatError as error:
+        raise UnsupportedFormatError(
+            f"{error.message}: it is of a later release of Kafka than this one reads", path=directory
+        ) from None
+    return MetadataView(
+        directory=directory,
+        image=image,
+        voters=replay.voters,
+        state=state,
+        snapshot=newest,
+        end_offset=end_offset,
+        epoch=max(epoch, 0 if state is None else state.epoch),
+        is_empty=replay.is_empty,
+    )
+
+
+def _log_batches(fs: FileSystem, directory: Path, start_offset: int) -> Iterator[MetadataBatch]:
+    for segment in list_partition(fs, directory).segments:
+        with SegmentReader(fs, directory, segment.base_offset) as reader:
+            for chunk in reader.chunks():
+                whole = chunk.table
+                sound = whole if whole.crc_ok.all() else whole.take(slice(0, int(np.argmin(whole.crc_ok))))
+                yield from table_batches(
+                    chunk.buffer, sound, base_position=chunk.base_position, start_offset=start_offset
+                )
+                if len(sound) < len(whole):
+                    return

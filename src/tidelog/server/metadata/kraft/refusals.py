@@ -1,0 +1,114 @@
+"""What a directory's metadata has in it that this broker cannot serve safely, each in a sentence that says what to do.
+
+====================================  ================================================================================
+what                                  where it stands
+====================================  ================================================================================
+voters besides this node              control record KRAFT_VOTERS, or ``quorum-state``; kraft.version 1: of this node
+                                      under another directory id, too
+a kraft.version that is not known     control record KRAFT_VERSION
+other brokers                         RegisterBrokerRecord
+a feature, or a level of one, that    FeatureLevelRecord
+is not known
+tiered topics                         ConfigRecord ``remote.storage.enable=true`` of a topic
+share groups in use                   TopicRecord of ``__share_group_state``, which the first of them makes
+a record of a later release           found when the log is read (``metadata_view``)
+====================================  ================================================================================
+
+Looked at before anything is written, so that a directory that is refused is as it was.
+Pure. Called by: ``directory_check``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Final
+
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.features import KRAFT_VERSION, SUPPORTED, release_name
+from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
+from tidelog.server.metadata.kraft.metadata_view import MetadataView
+from tidelog.server.metadata.kraft.voters import Voters
+from tidelog.storage.checkpoint import uuid_to_text
+
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+_TIERED: Final = "remote.storage.enable"
+_SHOWN: Final = 5
+"""Names in a sentence."""
+
+
+def refusals(view: MetadataView, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
+    """None: it can be served. ``directory_id``: of the log directory that the metadata lies in."""
+    yield from _quorum_refusals(view.voters, node_id, directory_id)
+    yield from _broker_refusals(view.image, node_id)
+    yield from _feature_refusals(view.image)
+    yield from _topic_refusals(view.image)
+
+
+def _quorum_refusals(voters: Voters, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
+    if voters.kraft_version not in SUPPORTED[KRAFT_VERSION]:
+        yield (
+            f"kraft.version {voters.kraft_version} (control record KRAFT_VERSION) is not known here, only"
+            f" {SUPPORTED[KRAFT_VERSION]}: a newer Kafka has written it"
+        )
+    others = [str(voter) for voter in voters.ids if voter != node_id]
+    if others or (voters.kraft_version and not voters.ids):
+        yield (
+            f"the metadata quorum has the voters {', '.join(map(str, voters.ids)) or 'none'}: node {node_id} can only"
+            " keep the metadata of a cluster whose one voter it is; take the others out of the quorum"
+            " (kafka-metadata-quorum remove-controller), or start this with the voter's node.id"
+        )
+    for voter in voters.voters if voters.kraft_version else ():
+        if voter.id == node_id and directory_id not in (None, voter.directory_id):
+            yield (
+                f"the voter {node_id} of the metadata quorum has the directory id {uuid_to_text(voter.directory_id)}"
+                f" (control record KRAFT_VOTERS), meta.properties says {uuid_to_text(directory_id)}: the log is of"
+                " another directory"
+            )
+
+
+def _broker_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
+    others = [str(broker) for broker in sorted(image.brokers) if broker != node_id]
+    if others:
+        yield (
+            f"other brokers are registered (RegisterBrokerRecord of {_listed(others)}), and this one serves alone:"
+            f" with Kafka, move their partitions to node {node_id} and unregister them (kafka-cluster unregister --id"
+            " ID)"
+        )
+
+
+def _feature_refusals(image: MetadataImage) -> Iterator[str]:
+    for name, level in image.features.items():
+        levels = SUPPORTED.get(name)
+        if levels is not None and level in levels:
+            continue
+        known = f"knows {levels}" if levels is not None else "does not know that feature"
+        newest = f" ({release_name(levels.latest)})" if levels is not None and name == METADATA_VERSION else ""
+        yield (
+            f"{name} is at level {level} (FeatureLevelRecord), and this release {known}{newest}: serve it with the"
+            " Kafka that wrote it, or have that Kafka set the feature back (kafka-features downgrade)"
+        )
+
+
+def _topic_refusals(image: MetadataImage) -> Iterator[str]:
+    tiered = sorted(
+        resource.name
+        for resource, settings in image.configs.items()
+        if resource.type is ResourceType.TOPIC and settings.get(_TIERED, "").lower() == "true"
+    )
+    if tiered:
+        yield (
+            f"there are tiered topics (ConfigRecord {_TIERED}=true of {_listed(tiered)}), and remote storage is not"
+            f" read here: with Kafka, set {_TIERED}=false and remote.log.delete.on.disable=true for them, or delete"
+            " them"
+        )
+    if SHARE_STATE_TOPIC in image.topics:
+        yield (
+            f"share groups are in use (TopicRecord of {SHARE_STATE_TOPIC}), and there are none here: with Kafka, delete"
+            f" them (kafka-share-groups --delete) and then the topic {SHARE_STATE_TOPIC}"
+        )
+
+
+def _listed(names: list[str]) -> str:
+    rest = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

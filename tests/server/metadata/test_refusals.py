@@ -1,0 +1,177 @@
+"""What a broker does not take over: named, and the directory as it was, byte for byte."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from golden_sets import FORMATS, footprint
+from server.harness import running_broker
+from server.metadata.metadata_home import MetadataHome, create, run
+from tidelog.model import ConfigError, DirectoryError, TidelogError, UnsupportedFormatError
+from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint
+from tidelog.server.metadata.controller.configs import config_record
+from tidelog.server.metadata.controller.decision import Decision
+from tidelog.server.metadata.controller.feature_updates import feature_record
+from tidelog.server.metadata.features import SUPPORTED
+from tidelog.server.metadata.image import ConfigResource
+from tidelog.server.metadata.kraft.batches import build_records
+from tidelog.server.metadata.kraft.metadata_view import read_metadata
+from tidelog.server.metadata.kraft.quorum_state import QuorumState
+from tidelog.server.metadata.kraft.snapshot import SnapshotId, build_snapshot, write_whole
+from tidelog.server.metadata.kraft.voters import Voter, Voters
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
+from tidelog.storage.fs import LOCAL
+
+OTHER_BROKER = MetadataRecord(
+    "RegisterBrokerRecord",
+    BrokerRegistration(
+        id=2,
+        epoch=1,
+        incarnation_id=uuid.UUID(int=5),
+        listeners={"PLAINTEXT": Endpoint("PLAINTEXT", "other", 9092)},
+        features=SUPPORTED,
+        rack=None,
+        is_fenced=True,
+        in_controlled_shutdown=False,
+        log_dirs=frozenset({uuid.UUID(int=6)}),
+    ).fields(),
+)
+THERE = ConfigResource(ResourceType.TOPIC, "there")
+TIERED = config_record(THERE, "remote.storage.enable", "true")
+SHARED = MetadataRecord("TopicRecord", {"name": "__share_group_state", "topicId": ZERO_UUID[:-1] + "Q"})
+
+
+class TestMetadata:
+    @pytest.mark.parametrize(
+        ("record", "words"),
+        [
+            (OTHER_BROKER, "RegisterBrokerRecord of 2.*move their partitions to node 1"),
+            (TIERED, "remote.storage.enable=true of there.*remote.log.delete.on.disable"),
+            (SHARED, "TopicRecord of __share_group_state.*kafka-share-groups --delete"),
+            (feature_record("metadata.version", 28), r"metadata.version is at level 28.*knows 7-27 \(4.1-IV1\)"),
+            (feature_record("streams.version", 1), "streams.version is at level 1.*does not know that feature"),
+            (feature_record("group.version", 2), "group.version is at level 2.*knows 0-1"),
+        ],
+    )
+    def test_of_a_log_that_cannot_be_served(self, tmp_path: Path, record: MetadataRecord, words: str) -> None:
+        home = left(tmp_path, record)
+        assert_refused(home, tmp_path, DirectoryError, words)
+
+    def test_everything_is_named_at_once(self, tmp_path: Path) -> None:
+        home = left(tmp_path, OTHER_BROKER, TIERED, SHARED)
+        for words in ("RegisterBrokerRecord", "remote.storage.enable", "__share_group_state"):
+            assert_refused(home, tmp_path, DirectoryError, words)
+
+    def test_what_a_snapshot_has_counts_too(self, tmp_path: Path) -> None:
+        home = left(tmp_path, TIERED, settings={"metadata.log.max.record.bytes.between.snapshots": "1"})
+        assert_refused(home, tmp_path, DirectoryError, "remote.storage.enable=true of there")
+
+    def test_a_tiered_topic_that_is_gone_is_none(self, tmp_path: Path) -> None:
+        home = left(
+            tmp_path, TIERED, config_record(ConfigResource(ResourceType.TOPIC, "there"), "remote.storage.enable", None)
+        )
+        home.made().format()
+
+    def test_a_record_of_a_later_release(self, tmp_path: Path) -> None:
+        home = left(tmp_path)
+        (log,) = (tmp_path / "__cluster_metadata-0").glob("*.log")
+        end = read_end(tmp_path)
+        with log.open("ab") as file:
+            file.write(build_records([b"\x01\x7a\x00"], base_offset=end, epoch=1, now_ms=0))
+        assert_refused(home, tmp_path, UnsupportedFormatError, "type 122, version 0.*later release")
+
+
+class TestQuorum:
+    def test_of_several_that_stand_in_the_log(self, tmp_path: Path) -> None:
+        home = left(tmp_path, settings={"metadata.log.max.record.bytes.between.snapshots": "1"})
+        voters = (voter_of(tmp_path), Voter(2, uuid.uuid4(), (Endpoint("CONTROLLER", "other", 9093),)))
+        new_snapshot(tmp_path, Voters(kraft_version=1, voters=voters))
+        assert_refused(home, tmp_path, DirectoryError, "voters 1, 2.*kafka-metadata-quorum remove-controller")
+
+    def test_whose_voter_is_another_directory(self, tmp_path: Path) -> None:
+        home = left(tmp_path)
+        new_snapshot(
+            tmp_path, Voters(kraft_version=1, voters=(voter_of(tmp_path)._replace(directory_id=uuid.uuid4()),))
+        )
+        assert_refused(home, tmp_path, DirectoryError, "the log is of another directory")
+
+    def test_of_several_that_stand_in_the_quorum_state(self, tmp_path: Path) -> None:
+        home = left(tmp_path, settings={"controller.quorum.voters": "1@localhost:9093"})
+        QuorumState(leader_id=2, epoch=9, voters=(1, 2, 3)).write(LOCAL, tmp_path / "__cluster_metadata-0")
+        home.settings.pop("controller.quorum.voters")
+        assert_refused(home, tmp_path, DirectoryError, "voters 1, 2, 3")
+
+    def test_of_a_version_that_is_not_known(self, tmp_path: Path) -> None:
+        home = left(tmp_path)
+        new_snapshot(tmp_path, Voters(kraft_version=2, voters=(voter_of(tmp_path),)))
+        assert_refused(home, tmp_path, DirectoryError, "kraft.version 2 .* only 0-1")
+
+
+class TestDirectory:
+    def test_of_a_broker_with_zookeeper(self, golden_copy: Callable[[str, str], Path]) -> None:
+        directory = golden_copy(FORMATS, "clean")
+        before = footprint(directory)
+        with pytest.raises(DirectoryError, match=r"version 0.*tidelog import"), running_broker(directory):
+            pass
+        assert footprint(directory) == before
+
+    def test_with_partitions_that_nobody_formatted(self, tmp_path: Path) -> None:
+        (tmp_path / "orders-0").mkdir()
+        home = MetadataHome(LOCAL, {"log.dirs": str(tmp_path)})
+        assert_refused(home, tmp_path, DirectoryError, r"partitions \(orders-0\).*tidelog import")
+
+    def test_of_another_node_is_named_first(self, tmp_path: Path) -> None:
+        left(tmp_path)
+        other = MetadataHome(LOCAL, {"log.dirs": str(tmp_path)}, node_id=2)
+        assert_refused(other, tmp_path, ConfigError, "Stored node id 1")
+
+
+def left(directory: Path, *records: MetadataRecord, settings: dict[str, str] | None = None) -> MetadataHome:
+    """What a run left that wrote ``records``, with a topic ``there`` before them."""
+    home = MetadataHome(LOCAL, {"log.dirs": str(directory), **(settings or {})})
+
+    async def work() -> None:
+        metadata = await home.started()
+        await home.register(metadata)
+        await create(metadata, "there")
+        for record in records:
+            await metadata._store.change(lambda record=record: Decision([record], None))
+        await metadata.close()
+
+    run(work)
+    return home
+
+
+def assert_refused(home: MetadataHome, directory: Path, error: type[TidelogError], words: str) -> None:
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}, footprint(directory)
+    with pytest.raises(error, match=words):
+        home.made().format()
+    after = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}, footprint(directory)
+    assert after == before
+
+
+def read_end(directory: Path) -> int:
+    view = read_metadata(LOCAL, directory)
+    assert view is not None
+    return view.end_offset
+
+
+def voter_of(directory: Path) -> Voter:
+    properties = MetaProperties.read(LOCAL, directory / META_PROPERTIES_FILE)
+    assert properties is not None
+    assert properties.directory_id is not None
+    return Voter(1, properties.directory_id, (Endpoint("CONTROLLER", "localhost", 9093),))
+
+
+def new_snapshot(directory: Path, voters: Voters) -> None:
+    """The newest there is: of nothing but the quorum."""
+    data = build_snapshot((), last_timestamp_ms=0, now_ms=0, quorum=voters.control_records())
+    name = SnapshotId(read_end(directory), 1).file_name
+    write_whole(LOCAL, directory / "__cluster_metadata-0" / name, data)
