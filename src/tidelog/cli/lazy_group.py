@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
+import keyword
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +13,8 @@ import click
 
 class LazyGroup(click.Group):
     """``table``: name of a command (also the module's in ``package``, and the function's) -> what its help says first.
+
+    There ``_`` stands for ``-``, and behind a word that is Python's.
 
     ``heading`` stands over the table in the group's help.
     """
@@ -27,7 +31,9 @@ class LazyGroup(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in self._table:
             return None
-        command: click.Command = getattr(importlib.import_module(f"{self._package}.{name}"), name)
+        is_pythons = keyword.iskeyword(name) or hasattr(builtins, name)
+        place = name.replace("-", "_") + "_" * is_pythons
+        command: click.Command = getattr(importlib.import_module(f"{self._package}.{place}"), place)
         return command
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:

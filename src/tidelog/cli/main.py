@@ -28,8 +28,10 @@ COMMANDS = {
     "count": "Count records, batches and bytes exactly, committed and aborted apart.",
     "dump": "Print what is in log, index, snapshot and checkpoint files.",
     "export": "Write records as JSON lines, CSV, Arrow or Parquet.",
+    "format": "Make new log directories a broker's, with the options of kafka-storage format.",
     "info": "Show what a data directory holds, partition by partition.",
     "offsets": "Show offsets by time, and the committed offsets of groups.",
+    "random-uuid": "Print a new random id, for a cluster or a directory.",
     "records": "Print the records of one partition.",
     "recover": "Do what a broker does after a kill, without a broker.",
     "retention": "Show when each segment will be deleted, by which rule, and why not yet.",
@@ -98,8 +100,8 @@ def _set_up_logging(_context: click.Context, _parameter: click.Parameter, file: 
 def cli() -> None:
     """Apache Kafka's log storage in Python: read, check, repair and extend Kafka data directories.
 
-    Reading commands never write. Those that write into a data directory (recover, compact) print a plan first, and need
-    --apply. serve is a broker: the directory is its own while it runs.
+    Reading commands never write. Those that write into a data directory (compact, format, recover) print a plan first,
+    and need --apply. serve is a broker: the directory is its own while it runs.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Features: what this release supports, what a new cluster begins with, and what a level depends on.
+"""Features: what this release supports, what a new cluster of a release begins with, and what a level depends on.
 
 =================================  ==============  =======================  =========================
 feature                            supported       a new cluster of 4.1     needs metadata.version
@@ -16,11 +16,12 @@ Pure. Source: Kafka's ``MetadataVersion``, ``Feature``, ``QuorumFeatures``; KIP-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tidelog.server.metadata.broker_registration import VersionRange
 from tidelog.server.metadata.image import METADATA_VERSION, MINIMUM_METADATA_VERSION, MetadataImage
+from tidelog.server.metadata.metadata_record import MetadataRecord
 
 LATEST_METADATA_VERSION: Final = 27
 ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
@@ -38,15 +39,18 @@ SUPPORTED: Final[Mapping[str, VersionRange]] = {
     _SHARE_VERSION: VersionRange(0, 1),
 }
 
-NEW_CLUSTER: Final[Mapping[str, int]] = {
-    METADATA_VERSION: LATEST_METADATA_VERSION,
-    ELIGIBLE_LEADERS: 1,
-    GROUP_VERSION: 1,
-    TRANSACTION_VERSION: 2,
+NEEDED_METADATA_VERSION: Final[Mapping[tuple[str, int], int]] = {
+    (ELIGIBLE_LEADERS, 1): 23,
+    (KRAFT_VERSION, 1): 21,
 }
-
-NEEDED_METADATA_VERSION: Final[Mapping[tuple[str, int], int]] = {(ELIGIBLE_LEADERS, 1): 23}
 """By feature and level."""
+
+_DEFAULT_SINCE: Final[Mapping[str, Mapping[int, int]]] = {
+    ELIGIBLE_LEADERS: {1: 26},
+    GROUP_VERSION: {1: 22},
+    TRANSACTION_VERSION: {2: 24},
+}
+"""By feature and level: from which metadata.version on a new cluster has it."""
 
 CHANGED_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 23})
 """The levels of metadata.version whose records are others than those of the level before."""
@@ -65,12 +69,45 @@ _RELEASES: Final = {
 """By release, its steps, IV0 and so on: one level each, from ``MINIMUM_METADATA_VERSION`` on."""
 
 
+def new_cluster(metadata_version: int) -> dict[str, int]:
+    """The levels that a cluster of that release begins with, in Kafka's order."""
+    levels = {METADATA_VERSION: metadata_version}
+    for name in sorted(_DEFAULT_SINCE):
+        level = max((level for level, since in _DEFAULT_SINCE[name].items() if since <= metadata_version), default=0)
+        if level:
+            levels[name] = level
+    return levels
+
+
+NEW_CLUSTER: Final[Mapping[str, int]] = new_cluster(LATEST_METADATA_VERSION)
+
+
+def metadata_version_of(release: str) -> int:
+    """Of ``4.1``, its last step, and of ``4.1-IV0`` that one. ValueError for a release that is not supported."""
+    name = ".".join(release.strip().split(".")[:2])
+    levels = SUPPORTED[METADATA_VERSION]
+    names = {release_name(level).split("-")[0]: level for level in range(levels.oldest, levels.latest + 1)}
+    names |= {release_name(level): level for level in range(levels.oldest, levels.latest + 1)}
+    if name not in names:
+        oldest, latest = release_name(levels.oldest), release_name(levels.latest)
+        raise ValueError(f"{release} is not a release that is supported: those are {oldest} to {latest}")
+    return names[name]
+
+
 def release_name(metadata_version: int) -> str:
     """``4.1-IV1`` for 27. ValueError for one that is not supported."""
     if metadata_version not in SUPPORTED[METADATA_VERSION]:
         raise ValueError(f"metadata.version {metadata_version} is not supported")
     names = [f"{release}-IV{step}" for release, steps in _RELEASES.items() for step in steps]
     return names[metadata_version - MINIMUM_METADATA_VERSION]
+
+
+def version_set_by(records: Iterable[MetadataRecord]) -> int | None:
+    """The metadata.version that one of them finalizes: they are written in it. None where none does."""
+    for record in records:
+        if record.name == "FeatureLevelRecord" and record.fields["name"] == METADATA_VERSION:
+            return int(record.fields["featureLevel"])
+    return None
 
 
 def keeps_eligible_leaders(image: MetadataImage) -> bool:

@@ -39,7 +39,7 @@ from tidelog.server.metadata.controller import (
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.features import KRAFT_VERSION
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
-from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directories
+from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directories, metadata_directory_of
 from tidelog.server.metadata.kraft.metadata_store import MetadataStore, StoreSetup
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, controller_endpoint, static_voters
 from tidelog.server.metadata.requests import (
@@ -77,8 +77,7 @@ class EmbeddedSetup:
 
     @property
     def metadata_directory(self) -> Path:
-        configured = self.config["metadata.log.dir"]
-        return Path(str(configured)) if configured else self.directories[0]
+        return metadata_directory_of(self.config)
 
 
 class EmbeddedMetadata:

@@ -10,10 +10,10 @@ file                                     contents
 =======================================  ===========================================================================
 
 A directory with a ``meta.properties`` is not touched, but has to be of this node and of the same cluster as the others,
-and one that can be served (``directory_check``).
-New directories beside formatted ones get their files (a disk was replaced). What a crash leaves: a directory without
-``meta.properties``, which is formatted again. Called by: ``EmbeddedMetadata``. Source: Kafka's ``Formatter``,
-``MetaPropertiesEnsemble``; KIP-631, KIP-853.
+and one that can be served (``directory_check``). New directories beside formatted ones get their files (a disk was
+replaced). What a crash leaves: a directory without ``meta.properties``, which is formatted again.
+Called by: ``EmbeddedMetadata``, ``tidelog format``. Source: Kafka's ``Formatter``, ``MetaPropertiesEnsemble``; KIP-631,
+KIP-853.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, DirectoryError
 from tidelog.runtime import Clock
 from tidelog.server.metadata.broker_registration import Endpoint
-from tidelog.server.metadata.controller.feature_updates import feature_record
-from tidelog.server.metadata.features import NEW_CLUSTER, release_name
-from tidelog.server.metadata.image import METADATA_VERSION
+from tidelog.server.metadata.features import release_name, version_set_by
+from tidelog.server.metadata.image import MINIMUM_METADATA_VERSION
 from tidelog.server.metadata.kraft.directory_check import require_kraft, require_servable
+from tidelog.server.metadata.kraft.first_records import NEW_RECORDS
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, BOOTSTRAP_ID, build_snapshot, write_whole
 from tidelog.server.metadata.kraft.voters import Voter, Voters
-from tidelog.server.metadata.metadata_record import encode_record
+from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, random_uuid, uuid_to_text, written_at
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE
@@ -56,14 +57,36 @@ class FormatRequest:
     """Where the voter listens; None where the voters stand in the properties of the nodes."""
     cluster_id: str | None = None
     """None: that of the directories, or a new one."""
+    first_records: Sequence[MetadataRecord] = NEW_RECORDS
+    """What the cluster begins with; features first."""
+    directory_id: uuid.UUID | None = None
+    """Of the metadata's directory; None: a new one."""
+
+    def files_of(self, path: Path) -> list[str]:
+        """Names of what a new directory gets."""
+        has_voter = path == self.metadata_directory and self.controller is not None
+        voter = [f"{METADATA_DIRECTORY}/{BOOTSTRAP_ID.file_name}"] if has_voter else []
+        return [BOOTSTRAP_FILE, *voter, META_PROPERTIES_FILE]
+
+    @property
+    def metadata_version(self) -> int:
+        """That the first records say, or the oldest there is."""
+        return version_set_by(self.first_records) or MINIMUM_METADATA_VERSION
 
 
-def format_directories(fs: FileSystem, request: FormatRequest, clock: Clock) -> dict[Path, MetaProperties]:
-    """The properties of all that can be used, by directory.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatPlan:
+    """What there is, and what is to be made."""
 
-    ConfigError for a directory of another node or cluster, DirectoryError for one that cannot be served, or a metadata
-    directory that cannot be made. Nothing was written then.
-    """
+    formatted: Mapping[Path, MetaProperties]
+    new: Sequence[Path]
+    cluster_id: str | None
+    """None: a new one."""
+
+
+def plan_format(fs: FileSystem, request: FormatRequest) -> FormatPlan:
+    """Nothing is written. ConfigError for a directory of another node or cluster, DirectoryError for one that cannot be
+    served."""
     for path in request.directories:
         if fs.exists(path):
             require_kraft(fs, path)
@@ -71,17 +94,32 @@ def format_directories(fs: FileSystem, request: FormatRequest, clock: Clock) -> 
     known = {path: properties for path, properties in found.items() if properties is not None}
     cluster_id = _agreed_cluster(request, known)
     require_servable(fs, request.metadata_directory, request.node_id)
-    for path, properties in found.items():
-        if properties is None:
-            known[path] = _format(fs, request, path, cluster_id, clock)
+    return FormatPlan(formatted=known, new=[path for path in found if path not in known], cluster_id=cluster_id)
+
+
+def format_directories(fs: FileSystem, request: FormatRequest, clock: Clock) -> dict[Path, MetaProperties]:
+    """The properties of all that can be used, by directory.
+
+    As ``plan_format``; DirectoryError for a metadata directory that cannot be made, too.
+    """
+    plan = plan_format(fs, request)
+    known = dict(plan.formatted)
+    cluster_id = plan.cluster_id or uuid_to_text(random_uuid())
+    for path in plan.new:
+        known[path] = _format(fs, request, path, cluster_id, clock)
     return known
+
+
+def metadata_directory_of(config: BrokerConfig) -> Path:
+    configured = config["metadata.log.dir"]
+    return Path(str(configured) if configured else config.log_dirs[0])
 
 
 def _properties(fs: FileSystem, path: Path) -> MetaProperties | None:
     return MetaProperties.read(fs, path / META_PROPERTIES_FILE) if fs.exists(path) else None
 
 
-def _agreed_cluster(request: FormatRequest, known: Mapping[Path, MetaProperties]) -> str:
+def _agreed_cluster(request: FormatRequest, known: Mapping[Path, MetaProperties]) -> str | None:
     for path, properties in known.items():
         if properties.node_id not in (None, request.node_id):
             raise ConfigError(
@@ -94,7 +132,7 @@ def _agreed_cluster(request: FormatRequest, known: Mapping[Path, MetaProperties]
     other = next((cluster for cluster in clusters if cluster != wanted), None)
     if other is not None:
         raise ConfigError(f"Invalid cluster.id in: {clusters[other]}. Expected {wanted}, but read {other}")
-    return wanted or uuid_to_text(random_uuid())
+    return wanted
 
 
 def _format(fs: FileSystem, request: FormatRequest, path: Path, cluster_id: str, clock: Clock) -> MetaProperties:
@@ -103,10 +141,12 @@ def _format(fs: FileSystem, request: FormatRequest, path: Path, cluster_id: str,
         fs.sync_dir(path.absolute().parent)
     lock = fs.lock(path / LOCK_FILE)
     try:
-        directory_id = random_uuid()
+        holds_metadata = path == request.metadata_directory
+        directory_id = (holds_metadata and request.directory_id) or random_uuid()
         now_ms = clock.now_ms()
-        write_whole(fs, path / BOOTSTRAP_FILE, build_snapshot(_first_records(), last_timestamp_ms=0, now_ms=now_ms))
-        if path == request.metadata_directory:
+        first = [encode_record(record, request.metadata_version) for record in request.first_records]
+        write_whole(fs, path / BOOTSTRAP_FILE, build_snapshot(first, last_timestamp_ms=0, now_ms=now_ms))
+        if holds_metadata:
             _write_voter(fs, request, directory_id, now_ms)
         properties = MetaProperties(
             version=_VERSION,
@@ -118,14 +158,9 @@ def _format(fs: FileSystem, request: FormatRequest, path: Path, cluster_id: str,
         properties.write(fs, path / META_PROPERTIES_FILE)
     finally:
         lock.release()
-    release = release_name(NEW_CLUSTER[METADATA_VERSION])
+    release = release_name(request.metadata_version)
     _log.info("Formatted %s for node %d of cluster %s, release %s", path, request.node_id, cluster_id, release)
     return properties
-
-
-def _first_records() -> list[bytes]:
-    level = NEW_CLUSTER[METADATA_VERSION]
-    return [encode_record(feature_record(name, found), level) for name, found in NEW_CLUSTER.items()]
 
 
 def _write_voter(fs: FileSystem, request: FormatRequest, directory_id: uuid.UUID, now_ms: int) -> None:

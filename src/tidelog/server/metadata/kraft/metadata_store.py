@@ -25,7 +25,8 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime import Clock, Scheduler
 from tidelog.server.metadata.cluster_metadata import Listener
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
-from tidelog.server.metadata.image import METADATA_VERSION, MetadataChange, MetadataImage
+from tidelog.server.metadata.features import version_set_by
+from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.activation import activation_records
 from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
@@ -139,7 +140,7 @@ class MetadataStore:
         return decision.answer
 
     async def _write(self, records: Sequence[MetadataRecord]) -> None:
-        version = _version_after(self.image, records)
+        version = version_set_by(records) or self.image.metadata_version
         values = [encode_record(record, version) for record in records]
         self.log.append(values)
         await self._setup.in_thread(self.log.flush)
@@ -244,14 +245,6 @@ class _SnapshotSchedule:
     def begin(self) -> None:
         self._bytes = 0
         self._begun_ms = self._clock.monotonic_ms()
-
-
-def _version_after(image: MetadataImage, records: Sequence[MetadataRecord]) -> int:
-    """The metadata.version that records are written in: the one they set, or that of now."""
-    for record in records:
-        if record.name == "FeatureLevelRecord" and record.fields["name"] == METADATA_VERSION:
-            return int(record.fields["featureLevel"])
-    return image.metadata_version
 
 
 def _tell(listener: Listener, change: MetadataChange) -> Awaitable[None] | None:

@@ -1,0 +1,210 @@
+"""``tidelog format``: prints a plan; with ``--apply`` makes new log directories a broker's, as ``kafka-storage``."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from tidelog.cli.options import output_options
+from tidelog.cli.report import Report, Row, Table
+from tidelog.cli.scram_option import scram_credential
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError, DirectoryError
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.features import release_name
+from tidelog.server.metadata.image import METADATA_VERSION
+from tidelog.server.metadata.kraft.first_records import feature_levels, first_records
+from tidelog.server.metadata.kraft.formatting import (
+    FormatPlan,
+    FormatRequest,
+    format_directories,
+    metadata_directory_of,
+    plan_format,
+)
+from tidelog.server.metadata.kraft.quorum import controller_endpoint, static_voters
+from tidelog.server.security.scram_mechanism import ScramMechanism
+from tidelog.server.start_settings import StartSettings
+from tidelog.storage.checkpoint import MetaProperties, uuid_from_text, uuid_to_text
+from tidelog.storage.fs import LOCAL
+
+COLUMNS = ("directory", "condition", "holds", "cluster_id", "node_id", "directory_id", "files")
+_VOTER = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d+):(?P<directory>[^:]+)")
+
+
+@click.command(name="format")
+@click.option(
+    "--config",
+    "-c",
+    "file",
+    required=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The broker's server.properties.",
+)
+@click.option(
+    "--cluster-id", "-t", required=True, metavar="ID", help="The cluster's id; `tidelog random-uuid` makes one."
+)
+@click.option("--standalone", "-s", is_flag=True, help="The quorum's one voter is this node, and stands in the log.")
+@click.option(
+    "--initial-controllers",
+    "-I",
+    metavar="ID@HOST:PORT:DIRECTORY-ID",
+    help="The same, and the voter is as this says; it has to be one, this node.",
+)
+@click.option(
+    "--no-initial-controllers", "-N", is_flag=True, help="Refused: a node without a quorum cannot serve by itself."
+)
+@click.option(
+    "--release-version", "-r", "release", metavar="VERSION", help="Features of an older release, such as 4.0."
+)
+@click.option(
+    "--feature", "-f", "features", multiple=True, metavar="NAME=LEVEL", help="The level of one feature. Repeatable."
+)
+@click.option(
+    "--add-scram",
+    "-S",
+    "users",
+    multiple=True,
+    metavar="CREDENTIAL",
+    help="A user of the new cluster: 'SCRAM-SHA-256=[name=alice,password=…]'. Repeatable.",
+)
+@click.option("--ignore-formatted", "-g", is_flag=True, help="Format those directories that are not formatted yet.")
+@click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is written.")
+@output_options
+def format_(
+    file: Path,
+    cluster_id: str,
+    standalone: bool,
+    initial_controllers: str | None,
+    no_initial_controllers: bool,
+    release: str | None,
+    features: Sequence[str],
+    users: Sequence[str],
+    ignore_formatted: bool,
+    is_applied: bool,
+) -> Report:
+    """Make new log directories a broker's, with the options of kafka-storage format.
+
+    Each gets meta.properties (ids of cluster, node and directory) and bootstrap.checkpoint (the features and users that
+    the cluster begins with); the directory of the metadata also the quorum's voter, unless controller.quorum.voters in
+    the file names it. The files are Kafka's, so either server starts on them. First look at the plan; --apply writes.
+
+    `tidelog serve` formats a new directory by itself, as --standalone: this command is for other features, an id of
+    one's own, or users from the start.
+
+    Exit codes: 0 planned or formatted, 2 wrong usage or a mistake in the file, 3 a directory is formatted already, or
+    cannot be used.
+
+    \b
+    Examples:
+      tidelog format --standalone -t MkU3OEVBNTcwNTJENDM2Qg -c server.properties
+      tidelog format --standalone -t MkU3OEVBNTcwNTJENDM2Qg -c server.properties --apply
+      tidelog format -s -t MkU3OEVBNTcwNTJENDM2Qg -c server.properties --release-version 4.0 --feature group.version=0
+    """
+    config = BrokerConfig.load(file)
+    node_id = StartSettings.of(config).node_id
+    if no_initial_controllers:
+        raise click.UsageError(
+            "--no-initial-controllers formats a node that waits for a quorum of others; here a node is its own: use"
+            " --standalone."
+        )
+    voter = _voter(config, node_id, standalone=standalone, text=initial_controllers)
+    levels = feature_levels(release, dict(map(_level, features)), voters_in_log=voter is not None)
+    metadata_directory = metadata_directory_of(config)
+    request = FormatRequest(
+        node_id=node_id,
+        directories=tuple(dict.fromkeys((*map(Path, config.log_dirs), metadata_directory))),
+        metadata_directory=metadata_directory,
+        controller=None if voter is None else voter[0],
+        cluster_id=cluster_id,
+        first_records=first_records(levels, [scram_credential(text) for text in users]),
+        directory_id=None if voter is None else voter[1],
+    )
+    plan = plan_format(LOCAL, request)
+    if plan.formatted and not ignore_formatted:
+        raise DirectoryError(
+            "the log directory is already formatted; --ignore-formatted leaves it and formats the others",
+            path=next(iter(plan.formatted)),
+        )
+    written = format_directories(LOCAL, request, SYSTEM_CLOCK) if is_applied else plan.formatted
+    rows = [_row(request, plan, path, written.get(path)) for path in request.directories]
+    return Report(
+        rows=rows,
+        tables=[Table(rows=rows, columns=COLUMNS, show={"files": ", ".join})],
+        notes=list(_notes(request, levels, is_applied=is_applied)),
+    )
+
+
+def _voter(
+    config: BrokerConfig, node_id: int, *, standalone: bool, text: str | None
+) -> tuple[Endpoint, uuid.UUID | None] | None:
+    """The one that is to stand in the log, and the id of its directory; None where the file names the voters."""
+    if standalone and text is not None:
+        raise click.UsageError("--standalone and --initial-controllers exclude each other.")
+    is_static = static_voters(config) is not None
+    if is_static and (standalone or text is not None):
+        raise ConfigError(
+            "controller.quorum.voters names the voter in the file: format without --standalone and"
+            " --initial-controllers, or take the key out and let the voter stand in the log"
+        )
+    if not is_static and not standalone and text is None:
+        raise ConfigError(
+            "nothing says who votes in the metadata quorum: add --standalone (or --initial-controllers), or set"
+            " controller.quorum.voters in the file"
+        )
+    if text is not None:
+        return _named_voter(text, node_id, controller_endpoint(config).name)
+    return None if is_static else (controller_endpoint(config), None)
+
+
+def _named_voter(text: str, node_id: int, listener: str) -> tuple[Endpoint, uuid.UUID]:
+    voters = [part.strip() for part in text.split(",") if part.strip()]
+    if len(voters) != 1:
+        raise ConfigError(f"--initial-controllers: this node is its own only controller, {len(voters)} are named")
+    match = _VOTER.fullmatch(voters[0])
+    if match is None:
+        raise ConfigError(f"--initial-controllers: {voters[0]!r} is not ID@HOST:PORT:DIRECTORY-ID")
+    if int(match["id"]) != node_id:
+        raise ConfigError(f"--initial-controllers: the voter is node {match['id']}, the file's node.id is {node_id}")
+    try:
+        directory_id = uuid_from_text(match["directory"])
+    except ValueError as error:
+        raise ConfigError(f"--initial-controllers: {error}") from None
+    return Endpoint(listener, match["host"].strip("[]"), int(match["port"])), directory_id
+
+
+def _level(text: str) -> tuple[str, int]:
+    name, _, level = text.partition("=")
+    if not (name.strip() and level.strip().isdecimal()):
+        raise click.UsageError(f"--feature {text!r} is not NAME=LEVEL.")
+    return name.strip(), int(level)
+
+
+def _row(request: FormatRequest, plan: FormatPlan, path: Path, properties: MetaProperties | None) -> Row:
+    is_new = path in plan.new
+    directory_id = None if properties is None else properties.directory_id
+    return {
+        "directory": str(path),
+        "condition": "formatted already" if not is_new else "new" if properties is None else "formatted",
+        "holds": "data and metadata" if path == request.metadata_directory else "data",
+        "cluster_id": request.cluster_id,
+        "node_id": request.node_id,
+        "directory_id": None if directory_id is None else uuid_to_text(directory_id),
+        "files": request.files_of(path) if is_new else [],
+    }
+
+
+def _notes(request: FormatRequest, levels: Mapping[str, int], *, is_applied: bool) -> Iterator[str]:
+    others = ", ".join(f"{name}={level}" for name, level in sorted(levels.items()) if name != METADATA_VERSION)
+    level = levels[METADATA_VERSION]
+    yield f"The cluster begins with {METADATA_VERSION}={level} ({release_name(level)}), {others}."
+    users = [record.fields for record in request.first_records if record.name == "UserScramCredentialRecord"]
+    if users:
+        names = ", ".join(f"{user['name']} ({ScramMechanism(user['mechanism']).title})" for user in users)
+        yield f"Users from the start: {names}."
+    yield "Done." if is_applied else "Nothing was written. --apply formats."
