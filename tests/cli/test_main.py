@@ -16,6 +16,9 @@ from conftest import GoldenFactory
 from golden_sets import FLIGHTS, SCENARIOS
 from tidelog.cli.main import COMMANDS
 
+WITHOUT_DIRECTORIES = frozenset({"config", "dump", "export", "format", "random-uuid", "serve", "spark"})
+"""Or whose complaints have a test of their own."""
+
 COMMAND = [sys.executable, "-m", "tidelog.cli.main"]
 FIND_HEAVY = (
     "import sys; from tidelog.cli.main import cli\n"
@@ -38,7 +41,7 @@ def test_help_reads_no_engine(arguments: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("command", ["count", "info", "records", "recover", "verify", "offsets", "dump"])
+@pytest.mark.parametrize("command", ["count", "info", "records", "recover", "verify", "offsets", "dump", "metadata"])
 def test_only_export_loads_arrow(command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FIND_HEAVY.format(arguments=f"'{command}', '--help'")],
@@ -55,7 +58,7 @@ def test_the_installed_command_runs(golden: GoldenFactory) -> None:
     assert json.loads(done.stdout.splitlines()[0])["cluster_id"]
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"config", "dump", "export", "serve", "spark"}))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - WITHOUT_DIRECTORIES))
 def test_what_is_no_log_directory_is_unreadable(command: str, tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     for path in (tmp_path, tmp_path / "missing"):

@@ -30,6 +30,7 @@ COMMANDS = {
     "export": "Write records as JSON lines, CSV, Arrow or Parquet.",
     "format": "Make new log directories a broker's, with the options of kafka-storage format.",
     "info": "Show what a data directory holds, partition by partition.",
+    "metadata": "Show the cluster metadata that is in a data directory.",
     "offsets": "Show offsets by time, and the committed offsets of groups.",
     "random-uuid": "Print a new random id, for a cluster or a directory.",
     "records": "Print the records of one partition.",

@@ -10,13 +10,13 @@ import pytest
 
 from golden_sets import FORMATS, footprint
 from server.harness import running_broker
-from server.metadata.metadata_home import MetadataHome, create, run
+from server.metadata.left_directory import left
+from server.metadata.metadata_home import MetadataHome
 from tidelog.model import ConfigError, DirectoryError, TidelogError, UnsupportedFormatError
 from tidelog.record.internal.schema import ZERO_UUID
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint
 from tidelog.server.metadata.controller.configs import config_record
-from tidelog.server.metadata.controller.decision import Decision
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.features import SUPPORTED
 from tidelog.server.metadata.image import ConfigResource
@@ -131,22 +131,6 @@ class TestDirectory:
         left(tmp_path)
         other = MetadataHome(LOCAL, {"log.dirs": str(tmp_path)}, node_id=2)
         assert_refused(other, tmp_path, ConfigError, "Stored node id 1")
-
-
-def left(directory: Path, *records: MetadataRecord, settings: dict[str, str] | None = None) -> MetadataHome:
-    """What a run left that wrote ``records``, with a topic ``there`` before them."""
-    home = MetadataHome(LOCAL, {"log.dirs": str(directory), **(settings or {})})
-
-    async def work() -> None:
-        metadata = await home.started()
-        await home.register(metadata)
-        await create(metadata, "there")
-        for record in records:
-            await metadata._store.change(lambda record=record: Decision([record], None))
-        await metadata.close()
-
-    run(work)
-    return home
 
 
 def assert_refused(home: MetadataHome, directory: Path, error: type[TidelogError], words: str) -> None:

@@ -16,6 +16,7 @@ CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
@@ -24,11 +25,14 @@ CLASSES = {
     "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-storage": "kafka.tools.StorageTool",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
+
+WITHOUT_BROKER = frozenset({"kafka-dump-log", "kafka-storage"})
 
 
 class Run(NamedTuple):
@@ -60,11 +64,13 @@ class KafkaTools:
         self._process.wait()
 
     def run(self, tool: str, *arguments: str, standard_input: str = "") -> Run:
-        """As the shell would, with the broker's address added."""
+        """As the shell would, with the broker's address added where the tool takes one."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         given = ["--bootstrap-server", self.bootstrap]
         whole = [*arguments, *given] if tool == "kafka-cluster" else [*given, *arguments]
+        if tool in WITHOUT_BROKER:
+            whole = [*arguments]
         if tool == "kafka-producer-perf-test":
             whole = [*arguments, "--producer-props", f"bootstrap.servers={self.bootstrap}"]
         request = {"tool": CLASSES[tool], "arguments": whole, "input": standard_input}

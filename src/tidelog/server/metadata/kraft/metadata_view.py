@@ -1,4 +1,5 @@
-"""The cluster metadata of a log directory as it lies there: the newest snapshot, and what the log has after it.
+"""The cluster metadata of a log directory as it lies there: the newest snapshot, and what the log has after it; of a
+cluster that has not begun, what ``bootstrap.checkpoint`` lets it begin with.
 
 Nothing is written, locked or kept open. What a kill left is read as recovery would leave it: whole batches up to the
 first that is damaged; records of a transaction that nobody ended count for nothing. Called by: whoever has to know what
@@ -19,7 +20,7 @@ from tidelog.server.metadata.kraft.batches import MetadataBatch, table_batches
 from tidelog.server.metadata.kraft.quorum import past_voters
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.replay import Replay
-from tidelog.server.metadata.kraft.snapshot import SnapshotId, list_snapshots, read_snapshot
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, SnapshotId, list_snapshots, read_snapshot
 from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.listing import list_partition
@@ -40,20 +41,22 @@ class MetadataView:
     end_offset: int
     epoch: int
     is_empty: bool
-    """No record yet: at its first start the cluster begins with those of ``bootstrap.checkpoint``."""
+    """No record yet: the image is what ``bootstrap.checkpoint`` says."""
 
 
 def read_metadata(fs: FileSystem, log_directory: Path) -> MetadataView | None:
-    """None where there is no metadata log.
+    """None where there is neither a metadata log nor a ``bootstrap.checkpoint``.
 
     CheckpointError for a snapshot or a ``quorum-state`` that cannot be read, UnsupportedFormatError for a record of a
     later release, CorruptRecordError for one that contradicts those before it.
     """
     directory = log_directory / METADATA_DIRECTORY
-    if not fs.exists(directory):
+    bootstrap = log_directory / BOOTSTRAP_FILE
+    has_log = fs.exists(directory)
+    if not has_log and not fs.exists(bootstrap):
         return None
-    state = QuorumState.read(fs, directory)
-    known = list_snapshots(fs, directory)
+    state = QuorumState.read(fs, directory) if has_log else None
+    known = list_snapshots(fs, directory) if has_log else []
     newest = known[-1] if known else None
     image = MetadataImage()
     replay = Replay(image, past_voters(state.voters or () if state else ()))
@@ -61,9 +64,12 @@ def read_metadata(fs: FileSystem, log_directory: Path) -> MetadataView | None:
     try:
         for batch in read_snapshot(fs, directory / newest.file_name) if newest else ():
             replay.take(batch)
-        for batch in _log_batches(fs, directory, end_offset):
+        for batch in _log_batches(fs, directory, end_offset) if has_log else ():
             replay.take(batch)
             end_offset, epoch = batch.last_offset + 1, max(epoch, batch.epoch)
+        is_empty = replay.is_empty
+        for batch in read_snapshot(fs, bootstrap) if is_empty and fs.exists(bootstrap) else ():
+            replay.take(batch)
     except UnsupportedFormatError as error:
         raise UnsupportedFormatError(
             f"{error.message}: it is of a later release of Kafka than this one reads", path=directory
@@ -76,7 +82,7 @@ def read_metadata(fs: FileSystem, log_directory: Path) -> MetadataView | None:
         snapshot=newest,
         end_offset=end_offset,
         epoch=max(epoch, 0 if state is None else state.epoch),
-        is_empty=replay.is_empty,
+        is_empty=is_empty,
     )
 
 

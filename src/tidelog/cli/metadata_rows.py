@@ -1,0 +1,188 @@
+"""What ``tidelog metadata`` says of each record: the rows of a kind, with the fields that a person or a program wants.
+
+Made of the records that the image comes to, so that nothing is left out. Keys of SCRAM users and values of settings
+that are passwords, or that nobody knows, are never among the fields. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from tidelog.config.broker_keys import broker_key
+from tidelog.config.value_text import KeyType
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.features import release_name
+from tidelog.server.metadata.image import METADATA_VERSION
+from tidelog.server.metadata.image_records import image_records
+from tidelog.server.metadata.kraft.metadata_view import MetadataView
+from tidelog.server.security.scram_mechanism import ScramMechanism
+from tidelog.storage.checkpoint import uuid_to_text
+
+HIDDEN: Final = "[hidden]"
+_EVERY: Final = "<default>"
+
+_RESOURCES: Final = ("unknown", "any", "topic", "group", "cluster", "transactional-id", "delegation-token", "user")
+_PATTERNS: Final = ("unknown", "any", "match", "literal", "prefixed")
+_PERMISSIONS: Final = ("unknown", "any", "deny", "allow")
+_OPERATIONS: Final = (
+    *("unknown", "any", "all", "read", "write", "create", "delete", "alter", "describe", "cluster-action"),
+    *("describe-configs", "alter-configs", "idempotent-write", "create-tokens", "describe-tokens"),
+    "two-phase-commit",
+)
+"""Of access control entries, by Kafka's numbers."""
+
+Fields = dict[str, object]
+KINDS: Final = ("quorum", "feature", "broker", "topic", "partition", "config", "user", "acl", "token", "quota")
+"""In the order of the tables."""
+
+
+def metadata_rows(view: MetadataView) -> Iterator[tuple[str, str, Fields]]:
+    """Kind, name and fields of each, by kind in the order of ``KINDS``."""
+    found: dict[str, list[tuple[str, Fields]]] = {kind: [] for kind in KINDS}
+    found["quorum"] = list(_quorum(view))
+    names = {uuid_to_text(topic.id): topic.name for topic in view.image.topics.values()}
+    partitions = Counter(topic.name for topic, _, _ in view.image.partitions())
+    for record in image_records(view.image):
+        maker = _MAKERS.get(record.name)
+        if maker is not None:
+            kind, make = maker
+            found[kind].append(make(record.fields, names))
+    for name, fields in found["topic"]:
+        fields["partitions"] = partitions[name]
+    for kind, rows in found.items():
+        for name, fields in rows:
+            yield kind, name, fields
+
+
+def _quorum(view: MetadataView) -> Iterator[tuple[str, Fields]]:
+    leader = None if view.state is None else view.state.leader_id
+    about: Fields = {
+        "kraft_version": view.voters.kraft_version,
+        "leader_id": leader,
+        "epoch": view.epoch,
+        "end_offset": view.end_offset,
+        "snapshot": None if view.snapshot is None else view.snapshot.file_name,
+        "next_producer_id": view.image.next_producer_id,
+    }
+    for voter in view.voters.voters:
+        directory = uuid_to_text(voter.directory_id) if view.voters.kraft_version else None
+        endpoints = [f"{one.name}://{one.host}:{one.port}" for one in voter.endpoints]
+        yield str(voter.id), {"directory_id": directory, "endpoints": endpoints, **about}
+    if not view.voters.voters:
+        yield "", {"directory_id": None, "endpoints": [], **about}
+
+
+Made = tuple[str, Fields]
+Source = Mapping[str, Any]
+Names = Mapping[str, str]
+
+
+def _feature(source: Source, _names: Names) -> Made:
+    name, level = source["name"], source["featureLevel"]
+    return name, {"level": level, "release": _release(level) if name == METADATA_VERSION else None}
+
+
+def _release(level: int) -> str | None:
+    try:
+        return release_name(level)
+    except ValueError:
+        return None
+
+
+def _broker(source: Source, _names: Names) -> Made:
+    listeners = [f"{one['name']}://{one['host']}:{one['port']}" for one in source["endPoints"]]
+    return str(source["brokerId"]), {
+        "epoch": source["brokerEpoch"],
+        "is_fenced": source["fenced"],
+        "in_controlled_shutdown": source.get("inControlledShutdown", False),
+        "rack": source["rack"],
+        "listeners": listeners,
+        "log_dirs": list(source.get("logDirs") or ()),
+    }
+
+
+def _topic(source: Source, _names: Names) -> Made:
+    return source["name"], {"topic_id": source["topicId"], "partitions": 0}
+
+
+def _partition(source: Source, names: Names) -> Made:
+    topic, number = names[source["topicId"]], source["partitionId"]
+    return f"{topic}-{number}", {
+        "topic": topic,
+        "partition": number,
+        "leader": source["leader"],
+        "leader_epoch": source["leaderEpoch"],
+        "partition_epoch": source["partitionEpoch"],
+        "replicas": source["replicas"],
+        "isr": source["isr"],
+        "elr": source.get("eligibleLeaderReplicas") or [],
+        "adding": source["addingReplicas"],
+        "removing": source["removingReplicas"],
+        "directories": source.get("directories") or [],
+    }
+
+
+def _config(source: Source, _names: Names) -> Made:
+    kind = ResourceType.of(source["resourceType"])
+    value = HIDDEN if kind is ResourceType.BROKER and _is_secret(source["name"]) else source["value"]
+    resource = f"{kind.name.lower().replace('_', '-')} {source['resourceName'] or _EVERY}"
+    return resource, {"key": source["name"], "value": value}
+
+
+def _is_secret(key_name: str) -> bool:
+    key = broker_key(key_name)
+    return key is None or key.type is KeyType.PASSWORD
+
+
+def _user(source: Source, _names: Names) -> Made:
+    mechanism = source["mechanism"]
+    title = ScramMechanism(mechanism).title if mechanism in list(ScramMechanism) else f"mechanism {mechanism}"
+    return source["name"], {"mechanism": title, "iterations": source["iterations"]}
+
+
+def _acl(source: Source, _names: Names) -> Made:
+    return source["principal"], {
+        "permission": _named(_PERMISSIONS, source["permissionType"]),
+        "operation": _named(_OPERATIONS, source["operation"]),
+        "host": source["host"],
+        "resource_type": _named(_RESOURCES, source["resourceType"]),
+        "resource": source["resourceName"],
+        "pattern": _named(_PATTERNS, source["patternType"]),
+        "id": source["id"],
+    }
+
+
+def _named(names: tuple[str, ...], number: int) -> str:
+    return names[number] if 0 <= number < len(names) else f"{names[0]} {number}"
+
+
+def _token(source: Source, _names: Names) -> Made:
+    return source["tokenId"], {
+        "owner": source["owner"],
+        "requester": source["requester"],
+        "renewers": list(source["renewers"]),
+        "issued": source["issueTimestamp"],
+        "expires": source["expirationTimestamp"],
+        "max_time": source["maxTimestamp"],
+    }
+
+
+def _quota(source: Source, _names: Names) -> Made:
+    parts = {one["entityType"]: one["entityName"] for one in source["entity"]}
+    name = ", ".join(f"{kind} {_EVERY if one is None else one}" for kind, one in sorted(parts.items()))
+    return name, {"entity": parts, "key": source["key"], "value": source["value"]}
+
+
+_MAKERS: Final[Mapping[str, tuple[str, Callable[[Source, Names], Made]]]] = {
+    "FeatureLevelRecord": ("feature", _feature),
+    "RegisterBrokerRecord": ("broker", _broker),
+    "TopicRecord": ("topic", _topic),
+    "PartitionRecord": ("partition", _partition),
+    "ConfigRecord": ("config", _config),
+    "UserScramCredentialRecord": ("user", _user),
+    "AccessControlEntryRecord": ("acl", _acl),
+    "DelegationTokenRecord": ("token", _token),
+    "ClientQuotaRecord": ("quota", _quota),
+}

@@ -1,0 +1,77 @@
+"""``tidelog format``: what it plans, what it makes, what it refuses; beside Kafka's in tests/real_kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.runner import rows, run
+from server.harness import running_broker
+from tidelog.storage.checkpoint import uuid_from_text
+
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "server.properties"
+    path.write_text(f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path}/data\n")
+    return path
+
+
+def test_a_plan_writes_nothing_and_what_is_applied_is_served(tmp_path: Path, file: Path) -> None:
+    asked = ("format", "-s", "-t", CLUSTER_ID, "-c", file, "-f", "group.version=0")
+    (planned,) = rows(*asked)
+    assert planned["condition"] == "new"
+    assert planned["directory_id"] is None
+    assert not (tmp_path / "data").exists()
+    (done,) = rows(*asked, "--apply")
+    assert done["condition"] == "formatted"
+    assert done["files"] == planned["files"]
+    assert all((tmp_path / "data" / name).exists() for name in done["files"])
+    with running_broker(tmp_path / "data") as home:
+        assert home.call(lambda: home.broker.metadata.image.cluster_id) == CLUSTER_ID
+        features = home.call(lambda: home.broker.metadata.finalized_features)
+        assert features == {
+            "metadata.version": 27,
+            "eligible.leader.replicas.version": 1,
+            "transaction.version": 2,
+            "kraft.version": 1,
+        }
+
+
+def test_users_are_told_by_name_alone(file: Path) -> None:
+    result = run("format", "-s", "-t", CLUSTER_ID, "-c", file, "-S", "SCRAM-SHA-256=[name=alice,password=secret]")
+    assert "alice (SCRAM-SHA-256)" in result.output
+    assert "secret" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--no-initial-controllers"], "use --standalone"),
+        (["-s", "-I", "1@a:1:JEXY6aqzQY-32P5TStzaFg"], "exclude each other"),
+        (["-I", "1@a:1:JEXY6aqzQY-32P5TStzaFg,2@b:1:MvDxzVmcRsaTz33bUuRU6A"], "its own only controller, 2 are named"),
+        (["-I", "2@a:1:JEXY6aqzQY-32P5TStzaFg"], "the voter is node 2, the file's node.id is 1"),
+        (["-I", "1@a:1"], "is not ID@HOST:PORT:DIRECTORY-ID"),
+        (["-I", "1@a:1:x"], "--initial-controllers"),
+        (["-s", "-f", "group.version"], "is not NAME=LEVEL"),
+        (["-s", "-S", "secret"], "it is not MECHANISM="),
+        (["-s", "-S", "SCRAM-SHA-256=[name=a,salt=!,password=secret]"], "salt is not base64"),
+        (["-s", "-S", "SCRAM-SHA-256=[name=a,secret]"], "each of its parts"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, file: Path, arguments: list[str], words: str) -> None:
+    told = run("format", "-t", CLUSTER_ID, "-c", file, *arguments, "--apply", code=2).stderr
+    assert words in " ".join(told.split())
+    assert "secret" not in told
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_new_id_each_time() -> None:
+    first, second = (run("random-uuid").stdout.strip() for _ in range(2))
+    assert first != second
+    assert not first.startswith("-")
+    assert uuid_from_text(first)
+    assert uuid_from_text(rows("random-uuid")[0]["uuid"])

@@ -1,0 +1,26 @@
+"""A directory on this machine's disk that a run of the metadata left, with whatever records a test wants in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from server.metadata.metadata_home import MetadataHome, create, run
+from tidelog.server.metadata.controller.decision import Decision
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.storage.fs import LOCAL
+
+
+def left(directory: Path, *records: MetadataRecord, settings: dict[str, str] | None = None) -> MetadataHome:
+    """What a run left that wrote ``records``, with a topic ``there`` before them."""
+    home = MetadataHome(LOCAL, {"log.dirs": str(directory), **(settings or {})})
+
+    async def work() -> None:
+        metadata = await home.started()
+        await home.register(metadata)
+        await create(metadata, "there")
+        for record in records:
+            await metadata._store.change(lambda record=record: Decision([record], None))
+        await metadata.close()
+
+    run(work)
+    return home
