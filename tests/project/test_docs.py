@@ -60,7 +60,7 @@ def test_every_make_command_in_the_documents_exists() -> None:
 
 
 def test_every_command_of_the_readme_exists_and_every_command_is_in_it() -> None:
-    assert set(re.findall(r"^\| `tidelog (\w+)` \|", README, flags=re.MULTILINE)) == set(COMMANDS)
+    assert set(re.findall(r"^\| `tidelog ([\w-]+)` \|", README, flags=re.MULTILINE)) == set(COMMANDS)
     for line in "".join(code_blocks(README, "bash")).splitlines():
         if line.startswith("tidelog "):
             command, *rest = line.partition("#")[0].split()[1:]

@@ -11,8 +11,10 @@ import click
 
 from tidelog.cli.key_values import key_values
 from tidelog.cli.report import UNREADABLE
+from tidelog.model.errors import TidelogError
 
 if TYPE_CHECKING:
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.server.broker import Broker
 
 
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
 def serve(context: click.Context, properties: Path | None, overrides: Sequence[str]) -> None:
     """Run a broker that Kafka's clients can use.
 
-    Without a file it serves localhost:9092 and keeps its data in ./tidelog-data; a file is Kafka's server.properties,
-    for a node that is broker and controller. SIGTERM and Ctrl-C stop it in order, a second one at once.
+    Without a file it serves localhost:9092 and keeps its data in ./tidelog-data, with a server.properties in it that
+    Kafka starts with, too; a file is Kafka's server.properties, for a node that is broker and controller. SIGTERM and
+    Ctrl-C stop it in order, a second one at once.
 
     Exit codes: 0 stopped by a signal, 2 a mistake in the configuration, 3 a directory cannot be used or all have
     failed.
@@ -54,17 +57,31 @@ def serve(context: click.Context, properties: Path | None, overrides: Sequence[s
         set_up_logging()
     config = load_start_config(properties, key_values("--override", overrides))
     config.tell()
-    reason = serve_broker(config, on_ready=_say_where)
+    reason = serve_broker(config, on_ready=lambda broker: _say_where(broker, None if properties else config))
     if reason is not None:
         click.echo(f"Error: the broker has stopped: {reason}", err=True)
         context.exit(UNREADABLE)
 
 
-def _say_where(broker: Broker) -> None:
+def _say_where(broker: Broker, written: BrokerConfig | None) -> None:
+    """``written``: of a broker that was started without a file."""
     rows = {
         "serving": ", ".join(map(str, broker.advertised)),
         "cluster": broker.metadata.image.cluster_id,
         "data": ", ".join(str(directory.path) for directory in broker.logs.online),
     }
+    if written is not None:
+        rows["settings"] = _write(written)
     for what, value in rows.items():
         click.echo(f"{what:<9}{value}", err=True)
+
+
+def _write(config: BrokerConfig) -> str:
+    """Where the settings stand, or why they do not."""
+    from tidelog.server.written_properties import PROPERTIES_FILE, write_properties
+
+    try:
+        path = write_properties(config)
+    except (OSError, TidelogError) as error:
+        return f"not written: {error}"
+    return f"not written: {PROPERTIES_FILE} in {config.log_dirs[0]} is not tidelog's" if path is None else str(path)

@@ -36,6 +36,12 @@ EMBEDDED_SETTINGS = {
 """Of a broker without a file: as Kafka's own for a single node, but for the directory and the address, which is one
 that only this machine can reach."""
 
+_CONTROLLER_PORT = 9093
+_PROTOCOLS = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+"""Kafka's default."""
+_QUORUM_KEYS = frozenset({"controller.quorum.voters", "controller.quorum.bootstrap.servers"})
+_BETWEEN_BROKERS = frozenset({"inter.broker.listener.name", "security.inter.broker.protocol"})
+
 Checked = TypeVar("Checked")
 
 
@@ -60,7 +66,33 @@ class StartSettings:
 def load_start_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:
     """Of a properties file, or of the embedded defaults; overrides go before both. ConfigError names every mistake in
     the texts."""
-    return BrokerConfig.load(path, overrides if path is not None else {**EMBEDDED_SETTINGS, **overrides})
+    return BrokerConfig.load(path, overrides if path is not None else complete_settings(overrides))
+
+
+def complete_settings(overrides: Mapping[str, str]) -> dict[str, str]:
+    """The embedded defaults under ``overrides``, with what Kafka insists on besides: a listener for the controller, its
+    protocol, where the quorum is to be found, and which listener brokers would use among themselves."""
+    settings = {**EMBEDDED_SETTINGS, **overrides}
+    controller = settings["controller.listener.names"].split(",")[0].strip().upper()
+    listeners = [entry.strip() for entry in settings["listeners"].split(",") if entry.strip()]
+    own = [entry for entry in listeners if _listener_name(entry) != controller]
+    address = next((entry.partition("://")[2] for entry in listeners if entry not in own), "")
+    if not address:
+        taken = {entry.rpartition(":")[2] for entry in listeners}
+        address = next(f"localhost:{port}" for port in range(_CONTROLLER_PORT, 1 << 16) if str(port) not in taken)
+        settings["listeners"] = ",".join([*listeners, f"{controller}://{address}"])
+    protocols = settings.get("listener.security.protocol.map", _PROTOCOLS)
+    if controller not in (pair.partition(":")[0].strip().upper() for pair in protocols.split(",")):
+        settings["listener.security.protocol.map"] = f"{controller}:PLAINTEXT,{protocols}"
+    if not _QUORUM_KEYS & settings.keys():
+        settings["controller.quorum.bootstrap.servers"] = address
+    if own and not _BETWEEN_BROKERS & settings.keys():
+        settings["inter.broker.listener.name"] = _listener_name(own[0])
+    return settings
+
+
+def _listener_name(entry: str) -> str:
+    return entry.partition("://")[0].strip().upper()
 
 
 def _role_mistakes(config: BrokerConfig) -> Iterator[str]:

@@ -1,0 +1,63 @@
+"""``server.properties`` in the first log directory: what a broker that was started without a file runs with.
+
+Kafka starts with it on the same directory, and so does ``tidelog serve``: paths are absolute, and all that Kafka insists
+on is in it. It may have passwords in it, so only its owner can read it. It is replaced as a whole at each start without
+a file; one that somebody else wrote, or took the first line from, is left alone. Kafka and tidelog pass it over when
+they load the directory. What a crash leaves: the old file or the new one.
+Called by: the command line. Source: ``java.util.Properties``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.java_properties import store_line
+from tidelog.storage.fs import LOCAL
+
+PROPERTIES_FILE: Final = "server.properties"
+_PATH_LISTS: Final = frozenset({"log.dir", "log.dirs", "metadata.log.dir"})
+_FIRST_LINE: Final = "# Written by tidelog serve, and again whenever it is started without a file. To keep changes,"
+_HEAD: Final = f"""{_FIRST_LINE}
+# take this line out. Either server starts with this file: tidelog serve FILE, kafka-server-start FILE.
+"""
+
+
+def write_properties(config: BrokerConfig) -> Path | None:
+    """Where it is, durably; None where another file of that name is left alone. OSError, StorageError."""
+    path = Path(config.log_dirs[0]).absolute() / PROPERTIES_FILE
+    if path.exists() and not path.read_bytes().startswith(_FIRST_LINE.encode()):
+        return None
+    temporary = path.with_name(f"{PROPERTIES_FILE}.tmp")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(properties_text(config).encode("latin-1", "backslashreplace"))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    LOCAL.sync_dir(path.parent)
+    return path
+
+
+def properties_text(config: BrokerConfig) -> str:
+    """What was set at the start."""
+    lines = (_line(key, _absolute(key, setting.text)) for key, setting in config.static.items())
+    return _HEAD + "".join(f"{line}\n" for line in lines)
+
+
+def _absolute(key: str, text: str) -> str:
+    if key not in _PATH_LISTS:
+        return text
+    return ",".join(str(Path(part.strip()).absolute()) for part in text.split(",") if part.strip())
+
+
+def _line(key: str, value: str) -> str:
+    """As people write it where that means the same; the colons of addresses need no backslash."""
+    return (
+        f"{key}={value}"
+        if value.isprintable() and "\\" not in value and value == value.lstrip()
+        else store_line(key, value)
+    )
