@@ -90,6 +90,7 @@ def timeless(data: bytes) -> bytes:
     [
         (STATIC, []),
         (DYNAMIC, ["--standalone"]),
+        (STATIC, ["--standalone"]),
         (DYNAMIC, ["--initial-controllers", CONTROLLERS]),
         (DYNAMIC, ["-s", "--add-scram", SALTED, "-S", WITH_SALT]),
         (DYNAMIC, ["-s", "--release-version", "3.9"]),
@@ -133,7 +134,6 @@ def test_only_what_is_not_formatted_is_formatted_where_that_is_asked_for(tmp_pat
     ("text", "arguments", "words"),
     [
         (DYNAMIC, [], "--standalone"),
-        (STATIC, ["--standalone"], "controller.quorum.voters"),
         (STATIC, ["--feature", "kraft.version=1"], "kraft.version"),
         (DYNAMIC, ["-s", "--feature", "kraft.version=0"], "kraft.version"),
         (DYNAMIC, ["-s", "--release-version", "3.8"], "kraft.version could not be set to 1"),

@@ -146,20 +146,16 @@ def _voter(
     """The one that is to stand in the log, and the id of its directory; None where the file names the voters."""
     if standalone and text is not None:
         raise click.UsageError("--standalone and --initial-controllers exclude each other.")
-    is_static = static_voters(config) is not None
-    if is_static and (standalone or text is not None):
-        raise ConfigError(
-            "controller.quorum.voters names the voter in the file: format without --standalone and"
-            " --initial-controllers, or take the key out and let the voter stand in the log"
-        )
-    if not is_static and not standalone and text is None:
+    if text is not None:
+        return _named_voter(text, node_id, controller_endpoint(config).name)
+    if standalone:
+        return controller_endpoint(config), None
+    if static_voters(config) is None:
         raise ConfigError(
             "nothing says who votes in the metadata quorum: add --standalone (or --initial-controllers), or set"
             " controller.quorum.voters in the file"
         )
-    if text is not None:
-        return _named_voter(text, node_id, controller_endpoint(config).name)
-    return None if is_static else (controller_endpoint(config), None)
+    return None
 
 
 def _named_voter(text: str, node_id: int, listener: str) -> tuple[Endpoint, uuid.UUID]:

@@ -1,9 +1,9 @@
 """``server.properties`` in the first log directory: what a broker that was started without a file runs with.
 
-Kafka starts with it on the same directory, and so does ``tidelog serve``: paths are absolute, and all that Kafka insists
-on is in it. It may have passwords in it, so only its owner can read it. It is replaced as a whole at each start without
-a file; one that somebody else wrote, or took the first line from, is left alone. Kafka and tidelog pass it over when
-they load the directory. What a crash leaves: the old file or the new one.
+Kafka starts with it on the same directory, and so does ``tidelog serve``: paths are absolute, and all that Kafka
+insists on is in it. It may have passwords in it, so only its owner can read it. It is replaced as a whole at each start
+without a file; one that somebody else wrote, or took the first line from, is left alone. Kafka and tidelog pass it over
+when they load the directory. What a crash leaves: the old file or the new one.
 Called by: the command line. Source: ``java.util.Properties``.
 """
 
@@ -56,8 +56,5 @@ def _absolute(key: str, text: str) -> str:
 
 def _line(key: str, value: str) -> str:
     """As people write it where that means the same; the colons of addresses need no backslash."""
-    return (
-        f"{key}={value}"
-        if value.isprintable() and "\\" not in value and value == value.lstrip()
-        else store_line(key, value)
-    )
+    is_plain = value.isprintable() and "\\" not in value and value == value.lstrip()
+    return f"{key}={value}" if is_plain else store_line(key, value)
