@@ -123,7 +123,7 @@ def format_(
         controller=None if voter is None else voter[0],
         cluster_id=cluster_id,
         first_records=first_records(levels, [scram_credential(text) for text in users]),
-        directory_id=None if voter is None else voter[1],
+        directory_ids={} if voter is None or voter[1] is None else {metadata_directory: voter[1]},
     )
     plan = plan_format(LOCAL, request)
     if plan.formatted and not ignore_formatted:

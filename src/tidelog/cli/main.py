@@ -29,6 +29,7 @@ COMMANDS = {
     "dump": "Print what is in log, index, snapshot and checkpoint files.",
     "export": "Write records as JSON lines, CSV, Arrow or Parquet.",
     "format": "Make new log directories a broker's, with the options of kafka-storage format.",
+    "import": "Give the directories of a broker without a metadata log one.",
     "info": "Show what a data directory holds, partition by partition.",
     "metadata": "Show the cluster metadata that is in a data directory.",
     "offsets": "Show offsets by time, and the committed offsets of groups.",
@@ -101,8 +102,8 @@ def _set_up_logging(_context: click.Context, _parameter: click.Parameter, file: 
 def cli() -> None:
     """Apache Kafka's log storage in Python: read, check, repair and extend Kafka data directories.
 
-    Reading commands never write. Those that write into a data directory (compact, format, recover) print a plan first,
-    and need --apply. serve is a broker: the directory is its own while it runs.
+    Reading commands never write. Those that write into a data directory (compact, format, import, recover) print a
+    plan first, and need --apply. serve is a broker: the directory is its own while it runs.
 
     \b
     Examples:

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -59,8 +59,8 @@ class FormatRequest:
     """None: that of the directories, or a new one."""
     first_records: Sequence[MetadataRecord] = NEW_RECORDS
     """What the cluster begins with; features first."""
-    directory_id: uuid.UUID | None = None
-    """Of the metadata's directory; None: a new one."""
+    directory_ids: Mapping[Path, uuid.UUID] = field(default_factory=dict)
+    """Of directories whose ids are known before; the others get new ones."""
 
     def files_of(self, path: Path) -> list[str]:
         """Names of what a new directory gets."""
@@ -106,7 +106,14 @@ def format_directories(fs: FileSystem, request: FormatRequest, clock: Clock) -> 
     known = dict(plan.formatted)
     cluster_id = plan.cluster_id or uuid_to_text(random_uuid())
     for path in plan.new:
-        known[path] = _format(fs, request, path, cluster_id, clock)
+        if not fs.exists(path):
+            fs.make_dir(path)
+            fs.sync_dir(path.absolute().parent)
+        lock = fs.lock(path / LOCK_FILE)
+        try:
+            known[path] = format_directory(fs, request, path, cluster_id, clock)
+        finally:
+            lock.release()
     return known
 
 
@@ -135,29 +142,34 @@ def _agreed_cluster(request: FormatRequest, known: Mapping[Path, MetaProperties]
     return wanted
 
 
-def _format(fs: FileSystem, request: FormatRequest, path: Path, cluster_id: str, clock: Clock) -> MetaProperties:
-    if not fs.exists(path):
-        fs.make_dir(path)
-        fs.sync_dir(path.absolute().parent)
-    lock = fs.lock(path / LOCK_FILE)
-    try:
-        holds_metadata = path == request.metadata_directory
-        directory_id = (holds_metadata and request.directory_id) or random_uuid()
-        now_ms = clock.now_ms()
-        first = [encode_record(record, request.metadata_version) for record in request.first_records]
-        write_whole(fs, path / BOOTSTRAP_FILE, build_snapshot(first, last_timestamp_ms=0, now_ms=now_ms))
-        if holds_metadata:
-            _write_voter(fs, request, directory_id, now_ms)
-        properties = MetaProperties(
-            version=_VERSION,
-            cluster_id=cluster_id,
-            node_id=request.node_id,
-            directory_id=directory_id,
-            written_at=written_at(now_ms),
-        )
-        properties.write(fs, path / META_PROPERTIES_FILE)
-    finally:
-        lock.release()
+def format_directory(
+    fs: FileSystem,
+    request: FormatRequest,
+    path: Path,
+    cluster_id: str,
+    clock: Clock,
+    *,
+    before_last: Callable[[], None] = lambda: None,
+) -> MetaProperties:
+    """Whatever its ``meta.properties`` said; durable on return. The caller has locked it.
+
+    ``before_last``: done before ``meta.properties`` says that the directory is whole.
+    """
+    directory_id = request.directory_ids.get(path) or random_uuid()
+    now_ms = clock.now_ms()
+    first = [encode_record(record, request.metadata_version) for record in request.first_records]
+    write_whole(fs, path / BOOTSTRAP_FILE, build_snapshot(first, last_timestamp_ms=0, now_ms=now_ms))
+    if path == request.metadata_directory:
+        _write_voter(fs, request, directory_id, now_ms)
+    before_last()
+    properties = MetaProperties(
+        version=_VERSION,
+        cluster_id=cluster_id,
+        node_id=request.node_id,
+        directory_id=directory_id,
+        written_at=written_at(now_ms),
+    )
+    properties.write(fs, path / META_PROPERTIES_FILE)
     release = release_name(request.metadata_version)
     _log.info("Formatted %s for node %d of cluster %s, release %s", path, request.node_id, cluster_id, release)
     return properties

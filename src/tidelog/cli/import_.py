@@ -1,0 +1,133 @@
+"""``tidelog import``: a row a topic, planned; with ``--apply`` directories without a metadata log get one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from tidelog.cli.options import expand, output_options
+from tidelog.cli.report import Report, Row, Table
+from tidelog.cli.setting_options import topic_config_option, topic_settings
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.topic_settings import TopicSettings
+from tidelog.model import ConfigError
+from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.server.metadata.adoption.adoption import Adopter
+from tidelog.server.metadata.adoption.survey import FoundTopic, Survey, SurveyRequest, survey_directories
+from tidelog.server.start_settings import complete_settings
+from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tidelog.server.topics.internal_topics import automatic_topic
+from tidelog.storage.checkpoint import uuid_to_text
+from tidelog.storage.fs import LOCAL, require_disk
+
+COLUMNS = ("topic", "topic_id", "partitions", "leader_epoch", "settings")
+_OWN_TOPICS = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
+
+
+@click.command(name="import")
+@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@click.option(
+    "--config",
+    "-c",
+    "file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The server.properties that the directories will be served with.  [default: as `tidelog serve` without one]",
+)
+@click.option(
+    "--node-id", type=click.IntRange(0), metavar="N", help="The broker's id, where no meta.properties says it."
+)
+@topic_config_option
+@click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is written.")
+@output_options
+def import_(
+    directories: Sequence[str], file: Path | None, node_id: int | None, settings: Sequence[str], is_applied: bool
+) -> Report:
+    """Give the directories of a broker without a metadata log one.
+
+    That is, what a broker with ZooKeeper left (Kafka before 4), or what the Python API wrote: all log directories of
+    one broker. Topics, ids and leader epochs come from the partition directories; the files of the logs stay as they
+    are. Then `tidelog serve` and Kafka 4.1 start on them. There is no way back to ZooKeeper but a copy of the
+    directories.
+
+    Settings of topics, users and ACLs were in ZooKeeper and are not here. A topic keeps all of its records until
+    somebody says otherwise, and one that was compacted goes on to be; --topic-config gives what you know.
+
+    Exit codes: 0 planned or imported, 2 wrong usage, 3 a directory cannot be used.
+
+    \b
+    Examples:
+      tidelog import /var/lib/kafka
+      tidelog import /var/lib/kafka --topic-config orders:retention.ms=604800000 --apply
+      tidelog import '/mnt/disk*/kafka' --config server.properties --apply
+    """
+    paths = [path.absolute() for path in expand(directories)]
+    require_disk(paths)
+    config = BrokerConfig.load(file, None if file else complete_settings({"log.dirs": ",".join(map(str, paths))}))
+    given = topic_settings(settings)
+    survey = survey_directories(
+        LOCAL,
+        SurveyRequest(
+            directories=paths,
+            metadata_directory=_metadata_directory(config, paths, has_file=file is not None),
+            node_id=config.node_id if file else node_id,
+            topic_settings=given,
+            internal_settings={name: automatic_topic(name, config).configs for name in _OWN_TOPICS},
+        ),
+    )
+    for topic in survey.topics:
+        TopicSettings.of(topic.settings, config)
+    if is_applied:
+        survey = Adopter(fs=LOCAL, config=config, clock=SYSTEM_CLOCK).adopt(survey)
+    rows = [_row(topic) for topic in survey.topics]
+    table = Table(rows=rows, columns=COLUMNS, show={"settings": _shown})
+    return Report(
+        rows=rows, tables=[table], notes=list(_notes(survey, given, is_applied=is_applied, has_file=file is not None))
+    )
+
+
+def _metadata_directory(config: BrokerConfig, paths: Sequence[Path], *, has_file: bool) -> Path:
+    if not has_file:
+        return paths[0]
+    configured = {Path(path).absolute() for path in config.log_dirs}
+    if configured != set(paths):
+        raise ConfigError(
+            f"log.dirs in the file names {', '.join(map(str, sorted(configured)))}, the arguments are"
+            f" {', '.join(map(str, sorted(paths)))}: they have to be the same"
+        )
+    directory = Path(str(config["metadata.log.dir"] or config.log_dirs[0])).absolute()
+    if directory not in configured:
+        raise ConfigError("metadata.log.dir is none of log.dirs: leave it out, or make it one of them")
+    return directory
+
+
+def _row(topic: FoundTopic) -> Row:
+    return {
+        "topic": topic.name,
+        "topic_id": None if topic.topic_id is None else uuid_to_text(topic.topic_id),
+        "partitions": len(topic.partitions),
+        "leader_epoch": max(found.leader_epoch for found in topic.partitions.values()),
+        "settings": dict(topic.settings),
+    }
+
+
+def _shown(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def _notes(survey: Survey, given: Mapping[str, object], *, is_applied: bool, has_file: bool) -> Iterator[str]:
+    cluster = survey.cluster_id or "with a new id"
+    yield (
+        f"Node {survey.node_id} of the cluster {cluster}: {len(survey.topics)} topics; producer ids go on from"
+        f" {survey.next_producer_id:,}. The metadata log is in {survey.metadata_directory}."
+    )
+    if any(topic.name not in given and topic.name not in _OWN_TOPICS for topic in survey.topics):
+        yield (
+            "Settings were in ZooKeeper: topics without --topic-config keep all of their records (retention.ms=-1)"
+            " until you change that."
+        )
+    yield (
+        "Done." if is_applied else "Nothing was written. --apply imports; keep a copy if ZooKeeper may be wanted again."
+    )

@@ -1,0 +1,155 @@
+"""Carry out what a survey found: the directories become those of a broker that keeps its own metadata.
+
+Steps, each durable before the next::
+
+    topics without an id get one, in the partition.metadata of their partitions
+    bootstrap.checkpoint and meta.properties of version 1 in the other directories
+    in that of the metadata: bootstrap.checkpoint with features, topics, partitions, settings and the next producer id;
+        the quorum's one voter; the metadata log, by a first run of the controller
+    meta.properties of version 1 there
+
+What a crash leaves before the last step: what was there, which a broker with ZooKeeper goes on with and a survey finds
+again, ids included; what there is of a metadata log is begun again. No log of a topic is touched.
+Of each partition the broker was the leader, so it becomes it again when it registers (without a leader of before,
+nobody would be eligible then, for the broker is not known to have stopped in order: KIP-966).
+Called by: ``tidelog import``. Source: Kafka's ``ActivationRecordsGenerator``; KIP-866.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.runtime import Clock, ThreadScheduler
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.adoption.survey import FoundTopic, Survey
+from tidelog.server.metadata.controller.configs import config_record
+from tidelog.server.metadata.image import ConfigResource
+from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
+from tidelog.server.metadata.kraft.first_records import NEW_RECORDS
+from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directory
+from tidelog.server.metadata.kraft.quorum import controller_endpoint
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.storage.checkpoint import (
+    META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
+    MetaProperties,
+    PartitionMetadata,
+    random_uuid,
+    uuid_to_text,
+)
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.view.directory_state import LOCK_FILE
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopter:
+    """``config``: of the broker that is to serve the directories."""
+
+    fs: FileSystem
+    config: BrokerConfig
+    clock: Clock
+
+    def adopt(self, survey: Survey) -> Survey:
+        """With the ids that were given. LockedError where somebody has one of the directories, StorageError."""
+        with ExitStack() as locks:
+            for path in survey.directories:
+                locks.callback(self.fs.lock(path / LOCK_FILE).release)
+            topics = [self._identified(topic) for topic in survey.topics]
+            decided = replace(survey, topics=topics, cluster_id=survey.cluster_id or uuid_to_text(random_uuid()))
+            self._format(decided)
+        return decided
+
+    def _identified(self, topic: FoundTopic) -> FoundTopic:
+        topic_id = topic.topic_id or random_uuid()
+        for directory in topic.without_id:
+            PartitionMetadata(topic_id=topic_id).write(self.fs, directory / PARTITION_METADATA_FILE)
+        return replace(topic, topic_id=topic_id)
+
+    def _format(self, survey: Survey) -> None:
+        """The directory of the metadata last: with its ``meta.properties`` all is decided."""
+        assert survey.cluster_id is not None
+        ids = {path: self._directory_id(path) for path in survey.directories}
+        request = FormatRequest(
+            node_id=survey.node_id,
+            directories=survey.directories,
+            metadata_directory=survey.metadata_directory,
+            controller=controller_endpoint(self.config),
+            directory_ids=ids,
+        )
+        for path in survey.directories:
+            if path != survey.metadata_directory:
+                format_directory(self.fs, request, path, survey.cluster_id, self.clock)
+        self._clear(survey.metadata_directory / METADATA_DIRECTORY)
+        whole = replace(request, first_records=[*NEW_RECORDS, *_records(survey, ids)])
+        format_directory(
+            self.fs,
+            whole,
+            survey.metadata_directory,
+            survey.cluster_id,
+            self.clock,
+            before_last=lambda: asyncio.run(self._begin(survey)),
+        )
+
+    def _clear(self, directory: Path) -> None:
+        """What an adoption left that did not finish."""
+        for name in self.fs.list_names(directory) if self.fs.exists(directory) else ():
+            self.fs.remove(directory / name)
+
+    def _directory_id(self, path: Path) -> uuid.UUID:
+        """That of an adoption that did not finish, or a new one."""
+        properties = MetaProperties.read(self.fs, path / META_PROPERTIES_FILE)
+        return (properties and properties.directory_id) or random_uuid()
+
+    async def _begin(self, survey: Survey) -> None:
+        """A run of the controller alone."""
+        scheduler = ThreadScheduler(1, clock=self.clock)
+        scheduler.startup()
+        try:
+            metadata = EmbeddedMetadata(
+                EmbeddedSetup(
+                    fs=self.fs,
+                    config=self.config,
+                    node_id=survey.node_id,
+                    directories=survey.directories,
+                    clock=self.clock,
+                    scheduler=scheduler,
+                    in_thread=asyncio.to_thread,
+                    on_failure=lambda _error: None,
+                )
+            )
+            try:
+                metadata.load()
+                await metadata.start()
+            finally:
+                await metadata.close()
+        finally:
+            scheduler.shutdown()
+
+
+def _records(survey: Survey, directory_ids: Mapping[Path, uuid.UUID]) -> Iterator[MetadataRecord]:
+    for topic in survey.topics:
+        assert topic.topic_id is not None
+        topic_id = uuid_to_text(topic.topic_id)
+        yield MetadataRecord("TopicRecord", {"name": topic.name, "topicId": topic_id})
+        for number, found in topic.partitions.items():
+            state = PartitionState(
+                replicas=(survey.node_id,),
+                isr=(survey.node_id,),
+                leader=survey.node_id,
+                leader_epoch=found.leader_epoch,
+                directories=(directory_ids[found.directory],),
+            )
+            yield MetadataRecord("PartitionRecord", {"partitionId": number, "topicId": topic_id, **state.fields()})
+        for key, value in topic.settings.items():
+            yield config_record(ConfigResource(ResourceType.TOPIC, topic.name), key, value)
+    if survey.next_producer_id:
+        fields = {"brokerId": survey.node_id, "brokerEpoch": -1, "nextProducerId": survey.next_producer_id}
+        yield MetadataRecord("ProducerIdsRecord", fields)

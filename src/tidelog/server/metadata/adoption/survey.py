@@ -1,0 +1,236 @@
+"""What directories without a metadata log have in them, and what becomes of it as metadata. Nothing is written.
+
+==========================  ==========================================================================================
+what                        where it stands
+==========================  ==========================================================================================
+cluster, node               ``meta.properties``, version 0 (ZooKeeper's era) or 1 (an adoption that did not finish)
+topics, partitions          the names of the partition directories
+topic ids                   ``partition.metadata``, since Kafka 2.8; a topic without one gets one
+leader epochs               ``leader-epoch-checkpoint``: the last one
+settings                    nowhere, they were in ZooKeeper: as whoever asks gives them; without, a topic keeps all
+                            it has, and one that the cleaner's checkpoint names is compacted
+producer ids                producer snapshots and the batches behind them: the highest that was given out
+==========================  ==========================================================================================
+
+Refused by name: a directory that has a metadata log, one that a process holds, a partition in two directories, two ids
+of one topic, a topic with a gap between its partitions (the rest lies on another broker), no node id.
+Called by: ``tidelog import``. Source: KIP-631, KIP-866; Kafka's ``MetaProperties``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
+from tidelog.server.metadata.kraft.metadata_view import read_metadata
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_snapshot
+from tidelog.storage.checkpoint import (
+    CLEANER_CHECKPOINT,
+    META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
+    MetaProperties,
+    OffsetCheckpoint,
+    PartitionMetadata,
+)
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.log.view.directory_state import LOCK_FILE, read_directory_state
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.log.view.view_producers import read_producers
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
+
+_BLOCK: Final = 1000
+"""Producer ids are given out in such blocks."""
+KEEPING: Final[Mapping[str, str]] = {"retention.ms": "-1", "retention.bytes": "-1"}
+"""Of a topic whose settings nobody gave: what was to be kept cannot be brought back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPartition:
+    directory: Path
+    """The log directory it lies in."""
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTopic:
+    """``topic_id`` None: it gets one."""
+
+    name: str
+    topic_id: uuid.UUID | None
+    partitions: Mapping[int, FoundPartition]
+    settings: Mapping[str, str]
+    without_id: Sequence[Path]
+    """Partition directories that have none yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    node_id: int
+    cluster_id: str | None
+    """None: it gets a new one."""
+    directories: Sequence[Path]
+    metadata_directory: Path
+    topics: Sequence[FoundTopic]
+    next_producer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyRequest:
+    """``metadata_directory`` is the first of ``directories``, or the one that a broker's file names."""
+
+    directories: Sequence[Path]
+    metadata_directory: Path
+    node_id: int | None
+    """None: as the directories have it."""
+    topic_settings: Mapping[str, Mapping[str, str]]
+    """As they are given, by topic."""
+    internal_settings: Mapping[str, Mapping[str, str]]
+    """Of Kafka's own topics, where none are given."""
+
+
+def survey_directories(fs: FileSystem, request: SurveyRequest) -> Survey:
+    """DirectoryError, ConfigError and LockedError as the module says; CheckpointError for a file that is damaged."""
+    reading = ReadOnlyFileSystem(fs)
+    properties = {path: _properties(reading, path, request.metadata_directory) for path in request.directories}
+    found: dict[TopicPartition, Path] = {}
+    for path in request.directories:
+        for partition in live_partitions(reading, path):
+            if partition.topic == METADATA_TOPIC:
+                continue
+            if partition in found:
+                raise DirectoryError(
+                    f"{partition} lies in {found[partition]}, too: take one of the two away", path=path
+                )
+            found[partition] = path
+    return Survey(
+        node_id=_agreed_node(request.node_id, properties),
+        cluster_id=_agreed_cluster(properties),
+        directories=request.directories,
+        metadata_directory=request.metadata_directory,
+        topics=_topics(reading, found, request),
+        next_producer_id=_next_producer_id(reading, found),
+    )
+
+
+def _properties(fs: FileSystem, path: Path, metadata_directory: Path) -> MetaProperties | None:
+    holder = fs.lock_holder(path / LOCK_FILE)
+    if holder is not None:
+        raise LockedError(f"process {holder} holds the directory: stop it first", path=path)
+    properties = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
+    if path != metadata_directory:
+        return properties
+    if properties is not None and properties.version > 0:
+        raise DirectoryError(
+            f"{META_PROPERTIES_FILE} has version {properties.version}: a broker with a metadata log of its own has this"
+            " directory, nothing is to be done (`tidelog metadata` shows what is in it)",
+            path=path,
+        )
+    if not _is_unfinished(fs, path) and (view := read_metadata(fs, path)) is not None and not view.is_empty:
+        raise DirectoryError(
+            f"there is a metadata log, but {META_PROPERTIES_FILE} is not of a broker that has one: it was on its way"
+            " from ZooKeeper to KRaft; finish that with Kafka, or take __cluster_metadata-0 away",
+            path=path,
+        )
+    return properties
+
+
+def _is_unfinished(fs: FileSystem, path: Path) -> bool:
+    """Whether an adoption began here: nobody else has topics in a ``bootstrap.checkpoint``."""
+    bootstrap = path / BOOTSTRAP_FILE
+    batches = read_snapshot(fs, bootstrap) if fs.exists(bootstrap) else ()
+    return any(record.name == "TopicRecord" for batch in batches for record in batch.records)
+
+
+def _agreed_node(asked: int | None, properties: Mapping[Path, MetaProperties | None]) -> int:
+    known = {found.node_id: path for path, found in properties.items() if found and found.node_id is not None}
+    if asked is not None:
+        known.setdefault(asked, Path("--node-id"))
+    if len(known) > 1:
+        raise ConfigError(f"the directories are of different brokers: {_each(known)}")
+    node_id = next(iter(known), None)
+    if node_id is None:
+        raise ConfigError("no meta.properties says which broker's the directory is: name it with --node-id")
+    return node_id
+
+
+def _agreed_cluster(properties: Mapping[Path, MetaProperties | None]) -> str | None:
+    known = {found.cluster_id: path for path, found in properties.items() if found and found.cluster_id is not None}
+    if len(known) > 1:
+        raise ConfigError(f"the directories are of different clusters: {_each(known)}")
+    return next(iter(known), None)
+
+
+def _each(known: Mapping[object, Path]) -> str:
+    return ", ".join(f"{value} in {path}" for value, path in known.items())
+
+
+def _topics(fs: FileSystem, found: Mapping[TopicPartition, Path], request: SurveyRequest) -> list[FoundTopic]:
+    compacted = {
+        partition.topic
+        for path in request.directories
+        for partition in OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT)
+    }
+    by_topic: dict[str, dict[int, Path]] = defaultdict(dict)
+    for partition, path in found.items():
+        by_topic[partition.topic][partition.partition] = path
+    for name in request.topic_settings:
+        if name not in by_topic:
+            raise ConfigError(f"--topic-config: there is no topic {name} in the directories")
+    return [_topic(fs, name, by_topic[name], request, is_compacted=name in compacted) for name in sorted(by_topic)]
+
+
+def _topic(
+    fs: FileSystem, name: str, places: Mapping[int, Path], request: SurveyRequest, *, is_compacted: bool
+) -> FoundTopic:
+    missing = sorted(set(range(max(places) + 1)) - set(places))
+    if missing:
+        raise DirectoryError(
+            f"{name} has no partition {', '.join(map(str, missing))} here, but {max(places)}: the others lie on another"
+            " broker or disk; bring all of them together, or take this topic's directories away",
+            path=places[max(places)],
+        )
+    homes = {number: path / f"{name}-{number}" for number, path in sorted(places.items())}
+    ids = {number: PartitionMetadata.read(fs, home / PARTITION_METADATA_FILE) for number, home in homes.items()}
+    known = {found.topic_id: homes[number] for number, found in ids.items() if found is not None}
+    if len(known) > 1:
+        one, other, *_ = known.values()
+        raise DirectoryError(
+            f"{one.name} and {other.name} have different topic ids: one of them is of a topic of that name that was"
+            " deleted; take it away",
+            path=other,
+        )
+    kept = {**KEEPING, "cleanup.policy": "compact"} if is_compacted else KEEPING
+    return FoundTopic(
+        name=name,
+        topic_id=next(iter(known), None),
+        partitions={
+            number: FoundPartition(directory=places[number], leader_epoch=_leader_epoch(fs, home))
+            for number, home in homes.items()
+        },
+        settings=request.internal_settings.get(name, kept) | request.topic_settings.get(name, {}),
+        without_id=[homes[number] for number, found in ids.items() if found is None],
+    )
+
+
+def _leader_epoch(fs: FileSystem, directory: Path) -> int:
+    entries = LeaderEpochCheckpoint.read(fs, directory / LEADER_EPOCH_CHECKPOINT)
+    return entries[-1].epoch if entries else 0
+
+
+def _next_producer_id(fs: FileSystem, found: Mapping[TopicPartition, Path]) -> int:
+    """The begin of a block that is above all ids that were given out; those of the Python API are not counted."""
+    states = {path: read_directory_state(fs, path) for path in found.values()}
+    highest = -1
+    for partition, path in found.items():
+        view = LogView(fs, path / partition.directory_name, directory_state=states[path])
+        ids = [producer_id for producer_id in read_producers(view) if producer_id < FIRST_PRODUCER_ID]
+        highest = max([highest, *ids])
+    return (highest // _BLOCK + 1) * _BLOCK
