@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from golden_sets import KRAFT_SETS
+from golden_sets import FLIGHTS, KRAFT_SETS, SCENARIOS, manifest
+from served_records import served_entries
 from server.harness import running_broker
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
@@ -16,6 +17,12 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.partitions import live_partitions
 
 METADATA = "__cluster_metadata"
+QUIET = {
+    "log_retention_ms": "-1",
+    "log_cleaner_enable": "false",
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": str(2**31 - 1),
+}
+"""Nothing happens to what is there, however old it is."""
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
@@ -39,3 +46,11 @@ def test_are_served(golden_copy: Callable[[str, str], Path], set_name: str, kind
     after = json.loads((directory / f"{METADATA}-0" / "quorum-state").read_text())
     assert after == {**before, "leaderEpoch": before["leaderEpoch"] + 1}
     assert (directory / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("set_name", [SCENARIOS, pytest.param(FLIGHTS, marks=pytest.mark.slow)])
+def test_are_served_as_their_manifests_say(golden_copy: Callable[[str, str], Path], set_name: str) -> None:
+    with running_broker(golden_copy(set_name, "clean"), **QUIET) as home:
+        for isolation in ("read_uncommitted", "read_committed"):
+            entries = {name: levels[isolation] for name, levels in manifest(set_name).items()}
+            assert served_entries(home.bootstrap, entries, isolation=isolation) == entries

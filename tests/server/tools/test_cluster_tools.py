@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from server.harness import BrokerHome
@@ -33,6 +35,20 @@ def test_the_quorum(tools: KafkaTools) -> None:
     *_, leader = tools.told("kafka-metadata-quorum", "describe", "--replication")
     assert leader.split()[0] == "1"
     assert leader.split()[-1] == "Leader"
+
+
+def test_the_metadata_log(tools: KafkaTools, broker: BrokerHome) -> None:
+    directory = broker.broker.logs.online[0].path / "__cluster_metadata-0"
+    (log,) = directory.glob("*.log")
+    (snapshot,) = directory.glob("*.checkpoint")
+    told = tools.told("kafka-dump-log", "--cluster-metadata-decoder", "--files", f"{log},{snapshot}")
+    records = {word for line in told for word in re.findall(r'"type":"(\w+)"', line)}
+    assert {"FEATURE_LEVEL_RECORD", "REGISTER_CONTROLLER_RECORD", "REGISTER_BROKER_RECORD"} <= records
+    control = {
+        word for line in told for word in re.findall(r"(?:LeaderChange|KRaftVersion|KRaftVoters|Snapshot\w+)", line)
+    }
+    assert control >= {"LeaderChange", "KRaftVersion", "KRaftVoters", "SnapshotHeader", "SnapshotFooter"}
+    assert not [line for line in told if "Could not deserialize" in line or "skipping" in line]
 
 
 def test_versions(tools: KafkaTools) -> None:

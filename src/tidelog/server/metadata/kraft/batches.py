@@ -6,7 +6,7 @@ have one timestamp. Source: Kafka's ``BatchAccumulator``, ``RecordsIterator``; K
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.kernel import BatchTable, ColumnDecoder, Stop, scan_batches
@@ -21,6 +21,8 @@ from tidelog.server.metadata.metadata_record import MetadataRecord, decode_recor
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+_TYPE_AT: Final = 1
+"""In a value, behind the version of the frame; each of them is one byte."""
 MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -66,9 +68,15 @@ def read_batches(buffer: Buffer, *, start_offset: int = 0) -> Iterator[MetadataB
 
 
 def table_batches(
-    buffer: Buffer, table: BatchTable, *, base_position: int = 0, start_offset: int = 0
+    buffer: Buffer,
+    table: BatchTable,
+    *,
+    base_position: int = 0,
+    start_offset: int = 0,
+    passed_over: Collection[int] = (),
 ) -> Iterator[MetadataBatch]:
     """The batches of a table's rows, whose CRCs are right. ``buffer`` begins at ``base_position`` of its positions.
+    ``passed_over``: numbers of record types that are not decoded, and not among the records.
 
     UnsupportedFormatError as ``read_batches``, CorruptRecordError where a batch contradicts itself.
     """
@@ -82,9 +90,16 @@ def table_batches(
             row.last_offset,
             row.leader_epoch,
             row.max_timestamp,
-            () if is_control else tuple(decode_record(record.value or b"") for record in found),
+            () if is_control else tuple(map(decode_record, _values(found, passed_over))),
             tuple(filter(None, map(_control_record, found))) if is_control else (),
         )
+
+
+def _values(records: Iterable[Record], passed_over: Collection[int]) -> Iterator[bytes]:
+    for record in records:
+        value = record.value or b""
+        if not passed_over or len(value) <= _TYPE_AT or value[_TYPE_AT] not in passed_over:
+            yield value
 
 
 def _records(buffer: Buffer, table: BatchTable, base_position: int) -> Iterator[Record]:

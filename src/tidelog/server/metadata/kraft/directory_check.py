@@ -54,7 +54,7 @@ def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> 
     reading = ReadOnlyFileSystem(fs)
     if reading.lock_holder(metadata_directory / LOCK_FILE) is not None:
         return
-    view = read_metadata(reading, metadata_directory)
+    view = read_metadata(reading, metadata_directory, with_partitions=False)
     if view is None:
         return
     properties = MetaProperties.read(reading, metadata_directory / META_PROPERTIES_FILE)
