@@ -136,7 +136,7 @@ class Broker:
         """Make ``directory`` a new, empty log directory (`kafka-storage format`)."""
         self.directory.mkdir(parents=True, exist_ok=True)
         standalone = ["--standalone"] if self.voters_in_log else []
-        run_java("kafka.tools.StorageTool", "format", *standalone, "-t", CLUSTER_ID, "-c", self._write_properties())
+        run_java("kafka.tools.StorageTool", "format", *standalone, "-t", CLUSTER_ID, "-c", self.write_properties())
         self._leave_places()
 
     def start(self, timeout: float = 120) -> None:
@@ -153,7 +153,7 @@ class Broker:
         """Start the process; it does not serve yet. Raises BrokerError."""
         if self._process is not None:
             raise BrokerError("the broker runs already")
-        properties = self._write_properties()
+        properties = self.write_properties()
         shift_ms = 0 if self.now_ms is None else self.now_ms - time.time_ns() // 1_000_000
         switches = QUICK_START if self.quick else ()
         if self.quick and not CLASS_ARCHIVE.exists():
@@ -241,7 +241,8 @@ class Broker:
     def _tail(self) -> str:
         return "\n".join(self.log_text.splitlines()[-30:])
 
-    def _write_properties(self) -> Path:
+    def write_properties(self) -> Path:
+        """The file that the next start is made with: another server starts with it, too, where the ports are given."""
         broker_port, controller_port = self.ports or self._new_ports()
         self.bootstrap = f"127.0.0.1:{broker_port}"
         lines = {
