@@ -74,7 +74,7 @@ def import_(
             metadata_directory=_metadata_directory(config, paths, has_file=file is not None),
             node_id=config.node_id if file else node_id,
             topic_settings=given,
-            internal_settings={name: automatic_topic(name, config).configs for name in _OWN_TOPICS},
+            internal_settings={name: _own_settings(name, config) for name in _OWN_TOPICS},
         ),
     )
     for topic in survey.topics:
@@ -86,6 +86,11 @@ def import_(
     return Report(
         rows=rows, tables=[table], notes=list(_notes(survey, given, is_applied=is_applied, has_file=file is not None))
     )
+
+
+def _own_settings(name: str, config: BrokerConfig) -> dict[str, str]:
+    """As a broker makes one of Kafka's own topics."""
+    return {key: value for key, value in automatic_topic(name, config).configs.items() if value is not None}
 
 
 def _metadata_directory(config: BrokerConfig, paths: Sequence[Path], *, has_file: bool) -> Path:

@@ -24,7 +24,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
@@ -45,6 +45,8 @@ from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
+
+T = TypeVar("T")
 
 _BLOCK: Final = 1000
 """Producer ids are given out in such blocks."""
@@ -168,7 +170,7 @@ def _agreed_cluster(properties: Mapping[Path, MetaProperties | None]) -> str | N
     return next(iter(known), None)
 
 
-def _each(known: Mapping[object, Path]) -> str:
+def _each(known: Mapping[T, Path]) -> str:
     return ", ".join(f"{value} in {path}" for value, path in known.items())
 
 
@@ -215,7 +217,7 @@ def _topic(
             number: FoundPartition(directory=places[number], leader_epoch=_leader_epoch(fs, home))
             for number, home in homes.items()
         },
-        settings=request.internal_settings.get(name, kept) | request.topic_settings.get(name, {}),
+        settings={**request.internal_settings.get(name, kept), **request.topic_settings.get(name, {})},
         without_id=[homes[number] for number, found in ids.items() if found is None],
     )
 
