@@ -20,7 +20,6 @@ from tidelog.storage.log.load.listing import sort_names
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.view.aborted_ranges import AbortedRanges
 from tidelog.storage.log.view.directory_state import Condition
-from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 
 SMALL_TASK_BYTES = 4 * 1024 * 1024
@@ -46,6 +45,8 @@ class Piece:
         return ReadOnlyFileSystem(BY_PATH)
 
     def refresh(self) -> ViewState:
+        from tidelog.storage.log.view.log_view import LogView  # seldom needed, and large
+
         return LogView(BY_PATH, self.directory).refresh()
 
     def trimmed(self) -> Piece:

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from tidelog.model import TopicPartition
 from tidelog.spark.schema import Mode
 from tidelog.storage.fs import BY_PATH, FileSystem
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.view.directory_state import DirectoryState
-from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.segment.file_names import FileKind
+
+if TYPE_CHECKING:
+    from tidelog.storage.log.view.log_view import LogView
 
 PARTITION_BYTES = 64 * 1024
 """What opening a partition counts for when tasks are put together."""
@@ -55,6 +57,8 @@ class WholePartition:
         return str(self.directory.parent)
 
     def view(self) -> LogView:
+        from tidelog.storage.log.view.log_view import LogView  # not needed where pieces are read, and large
+
         return LogView(self.fs, self.directory, directory_state=self.state)
 
 

@@ -1,0 +1,34 @@
+"""What Spark's short-lived workers load of tidelog: one that asks for a name or a schema, one that reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from log_maker import mark_clean, plain, write_segment
+from spark.in_process import options_of
+
+SCRIPT = """
+import sys
+from pyspark_tidelog import DefaultSource
+
+def loaded(*rooms):
+    return sorted(name for name in sys.modules if name.startswith(rooms))
+
+source = DefaultSource({options})
+schema = source.schema()
+print(loaded("tidelog.kernel", "tidelog.record", "tidelog.storage.log", "tidelog.spark.write", "tidelog.spark.stream"))
+reader = source.reader(schema)
+print(sum(batch.num_rows for split in reader.partitions() for batch in reader.read(split)))
+print(loaded("tidelog.storage.log.append", "tidelog.storage.manager", "tidelog.config.broker_keys",
+             "tidelog.spark.write", "tidelog.spark.stream", "tidelog.spark.rows.partition_rows"))
+"""
+
+
+def test_no_worker_loads_what_it_is_not_asked_for(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 0, [plain(0)])
+    mark_clean(tmp_path)
+    script = SCRIPT.format(options=repr(options_of(tmp_path)))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n10\n[]\n"
