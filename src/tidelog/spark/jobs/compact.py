@@ -35,6 +35,7 @@ from tidelog.spark.jobs.command import add_topic_config, job_parser, print_rows,
 from tidelog.spark.jobs.compaction.compaction_rows import SCHEMA, Row, plan_row, refused_row
 from tidelog.spark.jobs.compaction.spread import compact_spread
 from tidelog.spark.jobs.partitions import require_directories
+from tidelog.spark.jobs.planning import plan_each
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.spark.read.whole_partition import state_of
@@ -42,7 +43,6 @@ from tidelog.spark.session_builder import session
 from tidelog.storage.fs import LOCAL, require_disk
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import LOCK_FILE
-from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.manager.compact.compact import CleanerCheckpoint, require_clean
 from tidelog.storage.manager.compact.compact_plan import (
     CompactionOutlook,
@@ -79,16 +79,6 @@ class JobOptions:
     spread_bytes: int = SPREAD_BYTES
     now_ms: int | None = None
     """The moment by which all tasks judge; None: when the job begins."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planning:
-    """What a task needs to plan a directory."""
-
-    path: Path
-    options: CompactOptions
-    topics: frozenset[str] | None
-    held_here: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +121,7 @@ def compact(
 def _planned(
     spark: SparkSession, of_path: Mapping[Path, CompactOptions], options: JobOptions, on_progress: OnProgress | None
 ) -> Iterator[Row]:
-    plans = _plans(spark, of_path, options, held_here=False)
+    plans = plan_each(spark, plan_compaction, of_path, topics=options.topics, held_here=False)
     whole = {path: plan for path, plan in plans.items() if isinstance(plan, CompactPlan)}
     if options.check:
         whole = _checked(spark, whole, on_progress)
@@ -153,7 +143,7 @@ def _applied(
                 held[path] = of
             except TidelogError as error:
                 yield refused_row(path, error)
-        plans = _plans(spark, held, options, held_here=True)
+        plans = plan_each(spark, plan_compaction, held, topics=options.topics, held_here=True)
         whole: dict[Path, CompactPlan] = {}
         for path, plan in plans.items():
             try:
@@ -166,23 +156,6 @@ def _applied(
         done = _clean_all(spark, whole, of_path, options, on_progress)
         for path, plan in whole.items():
             yield from (plan_row(path, log, done.get((path, log.partition))) for log in plan.logs)
-
-
-def _plans(
-    spark: SparkSession, of_path: Mapping[Path, CompactOptions], options: JobOptions, *, held_here: bool
-) -> dict[Path, CompactPlan | TidelogError]:
-    works = [
-        _Planning(path=path, options=of, topics=options.topics, held_here=held_here) for path, of in of_path.items()
-    ]
-    return dict(zip(of_path, run_tasks(spark, works, _plan), strict=True))
-
-
-def _plan(work: _Planning) -> CompactPlan:
-    """In a task."""
-    only = None
-    if work.topics is not None:
-        only = [part for part in live_partitions(LOCAL, work.path) if part.topic in work.topics]
-    return plan_compaction(LOCAL, work.path, work.options, only=only, held_here=work.held_here)
 
 
 def _checked(

@@ -29,12 +29,12 @@ from tidelog.model import ConfigError, TidelogError
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.spark.jobs.command import add_topic_config, job_parser, print_rows, topic_settings
 from tidelog.spark.jobs.partitions import in_tasks, require_directories
+from tidelog.spark.jobs.planning import plan_each
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.recovery_rows import SCHEMA, Cells, directory_row, partition_row, refused_row
 from tidelog.spark.jobs.tasks import outcome, run_tasks
 from tidelog.spark.session_builder import session
 from tidelog.storage.fs import LOCAL, require_disk
-from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.manager.recovery.directory_recovery import DirectoryRecovery
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
 from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
@@ -44,16 +44,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Outcome = RecoveredPartition | TidelogError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planning:
-    """What a task needs to plan a directory."""
-
-    path: Path
-    options: RecoverOptions
-    topics: frozenset[str] | None
-    held_here: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,34 +81,14 @@ def recover(
         rows = list(_applied(spark, paths, options, on_progress))
     else:
         only = None if topics is None else frozenset(topics)
-        rows = list(_planned(_plans(spark, paths, options, topics=only, held_here=False)))
+        of_path = dict.fromkeys(paths, options)
+        rows = list(_planned(plan_each(spark, plan_directory, of_path, topics=only, held_here=False)))
     return spark.createDataFrame(rows, SCHEMA)
 
 
 def failed(rows: Iterable[Mapping[str, object]]) -> bool:
     """Whether something could not be done, among collected rows or dictionaries of them."""
     return any(row["error"] is not None for row in rows)
-
-
-def _plans(
-    spark: SparkSession,
-    paths: Iterable[Path],
-    options: RecoverOptions,
-    *,
-    topics: frozenset[str] | None = None,
-    held_here: bool,
-) -> dict[Path, RecoverPlan | TidelogError]:
-    works = [_Planning(path=path, options=options, topics=topics, held_here=held_here) for path in paths]
-    found = run_tasks(spark, works, _plan)
-    return {work.path: plan for work, plan in zip(works, found, strict=True)}
-
-
-def _plan(work: _Planning) -> RecoverPlan:
-    """In a task."""
-    only = None
-    if work.topics is not None:
-        only = [part for part in live_partitions(LOCAL, work.path) if part.topic in work.topics]
-    return plan_directory(LOCAL, work.path, work.options, only=only, held_here=work.held_here)
 
 
 def _planned(plans: Mapping[Path, RecoverPlan | TidelogError]) -> Iterator[Cells]:
@@ -143,7 +113,7 @@ def _applied(
             except TidelogError as error:
                 yield refused_row(path, error)
         begun: dict[Path, RecoverPlan] = {}
-        for path, plan in _plans(spark, held, options, held_here=True).items():
+        for path, plan in plan_each(spark, plan_directory, dict.fromkeys(held, options), held_here=True).items():
             try:
                 if isinstance(plan, TidelogError):
                     raise plan
