@@ -20,7 +20,7 @@ from tidelog.spark.read.options import (
     Until,
     remarks,
 )
-from tidelog.spark.schema import Mode, arrow_schema
+from tidelog.spark.schema import Mode
 
 BASE = {"logDirs": "/data", "subscribe": "t"}
 
@@ -188,16 +188,16 @@ def test_a_bad_value_is_named(option: str, text: str) -> None:
 def test_columns_by_mode_and_options() -> None:
     kafka = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
     metadata = "batchBaseOffset leaderEpoch producerId producerEpoch baseSequence isTransactional isControl compression"
-    assert arrow_schema(parse()).names == kafka
-    assert arrow_schema(parse(includeHeaders="true")).names == [*kafka, "headers"]
+    assert parse().arrow_schema.names == kafka
+    assert parse(includeHeaders="true").arrow_schema.names == [*kafka, "headers"]
     with_all = parse(includeHeaders="true", includeBatchMetadata="true", onCorrupt="report")
-    assert arrow_schema(with_all).names == [*kafka, "headers", *metadata.split(), "corrupt"]
-    assert arrow_schema(parse(columns="offset,headers,producerId")).names == ["offset", "headers", "producerId"]
-    assert arrow_schema(parse(columns="value", onCorrupt="report")).names == ["value", "corrupt"]
-    assert arrow_schema(parse(columns="corrupt,value", onCorrupt="report")).names == ["corrupt", "value"]
-    assert arrow_schema(parse(mode="batches", columns="crcok,topic")).names == ["crcOk", "topic"]
-    assert arrow_schema(parse(mode="batches", onCorrupt="report")).names[-1] == "corrupt"
-    assert arrow_schema(parse(mode="segments", onCorrupt="report")).names[-1] == "logDir"
+    assert with_all.arrow_schema.names == [*kafka, "headers", *metadata.split(), "corrupt"]
+    assert parse(columns="offset,headers,producerId").arrow_schema.names == ["offset", "headers", "producerId"]
+    assert parse(columns="value", onCorrupt="report").arrow_schema.names == ["value", "corrupt"]
+    assert parse(columns="corrupt,value", onCorrupt="report").arrow_schema.names == ["corrupt", "value"]
+    assert parse(mode="batches", columns="crcok,topic").arrow_schema.names == ["crcOk", "topic"]
+    assert parse(mode="batches", onCorrupt="report").arrow_schema.names[-1] == "corrupt"
+    assert parse(mode="segments", onCorrupt="report").arrow_schema.names[-1] == "logDir"
     assert "mode segments" in refusal(BASE | {"mode": "segments", "columns": "value"})
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, SCENARIOS, manifest
 from spark.in_process import reader_of, splits_of
-from tidelog.spark.schema import TABLES, arrow_schema, spark_schema
+from tidelog.spark.schema import TABLES, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -54,7 +54,7 @@ def test_the_queries_run(spark: SparkSession, golden: GoldenFactory, golden_copy
         # The same rows without Spark's workers, whose start would take most of this test's time.
         reader = reader_of(log_dirs, subscribePattern=".*", onCorrupt="report", mode=mode)
         batches = [batch for split in splits_of(reader) for batch in reader.read(split)]
-        frame = spark.createDataFrame(pa.Table.from_batches(batches, arrow_schema(reader.options)))
+        frame = spark.createDataFrame(pa.Table.from_batches(batches, reader.options.arrow_schema))
         assert frame.schema == spark.table(mode).schema
         frame.createOrReplaceTempView(mode)
     for setting, value in PLAIN.items():

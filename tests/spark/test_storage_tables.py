@@ -31,7 +31,7 @@ from tidelog.model import (
 from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.read.split import SMALL_TASK_BYTES
 from tidelog.spark.read.whole_partition import PARTITION_BYTES
-from tidelog.spark.schema import TABLES, Mode, arrow_schema
+from tidelog.spark.schema import TABLES, Mode
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.directory_state import LOCK_FILE
 from tidelog.storage.log.view.log_view import LogView
@@ -198,7 +198,7 @@ def test_columns(golden: GoldenFactory, mode: Mode) -> None:
         reader_of(log_dir, subscribePattern=".*", mode=mode, columns="topic,logDir,corrupt"),
         reader_of(log_dir, subscribePattern=".*", mode=mode, onCorrupt="report"),
     ):
-        schema = arrow_schema(reader.options)
+        schema = reader.options.arrow_schema
         batches = [batch for split in splits_of(reader) for batch in reader.read(split)]
         assert batches
         assert all(batch.schema.equals(schema) for batch in batches)

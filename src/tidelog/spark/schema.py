@@ -7,14 +7,13 @@ Arrow schema is exactly the declared one, so each table is written once, as Arro
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-    from tidelog.spark.read.options import ReadOptions
 
 
 class Mode(enum.StrEnum):
@@ -204,18 +203,25 @@ def columns_of(mode: Mode) -> tuple[str, ...]:
     return tuple(field.name for field in _every(mode))
 
 
-def arrow_schema(options: ReadOptions) -> pa.Schema:
-    """The Arrow schema a read with these options gives; a read that reports damage has the column for it, always."""
-    if options.columns is not None:
-        every = {field.name: field for field in _every(options.mode)}
-        fields = [every[name] for name in options.columns]
-    elif options.mode is Mode.RECORDS:
+def table_schema(
+    mode: Mode,
+    *,
+    columns: Sequence[str] | None = None,
+    headers: bool = False,
+    batch_metadata: bool = False,
+    reports_damage: bool = False,
+) -> pa.Schema:
+    """The table with what a read asks for; one that reports damage has the column for it, always."""
+    if columns is not None:
+        every = {field.name: field for field in _every(mode)}
+        fields = [every[name] for name in columns]
+    elif mode is Mode.RECORDS:
         fields = list(_KAFKA_SOURCE)
-        fields += _HEADERS if options.include_headers else ()
-        fields += _BATCH_METADATA if options.include_batch_metadata else ()
+        fields += _HEADERS if headers else ()
+        fields += _BATCH_METADATA if batch_metadata else ()
     else:
-        fields = list(TABLES[options.mode])
-    if options.on_corrupt == "report" and options.mode not in _NOTHING_TO_DAMAGE and _CORRUPT[0] not in fields:
+        fields = list(TABLES[mode])
+    if reports_damage and mode not in _NOTHING_TO_DAMAGE and _CORRUPT[0] not in fields:
         fields += _CORRUPT
     return pa.schema(fields)
 

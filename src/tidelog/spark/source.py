@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from tidelog.model import ConfigError
 from tidelog.spark.read.options import ReadOptions, Use, remarks
-from tidelog.spark.schema import arrow_schema, spark_schema
+from tidelog.spark.schema import spark_schema
 from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
 from tidelog.spark.worker.worker_module import PUSHDOWN, runs_in
 from tidelog.spark.worker.zip_finders import forget_zip_finders
@@ -44,14 +44,14 @@ class TidelogDataSource(DataSource):
 
     @short_errors
     def schema(self) -> StructType:
-        schema = spark_schema(arrow_schema(ReadOptions.parse(self.options, Use.TABLE)))
+        schema = spark_schema(ReadOptions.parse(self.options, Use.TABLE).arrow_schema)
         forget_zip_finders()
         return schema
 
     @short_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         options = ReadOptions.parse(self.options)
-        _refuse_other_schema(schema, spark_schema(arrow_schema(options)))
+        _refuse_other_schema(schema, spark_schema(options.arrow_schema))
         for remark in remarks(self.options):
             _log.warning("%s", remark)
         from tidelog.spark.read.reader import LogReader, PushdownLogReader
@@ -65,7 +65,7 @@ class TidelogDataSource(DataSource):
         from tidelog.spark.stream.stream_reader import LogStreamReader
 
         options = StreamOptions.parse(self.options)
-        _refuse_other_schema(schema, spark_schema(arrow_schema(options.read)))
+        _refuse_other_schema(schema, spark_schema(options.read.arrow_schema))
         for remark in remarks(self.options, Use.STREAM):
             _log.warning("%s", remark)
         forget_zip_finders()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tidelog.model import ConfigError, TopicPartition
 from tidelog.spark.read.java_pattern import compile_java_pattern
@@ -25,7 +26,10 @@ from tidelog.spark.read.option_text import (
     refuse_misspelt,
     unknown_options,
 )
-from tidelog.spark.schema import Mode, columns_of
+from tidelog.spark.schema import Mode, columns_of, table_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 EARLIEST = -2
 LATEST = -1
@@ -189,6 +193,17 @@ class ReadOptions:
             on_corrupt=parse_enum(given, "onCorrupt", OnCorrupt, OnCorrupt.FAIL),
             mode=mode,
             until=parse_enum(given, "until", Until, Until.AUTO),
+        )
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Of the batches that a read with these options gives."""
+        return table_schema(
+            self.mode,
+            columns=self.columns,
+            headers=self.include_headers,
+            batch_metadata=self.include_batch_metadata,
+            reports_damage=self.on_corrupt is OnCorrupt.REPORT,
         )
 
 

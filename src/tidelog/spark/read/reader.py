@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.schema import Mode, arrow_schema
+from tidelog.spark.schema import Mode
 from tidelog.spark.worker.speaking_up import short_errors, short_errors_of_items, speaking_reduce
 from tidelog.spark.worker.zip_finders import forget_zip_finders
 
@@ -39,11 +39,11 @@ class LogReader(DataSourceReader):
 
     @short_errors_of_items
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Arrow batches; their schema is that of ``arrow_schema(options)`` exactly."""
+        """Arrow batches; their schema is ``options.arrow_schema`` exactly."""
         from tidelog.spark.read.split import LogSplit
 
         assert isinstance(partition, LogSplit)
-        schema = arrow_schema(self.options)
+        schema = self.options.arrow_schema
         try:
             for piece in partition.pieces:
                 yield from self._piece(piece, schema)
