@@ -20,6 +20,8 @@ from spark.in_process import rows as rows_in_process
 from tidelog.runtime.clock import Moment
 from tidelog.spark.jobs.compact import JobOptions, compact
 from tidelog.spark.jobs.count import count
+from tidelog.spark.jobs.export import ExportOptions, export
+from tidelog.spark.jobs.restore import read_table, restore
 from tidelog.spark.schema import Mode
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.compact.compact import compact_directory
@@ -83,6 +85,22 @@ def test_jobs_that_read(spark: SparkSession, golden: GoldenFactory) -> None:
     }
     assert told[-1][0] == told[-1][1] > 0
     assert {row["kind"] for row in printed("spark", "audit", golden(FLIGHTS), "--topic", "flights")} == {"outlook"}
+
+
+def test_what_was_exported_is_restored(spark: SparkSession, golden: GoldenFactory, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    options = ExportOptions(path=str(tmp_path / "out"))
+    export(spark, golden(FLIGHTS), options, topics=["flights"], on_progress=lambda *now: told.append(now))
+    assert told == sorted(told)
+    assert told[-1][0] == told[-1][1] > 0
+    told.clear()
+    table = read_table(spark, str(tmp_path / "out"))
+    done = restore(spark, table, tmp_path / "data", apply=True, on_progress=lambda *now: told.append(now)).collect()
+    assert {row["error"] for row in done} == {None}
+    assert told == sorted(told)
+    assert told[-1][0] == told[-1][1] == sum(row["dataBytes"] for row in done)
+    expected = rows_in_process(golden(FLIGHTS), subscribe="flights")
+    assert rows_in_process(tmp_path / "data", subscribe="flights") == expected
 
 
 def test_a_log_over_many_tasks(spark: SparkSession, tmp_path: Path) -> None:

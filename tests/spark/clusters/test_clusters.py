@@ -28,7 +28,7 @@ OLDEST = ROOT / ".venv-spark40" / "bin" / "python"
 NEWEST = ROOT / ".venv" / "bin" / "python"
 HERE = Path(__file__).parent.relative_to(ROOT)
 CASES = HERE / "cluster_cases.py"
-CONNECT_CASES = HERE / "connect_cases.py"
+CONNECT_CASES = (HERE / "connect_cases.py", HERE.parent / "jobs" / "test_stage_progress.py")
 QUICK = "(test_tables or test_sinks) and not every"
 OWN_SESSIONS = ("clusters/test_clusters.py", "test_oldest_pyspark.py", "test_plain_session.py")
 PAGE = (ROOT / "docs" / "spark-clusters.md").read_text()
@@ -59,7 +59,7 @@ def test_connect_and_a_cluster(environment: Mapping[str, str], tmp_path: Path) -
 @pytest.mark.parametrize("interpreter", [NEWEST, OLDEST], ids=["newest", "oldest"])
 def test_every_case_on_connect(environment: Mapping[str, str], tmp_path: Path, interpreter: Path) -> None:
     with connect_server(interpreter, tmp_path, "local[2]", environment) as address:
-        run_tests(interpreter, {**environment, "SPARK_REMOTE": address}, CASES, CONNECT_CASES)
+        run_tests(interpreter, {**environment, "SPARK_REMOTE": address}, CASES, *CONNECT_CASES)
 
 
 @pytest.mark.slow

@@ -13,11 +13,12 @@ Called by: ``run_tasks``.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
+
+from tidelog.spark.jobs.teller import telling_now_and_then
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 Advance = Callable[[int], None]
 """Told how many bytes were done since the last call."""
-
-_STEP_SECONDS = 0.5
 
 
 @contextmanager
@@ -46,7 +45,6 @@ def telling(spark: SparkSession, sizes: Sequence[int], advance: Advance | None) 
 def _told_by_tasks(spark: SparkSession, advance: Advance) -> Iterator[Accumulator[int]]:
     done = spark.sparkContext.accumulator(0)
     told = 0
-    ended = threading.Event()
 
     def tell() -> None:
         nonlocal told
@@ -54,17 +52,10 @@ def _told_by_tasks(spark: SparkSession, advance: Advance) -> Iterator[Accumulato
         advance(now - told)
         told = now
 
-    def tell_now_and_then() -> None:
-        while not ended.wait(_STEP_SECONDS):
-            tell()
-
-    teller = threading.Thread(target=tell_now_and_then, name="progress", daemon=True)
-    teller.start()
     try:
-        yield done
+        with telling_now_and_then(tell):
+            yield done
     finally:
-        ended.set()
-        teller.join()
         tell()
 
 
