@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from cli.runner import rows as printed
 from cli.runner import run as command
 from conftest import GoldenFactory
 from golden_sets import SCENARIOS, footprint
-from log_maker import plain, write_segment
+from log_maker import mark_clean, plain, write_segment
 from real_kafka.broker import Broker
 from real_kafka.tools import kafka_consume
 from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
@@ -173,6 +174,23 @@ def test_as_command_and_program(spark: SparkSession, tmp_path: Path, capsys: pyt
     assert {row["topic"]: row["error"] is None for row in rows} == {"t": True, "007": False}
     table.createOrReplaceTempView("records")
     assert "has records" in command("spark", "restore", "records", data, "--catalog", code=3).stdout
+
+
+def test_without_pandas(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark 4.0 asks for it by name, before anything is written; newer ones do without."""
+    import pyspark
+
+    write_segment(tmp_path / "u-0", 0, [plain(0)])
+    mark_clean(tmp_path)
+    table = table_of(spark, ("t", 0, 1, NOON, "v"))
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    if pyspark.__version__.startswith("4.0."):
+        with pytest.raises(ImportError, match=r"Pandas >= .* must be installed"):
+            restore(spark, table, tmp_path, apply=True)
+    else:
+        assert [row["error"] for row in rows_of(restore(spark, table, tmp_path, apply=True))] == [None]
+    assert (tmp_path / "t-0").exists() == (not pyspark.__version__.startswith("4.0."))
+    assert CleanShutdownFile(LOCAL, tmp_path).exists()
 
 
 @pytest.mark.kafka

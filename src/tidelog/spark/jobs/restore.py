@@ -34,6 +34,7 @@ from tidelog.spark.jobs.restoring.swap_in import swap_in
 from tidelog.spark.jobs.restoring.writing_task import WRITTEN, Target, write_logs
 from tidelog.spark.jobs.stage_progress import following
 from tidelog.spark.jobs.staging import new_job_id, remove_staging
+from tidelog.spark.schema import spark_schema
 from tidelog.spark.session_builder import session
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.fs import LOCAL, path_of, require_disk
@@ -147,10 +148,11 @@ def _restored(
     names = spark.createDataFrame([tuple(one.found.topic_partition) for one in planned], "topic string, partition int")
     logs = rows.join(broadcast(names), ["topic", "partition"]).repartition(len(planned), "topic", "partition")
     logs = logs.sortWithinPartitions("topic", "partition", "offset")
+    writing = logs.mapInArrow(partial(write_logs, target), spark_schema(WRITTEN))  # PySpark 4.0 wants pandas for it
     home.mark_open()
     try:
         with following(spark, sum(one.found.size for one in planned), on_progress):
-            written = logs.mapInArrow(partial(write_logs, target), WRITTEN).collect()
+            written = writing.collect()
         logs_of = {TopicPartition(one.topic, one.partition): one for one in written}
         for partition, one in logs_of.items():
             if one.error is None:

@@ -21,9 +21,7 @@ from tidelog.spark.jobs.restoring.restored_log import LogRestoring
 from tidelog.spark.jobs.staging import new_staging
 from tidelog.storage.log.config import LogConfig
 
-WRITTEN = "topic string, partition int, staging string, endOffset bigint, segments int, logBytes bigint, error string"
-"""``staging``: where the log lies, whole and on the disk. Null as the rest of it where there is an error."""
-_WRITTEN = pa.schema(
+WRITTEN = pa.schema(
     [
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int32()),
@@ -34,6 +32,7 @@ _WRITTEN = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
+"""``staging``: where the log lies, whole and on the disk. Null as the rest of it where there is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +92,7 @@ class _Log:
             except TidelogError as error:
                 self._error = error
         row = (*self.partition, *done, None if self._error is None else str(self._error))
-        return pa.RecordBatch.from_pylist([dict(zip(_WRITTEN.names, row, strict=True))], schema=_WRITTEN)
+        return pa.RecordBatch.from_pylist([dict(zip(WRITTEN.names, row, strict=True))], schema=WRITTEN)
 
     def _begin(self, first_offset: int) -> LogRestoring:
         target, partition = self._target, self.partition
