@@ -148,7 +148,7 @@ def _restored(
     names = spark.createDataFrame([tuple(one.found.topic_partition) for one in planned], "topic string, partition int")
     logs = rows.join(broadcast(names), ["topic", "partition"]).repartition(len(planned), "topic", "partition")
     logs = logs.sortWithinPartitions("topic", "partition", "offset")
-    writing = logs.mapInArrow(partial(write_logs, target), spark_schema(WRITTEN))  # PySpark 4.0 wants pandas for it
+    writing = logs.mapInArrow(partial(write_logs, target), spark_schema(WRITTEN))  # PySpark wants pandas for it
     home.mark_open()
     try:
         with following(spark, sum(one.found.size for one in planned), on_progress):
