@@ -1,6 +1,6 @@
 """Tests of real Spark once more, on the oldest PySpark that is supported, in its own environment.
 
-``make test`` runs those of the sources, the sinks and the tables there, ``make soak`` every one.
+``make test`` runs there what depends on the release: sources, sinks and streams, errors, filters; ``make soak`` all.
 """
 
 from __future__ import annotations
@@ -15,24 +15,33 @@ ROOT = Path(__file__).resolve().parents[2]
 INTERPRETER = ROOT / ".venv-spark40" / "bin" / "python"
 VERSION = "4.0.0"
 
-
-ROOMS = ("tests/spark/test_source.py", "tests/spark/test_stream_source.py", "tests/spark/write")
+ROOMS = ("tests/spark/test_source.py", "tests/spark/test_stream_source.py", "tests/spark/write/test_sinks.py")
+QUICK = (
+    "schema_is_that or test_rows or pushdown or error_while_planning or test_damage"
+    " or test_limits_lag or what_is_written_is_read or TestStreams"
+)
 OWN_SESSIONS = (str(Path(__file__).relative_to(ROOT)), "tests/spark/clusters")
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_sources_and_sinks() -> None:
-    run_tests_there(*ROOMS)
+    run_tests_there(*ROOMS, "-k", QUICK)
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_every_other_spark_test() -> None:
-    run_tests_there("tests/spark", *(f"--ignore={path}" for path in (*ROOMS, *OWN_SESSIONS)))
+def test_every_spark_test() -> None:
+    run_tests_there("tests/spark", *(f"--ignore={path}" for path in OWN_SESSIONS))
 
 
-def run_tests_there(*arguments: str) -> None:
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_examples_of_the_docs() -> None:
+    run_tests_there("tests/spark/test_spark_docs.py", marked="spark")
+
+
+def run_tests_there(*arguments: str, marked: str = "spark and not slow") -> None:
     assert INTERPRETER.exists(), "`make spark40` makes its environment"
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTEST"))
@@ -45,6 +54,6 @@ def run_tests_there(*arguments: str) -> None:
         check=True,
     )
     assert version.stdout.strip() == VERSION
-    command = [INTERPRETER, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "spark and not slow", *arguments]
+    command = [INTERPRETER, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marked, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-1000:]

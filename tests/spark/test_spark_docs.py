@@ -79,6 +79,7 @@ def test_the_columns_are_those_of_the_code() -> None:
     assert [row[1] for row in table] == [field.dataType.simpleString() for field in schema]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_examples_run(
     spark: SparkSession, golden: GoldenFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]

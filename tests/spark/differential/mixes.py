@@ -113,12 +113,6 @@ MIXES: Mapping[str, Mix] = {
     "a start below the log start, no matter": rows(
         subscribe="trimmed", startingOffsets=js(trimmed={"0": 7, "1": 0, "2": 45}), failOnDataLoss="false"
     ),
-    "an end past the log's, no matter": rows(
-        subscribe="gates.a",
-        endingOffsets=js(gates__a={"0": 9}),
-        kafkaConsumer_pollTimeoutMs="5000",
-        failOnDataLoss="false",
-    ),
     "an end before its start": refused(
         Cause.LOSS,
         "Beginning offset 30 is after the ending offset 20",
@@ -126,14 +120,6 @@ MIXES: Mapping[str, Mix] = {
         assign=js(flights=[0]),
         startingOffsets=js(flights={"0": 30}),
         endingOffsets=js(flights={"0": 20}),
-    ),
-    "an end before its start, no matter": differing(
-        "an end before its start",
-        kafka="Beginning offset 30 is after the ending offset 20",
-        assign=js(flights=[0]),
-        startingOffsets=js(flights={"0": 30}),
-        endingOffsets=js(flights={"0": 20}),
-        failOnDataLoss="false",
     ),
     # What is not there.
     "a missing topic": refused(
@@ -147,30 +133,6 @@ MIXES: Mapping[str, Mix] = {
         "The starting offsets must name exactly",
         subscribe="flights",
         startingOffsets=js(flights={"0": 5}),
-    ),
-    # Contradictions.
-    "no subscription": refused(Cause.OPTION, "One of the following options must be specified", "exactly one of"),
-    "all from the latest": refused(
-        Cause.OPTION, "can't be latest for batch", "can't be latest", subscribe="flights", startingOffsets="latest"
-    ),
-    # Texts that say nothing.
-    "an assignment of the wrong shape": refused(Cause.OPTION, "Expected e.g.", "assign", assign='{"flights":{"0":1}}'),
-    "offsets that are no JSON": refused(
-        Cause.OPTION, "Expected e.g.", "startingOffsets", subscribe="flights", startingOffsets="soon"
-    ),
-    "an offset that means nothing": refused(
-        Cause.OPTION, "assert", "startingOffsets", subscribe="gates.a", startingOffsets=js(gates__a={"0": -3})
-    ),
-    "a strategy that is none": refused(
-        Cause.OPTION,
-        "strategy|Strategy|No value found",
-        "startingOffsetsByTimestampStrategy",
-        subscribe="gates.a",
-        startingTimestamp="0",
-        startingOffsetsByTimestampStrategy="nearest",
-    ),
-    "a failOnDataLoss that is none": refused(
-        Cause.OPTION, "perhaps", "failOnDataLoss", subscribe="gates.a", failOnDataLoss="perhaps"
     ),
     # Splitting.
     "many tasks": rows(subscribe="flights,trimmed", minPartitions="4", includeHeaders="true"),

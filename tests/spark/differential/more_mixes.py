@@ -101,6 +101,12 @@ MORE_MIXES: Mapping[str, Mix] = {
         endingOffsets=js(gates__a={"0": 9}),
         kafkaConsumer_pollTimeoutMs="5000",
     ),
+    "an end past the log's, no matter": rows(
+        subscribe="gates.a",
+        endingOffsets=js(gates__a={"0": 9}),
+        kafkaConsumer_pollTimeoutMs="5000",
+        failOnDataLoss="false",
+    ),
     "an end past the last stable offset": refused(
         Cause.LOSS,
         "may have been lost",
@@ -124,6 +130,14 @@ MORE_MIXES: Mapping[str, Mix] = {
         subscribe="gates.a",
         startingTimestamp=str(BEGIN_MS + 4),
         endingTimestamp=str(BEGIN_MS + 1),
+    ),
+    "an end before its start, no matter": differing(
+        "an end before its start",
+        kafka="Beginning offset 30 is after the ending offset 20",
+        assign=js(flights=[0]),
+        startingOffsets=js(flights={"0": 30}),
+        endingOffsets=js(flights={"0": 20}),
+        failOnDataLoss="false",
     ),
     # What is not there.
     "a missing topic, no matter": differing(
@@ -177,6 +191,10 @@ MORE_MIXES: Mapping[str, Mix] = {
     "two subscriptions": refused(
         Cause.OPTION, "Only one of the following options", "exactly one of", subscribe="flights", subscribePattern=".*"
     ),
+    "no subscription": refused(Cause.OPTION, "One of the following options must be specified", "exactly one of"),
+    "all from the latest": refused(
+        Cause.OPTION, "can't be latest for batch", "can't be latest", subscribe="flights", startingOffsets="latest"
+    ),
     "a partition up to the earliest": refused(
         Cause.OPTION,
         "can't be earliest for batch",
@@ -190,6 +208,7 @@ MORE_MIXES: Mapping[str, Mix] = {
     "a pattern that is none": refused(Cause.OPTION, "PatternSyntaxException", "subscribePattern", subscribePattern="("),
     "an assignment of nothing": refused(Cause.OPTION, "assign", "assign", assign=""),
     "an assignment that is no JSON": refused(Cause.OPTION, "assign", "assign", assign="flights"),
+    "an assignment of the wrong shape": refused(Cause.OPTION, "Expected e.g.", "assign", assign='{"flights":{"0":1}}'),
     "an assignment cut short": refused(Cause.OPTION, "Expected e.g.", "assign", assign='{"flights":[0'),
     "an assignment of no topics": differing("an `assign` of nothing", tidelog="'assign' wants", assign="{}"),
     "an assignment of no partitions": differing(
@@ -197,6 +216,12 @@ MORE_MIXES: Mapping[str, Mix] = {
     ),
     "offsets of the wrong shape": refused(
         Cause.OPTION, "Expected e.g.", "endingOffsets", subscribe="flights", endingOffsets='{"flights":[1]}'
+    ),
+    "offsets that are no JSON": refused(
+        Cause.OPTION, "Expected e.g.", "startingOffsets", subscribe="flights", startingOffsets="soon"
+    ),
+    "an offset that means nothing": refused(
+        Cause.OPTION, "assert", "startingOffsets", subscribe="gates.a", startingOffsets=js(gates__a={"0": -3})
     ),
     "an offset that is no number": refused(
         Cause.OPTION, "Expected e.g.", "startingOffsets", subscribe="gates.a", startingOffsets='{"gates.a":{"0":"x"}}'
@@ -221,6 +246,17 @@ MORE_MIXES: Mapping[str, Mix] = {
     ),
     "times that are no JSON": refused(
         Cause.OPTION, "Expected e.g.", "ByTimestamp", subscribe="gates.a", endingOffsetsByTimestamp="1700000000000"
+    ),
+    "a strategy that is none": refused(
+        Cause.OPTION,
+        "strategy|Strategy|No value found",
+        "startingOffsetsByTimestampStrategy",
+        subscribe="gates.a",
+        startingTimestamp="0",
+        startingOffsetsByTimestampStrategy="nearest",
+    ),
+    "a failOnDataLoss that is none": refused(
+        Cause.OPTION, "perhaps", "failOnDataLoss", subscribe="gates.a", failOnDataLoss="perhaps"
     ),
     "an includeHeaders that is none": refused(
         Cause.OPTION, "perhaps", "includeHeaders", subscribe="gates.a", includeHeaders="perhaps"

@@ -97,13 +97,14 @@ def test_a_log_over_many_tasks(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spread_bytes", [0, 1 << 30])
-def test_what_cannot_be_done_is_in_its_row(spark: SparkSession, dirty: Path, spread_bytes: int) -> None:
+def test_what_cannot_be_done_is_in_its_row(spark: SparkSession, tmp_path: Path, spread_bytes: int) -> None:
+    dirty = make_dirty(tmp_path / "data", partitions=2)
     log = sorted((dirty / "t-1").glob("*.log"))[1]
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 1
     log.write_bytes(data)
     before = {name: data for name, data in contents(dirty).items() if name.startswith("t-1")}
-    assert [row["stoppedBy"] is None for row in run(spark, dirty, apply=False)] == [True, False, True]
+    assert [row["stoppedBy"] is None for row in run(spark, dirty, apply=False)] == [True, False]
     killed = make_dirty(dirty.with_name("killed"), partitions=1)
     (killed / ".kafka_cleanshutdown").unlink()
     held = make_dirty(dirty.with_name("held"), partitions=1)
@@ -111,7 +112,7 @@ def test_what_cannot_be_done_is_in_its_row(spark: SparkSession, dirty: Path, spr
     rows = run(spark, dirty, killed, held, apply=True, spread_bytes=spread_bytes)
     lock.release()
     errors = {(Path(row["directory"]).name, row["partition"]): row["error"] or "" for row in rows}
-    assert [name for name, error in errors.items() if not error] == [("data", 0), ("data", 2)]
+    assert [name for name, error in errors.items() if not error] == [("data", 0)]
     assert str(log) in errors["data", 1]
     assert "recover it first" in errors["killed", None]
     assert errors["held", None]
