@@ -51,6 +51,7 @@ SCHEMA = (
     " undecodableValues bigint"
 )
 """A row a topic; offsets in the JSON of the option ``startingOffsets``, of the partitions that had any records."""
+_REFUSES = "errorifexists"
 DAY_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 SIDES = ("key", "value")
 
@@ -63,7 +64,7 @@ class ExportOptions:
     table: str | None = None
     """A name in a catalog of the session, as Iceberg and Delta have them."""
     format: str = "parquet"
-    mode: str = "errorifexists"
+    mode: str = _REFUSES
     """As Spark's writers have it: errorifexists, append, overwrite."""
     read: Mapping[str, str] = field(default_factory=dict)
     """Options of ``format("tidelog")``, but for ``logDirs``, ``mode`` and ``columns``."""
@@ -225,7 +226,8 @@ def _observed(table: DataFrame, options: ExportOptions) -> tuple[DataFrame, Obse
 
 
 def _write(table: DataFrame, options: ExportOptions) -> None:
-    writer = table.write.format(options.format).mode(options.mode).options(**options.write)
+    mode = "error" if options.mode.lower() == _REFUSES else options.mode  # the word that Spark Connect knows too
+    writer = table.write.format(options.format).mode(mode).options(**options.write)
     writer = writer.partitionBy("topic", "date")
     if options.table is not None:
         writer.saveAsTable(options.table)
