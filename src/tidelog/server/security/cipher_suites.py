@@ -1,0 +1,25 @@
+"""``ssl.cipher.suites``: the names that Java has, as OpenSSL knows them. Pure.
+
+``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`` is ``ECDHE-RSA-AES128-GCM-SHA256``. The suites of TLS 1.3 have one name
+everywhere, and Python's ssl cannot choose among them: all are offered, or none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+TLS_13_SUITES: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+
+_NAME = re.compile(r"TLS_(?P<exchange>[A-Z_]+)_WITH_(?P<cipher>[A-Z0-9_]+)_(?P<hash>SHA(?:256|384)?)")
+
+
+def openssl_name(suite: str) -> str | None:
+    """Of a suite of TLS 1.2; None for what is no name of one."""
+    match = _NAME.fullmatch(suite)
+    if match is None:
+        return None
+    exchange = "" if match["exchange"] == "RSA" else match["exchange"].replace("_", "-") + "-"
+    cipher = re.sub(r"AES_(\d+)", r"AES\1", match["cipher"]).removesuffix("_CBC").replace("_", "-")
+    digest = "" if cipher.startswith("CHACHA20") else f"-{match['hash']}"
+    return exchange + cipher + digest

@@ -1,0 +1,166 @@
+"""The key of a listener and the certificates it trusts, from where Kafka's settings say they are.
+
+=========  =================================================  ====================================================
+type       key store                                          trust store
+=========  =================================================  ====================================================
+PEM        a file with the key and its chain, or both in the  a file of certificates, or the setting itself
+           settings themselves
+PKCS12     a file; needs the library ``cryptography``         a file of certificates, without a key
+JKS        a PKCS12 file under that name, as Java takes it    the same
+           too; else refused, with the command that makes
+           it one
+=========  =================================================  ====================================================
+
+Called by: TlsSettings. Source: Kafka's ``DefaultSslEngineFactory``; KIP-651.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.model import ConfigError
+from tidelog.server.security.listener_config import ListenerConfig
+from tidelog.server.security.pem import certificates, private_key
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
+_JAVAS_OWN = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+"""How files of JKS and JCEKS begin."""
+INSTALL = "pip install 'tidelog[tls]'"
+
+
+class KeyChain(NamedTuple):
+    """PEM text; its text does not show the key."""
+
+    chain: str
+    key: str
+    password: str | None
+
+    def __repr__(self) -> str:
+        return f"KeyChain({self.chain.count('BEGIN')} certificates)"
+
+
+def key_chain(config: ListenerConfig) -> KeyChain:
+    """ConfigError where there is none, or none that can be read."""
+    key, chain = config.text("ssl.keystore.key"), config.text("ssl.keystore.certificate.chain")
+    location, password = config.text("ssl.keystore.location"), config.text("ssl.keystore.password")
+    kind = _kind(config, "ssl.keystore.type")
+    if key or chain:
+        _check_inline(config, kind, "ssl.keystore", bool(location or password), bool(key and chain))
+        return _of_pem(config.named("ssl.keystore.key"), f"{key}\n{chain}", config.text("ssl.key.password"))
+    if location is None:
+        raise ConfigError(f"{config.named('ssl.keystore.location')}: listener {config.listener} needs a key")
+    where = f"{config.named('ssl.keystore.location')}: {location}"
+    data = _read(where, location)
+    if kind == PEM:
+        if password:
+            raise ConfigError(f"{config.named('ssl.keystore.password')}: a PEM file has none, but ssl.key.password")
+        return _of_pem(where, data.decode(errors="replace"), config.text("ssl.key.password"))
+    if password is None:
+        raise ConfigError(f"{config.named('ssl.keystore.password')} has to be set for {location}")
+    return _of_pkcs12(where, data, password)
+
+
+def trusted_certificates(config: ListenerConfig) -> str | None:
+    """PEM text; None where there is no trust store. ConfigError for one that cannot be read."""
+    inline, location = config.text("ssl.truststore.certificates"), config.text("ssl.truststore.location")
+    password = config.text("ssl.truststore.password")
+    kind = _kind(config, "ssl.truststore.type")
+    if inline:
+        _check_inline(config, kind, "ssl.truststore", bool(location or password), True)
+        where, found = config.named("ssl.truststore.certificates"), certificates(inline)
+    elif location is None:
+        return None
+    else:
+        where = f"{config.named('ssl.truststore.location')}: {location}"
+        data = _read(where, location)
+        if kind == PEM and password:
+            raise ConfigError(f"{config.named('ssl.truststore.password')}: a PEM file has none")
+        found = certificates(data.decode(errors="replace")) if kind == PEM else _trusted_of(where, data, password)
+    if not found:
+        raise ConfigError(f"{where}: there is no certificate in it")
+    return found
+
+
+def _kind(config: ListenerConfig, key: str) -> str:
+    kind = str(config[key]).upper()
+    if kind not in (PEM, PKCS12, JKS):
+        raise ConfigError(f"{config.named(key)}: {config[key]} is not supported; there are PEM and PKCS12")
+    return kind
+
+
+def _check_inline(config: ListenerConfig, kind: str, group: str, has_file: bool, is_whole: bool) -> None:
+    """Of what stands in the settings themselves."""
+    if kind != PEM:
+        raise ConfigError(f"{config.named(group + '.type')} has to be PEM for what stands in the settings themselves")
+    if has_file:
+        raise ConfigError(f"{group}.location and {group}.password are not for what stands in the settings themselves")
+    if not is_whole:
+        raise ConfigError("ssl.keystore.key and ssl.keystore.certificate.chain have to be set together")
+
+
+def _read(where: str, location: str) -> bytes:
+    try:
+        return Path(location).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be read: {error.strerror}") from None
+
+
+def _of_pem(where: str, text: str, password: str | None) -> KeyChain:
+    found = KeyChain(certificates(text), private_key(text), password)
+    if not found.key or not found.chain:
+        raise ConfigError(f"{where}: there is no {'private key' if not found.key else 'certificate'} in PEM")
+    return found
+
+
+def _of_pkcs12(where: str, data: bytes, password: str) -> KeyChain:
+    store = _loaded(where, data, password)
+    if store.key is None or store.cert is None:
+        raise ConfigError(f"{where}: there is no private key with a certificate in it")
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    chain = _ordered(store.cert.certificate, [one.certificate for one in store.additional_certs])
+    return KeyChain("".join(one.public_bytes(Encoding.PEM).decode() for one in chain), key.decode(), None)
+
+
+def _trusted_of(where: str, data: bytes, password: str | None) -> str:
+    store = _loaded(where, data, password)
+    if store.key is not None:
+        raise ConfigError(
+            f"{where}: there is a private key in it, so it cannot be told which certificates are trusted; "
+            "a trust store has certificates alone"
+        )
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return "".join(one.certificate.public_bytes(Encoding.PEM).decode() for one in store.additional_certs)
+
+
+def _loaded(where: str, data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
+    if data.startswith(_JAVAS_OWN):
+        raise ConfigError(
+            f"{where} is a Java key store (JKS); make it PKCS12: keytool -importkeystore "
+            "-srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
+        )
+    try:
+        from cryptography.hazmat.primitives.serialization import pkcs12
+    except ImportError:
+        raise ConfigError(f"{where}: to read PKCS12 a library is missing: {INSTALL}") from None
+    try:
+        return pkcs12.load_pkcs12(data, None if password is None else password.encode())
+    except ValueError:
+        raise ConfigError(f"{where} is no PKCS12 file, or its password is another") from None
+
+
+def _ordered(leaf: x509.Certificate, others: list[x509.Certificate]) -> Iterator[x509.Certificate]:
+    """The key's certificate, then each one's issuer, as far as they are there."""
+    yield leaf
+    while (issuer := next((one for one in others if one.subject == leaf.issuer), None)) is not None:
+        others.remove(issuer)
+        yield issuer
+        leaf = issuer

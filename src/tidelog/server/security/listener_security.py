@@ -1,0 +1,47 @@
+"""How one listener speaks with its clients, and how they show who they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError
+from tidelog.server.security.listener_config import ListenerConfig
+from tidelog.server.security.sasl_settings import SaslSettings
+from tidelog.server.security.security_protocol import SecurityProtocol
+from tidelog.server.security.tls_settings import TlsSettings
+
+_BUILDER = "principal.builder.class"
+_KAFKAS_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSecurity:
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: TlsSettings | None = None
+    sasl: SaslSettings | None = None
+
+    @classmethod
+    def of(cls, config: BrokerConfig, listener: str, protocol: SecurityProtocol) -> ListenerSecurity:
+        """ConfigError names every mistake."""
+        own = ListenerConfig(config, listener)
+        mistakes: list[str] = []
+        if own.text(_BUILDER) not in (None, _KAFKAS_BUILDER):
+            mistakes.append(f"{own.named(_BUILDER)}: classes of one's own are not supported")
+        tls = sasl = None
+        try:
+            tls = TlsSettings.of(own, has_sasl=protocol.has_sasl) if protocol.has_tls else None
+        except ConfigError as error:
+            mistakes.append(error.message)
+        try:
+            sasl = SaslSettings.of(own) if protocol.has_sasl else None
+        except ConfigError as error:
+            mistakes.append(error.message)
+        if mistakes:
+            raise ConfigError("; ".join(mistakes))
+        return cls(protocol=protocol, tls=tls, sasl=sasl)
+
+
+OPEN: Final = ListenerSecurity()
+"""Everybody is let in, as nobody, and everything can be read on the way."""

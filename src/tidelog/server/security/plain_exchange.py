@@ -1,0 +1,56 @@
+"""SASL PLAIN (RFC 4616): one token with name and password, which the settings know. Pure.
+
+The names and passwords are ``user_NAME="password"`` in the listener's ``sasl.jaas.config``. All comparisons take the
+same time, whether there is such a user or not. Source: Kafka's ``PlainSaslServer``, ``PlainServerCallbackHandler``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+
+from tidelog.server.security.sasl_exchange import OTHER_USER, SaslError
+
+_INVALID = "Authentication failed: Invalid username or password"
+
+
+class PlainExchange:
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        """``passwords``: by user."""
+        self._passwords = passwords
+        self._user: str | None = None
+        self._is_over = False
+
+    @property
+    def user(self) -> str | None:
+        return self._user
+
+    def respond(self, token: bytes) -> bytes:
+        if self._is_over:
+            raise SaslError("a token came after the one that PLAIN has")
+        self._is_over = True
+        wanted, user, password = _parts(token)
+        known = self._passwords.get(user)
+        is_right = hmac.compare_digest(_digest(password), _digest(known or ""))
+        if known is None or not is_right:
+            raise SaslError("a wrong name or password", told=_INVALID)
+        if wanted not in ("", user):
+            raise SaslError("it wants to be another than it is", told=OTHER_USER)
+        self._user = user
+        return b""
+
+
+def _parts(token: bytes) -> tuple[str, str, str]:
+    try:
+        wanted, user, password = token.decode().split("\0")
+    except ValueError:
+        raise SaslError("its token is not a name and a password") from None
+    if not user or not password:
+        raise SaslError("its token lacks a name or a password")
+    return wanted, user, password
+
+
+def _digest(text: str) -> bytes:
+    """Of a fixed length, so that comparing does not tell how long a password is."""
+    return hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,132 @@
+"""Which SASL mechanisms a listener offers, and what each needs; checked when the broker starts.
+
+============================================  =========================================================================
+key                                           what it is here
+============================================  =========================================================================
+``sasl.enabled.mechanisms``                   PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; Kafka's default, GSSAPI, is refused
+``listener.name.NAME.plain.sasl.jaas.config``  the users of PLAIN and their passwords, as ``user_NAME="password"``
+``….scram-sha-256.sasl.jaas.config``          nothing: users are in the cluster's metadata; Kafka wants it to be there
+``connections.max.reauth.ms``                 how long a log-in is good for, of a mechanism, a listener or all; 0: ever
+``sasl.server.max.receive.size``              the most bytes of a request before a client is known
+============================================  =========================================================================
+
+Source: Kafka's ``SaslChannelBuilder``, ``JaasContext``; KIP-103, KIP-368.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.model import ConfigError
+from tidelog.server.security.jaas_config import LoginModule, parse_jaas_config
+from tidelog.server.security.listener_config import ListenerConfig
+from tidelog.server.security.plain_exchange import PlainExchange
+from tidelog.server.security.sasl_exchange import SaslExchange
+from tidelog.server.security.scram_exchange import ScramCredentials, ScramExchange
+from tidelog.server.security.scram_mechanism import SCRAM_MECHANISMS, ScramMechanism
+
+PLAIN: Final = "PLAIN"
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+_USER = "user_"
+_HANDLER = "sasl.server.callback.handler.class"
+_MODULES = {
+    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
+    **dict.fromkeys(SCRAM_MECHANISMS, "org.apache.kafka.common.security.scram.ScramLoginModule"),
+}
+
+ScramCredentialsOf = Callable[[ScramMechanism], ScramCredentials]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslSettings:
+    mechanisms: tuple[str, ...]
+    """In the order of the setting."""
+    passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of PLAIN, by user."""
+    max_reauth_ms: Mapping[str, int]
+    """By mechanism; 0: a log-in is good for ever."""
+    max_receive_bytes: int
+    failure_delay_ms: int
+    """How long the answer to a failed log-in waits."""
+
+    @classmethod
+    def of(cls, config: ListenerConfig) -> SaslSettings:
+        """ConfigError names every mistake."""
+        mechanisms = tuple(dict.fromkeys(config.texts("sasl.enabled.mechanisms")))
+        mistakes = list(_mistakes(config, mechanisms))
+        passwords: Mapping[str, str] = {}
+        for mechanism in filter(_MODULES.__contains__, mechanisms):
+            try:
+                module = _login_module(config, mechanism)
+            except ConfigError as error:
+                mistakes.append(error.message)
+                continue
+            if mechanism == PLAIN and module is not None:
+                passwords = _passwords(module)
+        if mistakes:
+            raise ConfigError("; ".join(mistakes))
+        return cls(
+            mechanisms=mechanisms,
+            passwords=passwords,
+            max_reauth_ms={mechanism: _max_reauth_ms(config, mechanism) for mechanism in mechanisms},
+            max_receive_bytes=_number(config, "sasl.server.max.receive.size"),
+            failure_delay_ms=_number(config, "connection.failed.authentication.delay.ms"),
+        )
+
+    def exchange(self, mechanism: str, credentials_of: ScramCredentialsOf) -> SaslExchange:
+        """A new one; ``mechanism``: one of those."""
+        if mechanism == PLAIN:
+            return PlainExchange(self.passwords)
+        scram = SCRAM_MECHANISMS[mechanism]
+        return ScramExchange(scram, credentials_of(scram))
+
+
+def _mistakes(config: ListenerConfig, mechanisms: tuple[str, ...]) -> Iterator[str]:
+    if not mechanisms:
+        yield f"{config.named('sasl.enabled.mechanisms')}: listener {config.listener} offers no mechanism"
+    for mechanism in mechanisms:
+        if mechanism not in MECHANISMS:
+            key, known = config.named("sasl.enabled.mechanisms"), ", ".join(MECHANISMS)
+            yield f"{key}: {mechanism} is not supported for listener {config.listener}; there are {known}"
+        if config.of_mechanism(mechanism, _HANDLER) is not None:
+            yield f"{config.prefix}{mechanism.lower()}.{_HANDLER}: classes of one's own are not supported"
+    if config[_HANDLER] is not None:
+        yield f"{config.named(_HANDLER)}: classes of one's own are not supported"
+
+
+def _login_module(config: ListenerConfig, mechanism: str) -> LoginModule | None:
+    """None where SCRAM has none: there is nothing in it."""
+    key = f"{config.prefix}{mechanism.lower()}.sasl.jaas.config"
+    value = config.of_mechanism(mechanism, "sasl.jaas.config")
+    if value is None:
+        if mechanism == PLAIN:
+            raise ConfigError(
+                f'{key} has to be set: {_MODULES[PLAIN]} required user_NAME="password"; (a JAAS file is not read)'
+            )
+        return None
+    try:
+        module = parse_jaas_config(getattr(value, "text", ""))
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error.message}") from None
+    if module.name != _MODULES[mechanism]:
+        raise ConfigError(
+            f"{key}: login module {module.name} is not supported; for {mechanism} {_MODULES[mechanism]} is"
+        )
+    return module
+
+
+def _passwords(module: LoginModule) -> Mapping[str, str]:
+    return {name.removeprefix(_USER): text for name, text in module.options.items() if name.startswith(_USER)}
+
+
+def _max_reauth_ms(config: ListenerConfig, mechanism: str) -> int:
+    own = config.of_mechanism(mechanism, "connections.max.reauth.ms")
+    return max(0, own if isinstance(own, int) else _number(config, "connections.max.reauth.ms"))
+
+
+def _number(config: ListenerConfig, key: str) -> int:
+    value = config[key]
+    assert isinstance(value, int), key
+    return value

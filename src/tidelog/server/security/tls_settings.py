@@ -1,0 +1,164 @@
+"""What a listener with TLS needs, from Kafka's ``ssl`` keys; checked when the broker starts.
+
+===========================  ==========================================================================================
+key                          what it is here
+===========================  ==========================================================================================
+``ssl.keystore.…``           the listener's key and certificates: ``key_stores``
+``ssl.truststore.…``         who may sign the certificates of clients
+``ssl.client.auth``          for SASL_SSL only where it is set for that listener, as in Kafka
+``ssl.enabled.protocols``    TLSv1.2 and TLSv1.3, one or both; what is older is refused
+``ssl.protocol``             nothing: the last says it
+``ssl.cipher.suites``        by Java's names
+``ssl.principal.mapping.rules``  from a client's certificate to its user
+===========================  ==========================================================================================
+
+A key never lies in a file of ours: where OpenSSL wants one it gets memory that has a file's name.
+Source: Kafka's ``SslFactory``, ``DefaultSslEngineFactory``, ``SslChannelBuilder``.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from tidelog.model import ConfigError
+from tidelog.server.principal import ANONYMOUS, Principal
+from tidelog.server.security.cipher_suites import TLS_13_SUITES, openssl_name
+from tidelog.server.security.key_stores import INSTALL, KeyChain, key_chain, trusted_certificates
+from tidelog.server.security.listener_config import ListenerConfig
+from tidelog.server.security.principal_rules import PrincipalRules
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_PROTOCOLS = ("TLS", *_VERSIONS)
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_REFUSED = ("ssl.engine.factory.class", "ssl.provider")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    context: ssl.SSLContext
+    rules: PrincipalRules
+
+    @classmethod
+    def of(cls, config: ListenerConfig, *, has_sasl: bool = False) -> TlsSettings:
+        """Reads the files. ConfigError names what is wrong, without a secret."""
+        for key in _REFUSED:
+            if config.text(key):
+                raise ConfigError(f"{config.named(key)}: classes of one's own are not supported")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whoever is trusted ends a chain, as in Java
+        _set_versions(context, config)
+        _load_key(context, key_chain(config), config.named("ssl.keystore.location"))
+        _set_client_auth(context, config, has_sasl=has_sasl)
+        return cls(context=context, rules=PrincipalRules(str(config["ssl.principal.mapping.rules"] or "DEFAULT")))
+
+    def principal_of(self, certificate: bytes | None) -> Principal | None:
+        """Of a client with this certificate, in DER; None where no rule is about its name."""
+        if certificate is None:
+            return ANONYMOUS
+        from tidelog.server.security.distinguished_name import distinguished_name
+
+        user = self.rules.user_of(distinguished_name(certificate))
+        return None if user is None else Principal("User", user)
+
+
+def _set_versions(context: ssl.SSLContext, config: ListenerConfig) -> None:
+    """And the suites, for those of TLS 1.3 stand for it."""
+    protocol = config.text("ssl.protocol")
+    if protocol not in (None, *_PROTOCOLS):
+        raise ConfigError(
+            f"{config.named('ssl.protocol')}: {protocol} is not supported; there are {_listed(_PROTOCOLS)}"
+        )
+    names = config.texts("ssl.enabled.protocols") or tuple(_VERSIONS)
+    key = config.named("ssl.enabled.protocols")
+    for name in names:
+        if name not in _VERSIONS:
+            raise ConfigError(f"{key}: {name} is not supported; there are {_listed(_VERSIONS)}")
+    versions = {_VERSIONS[name] for name in names}
+    suites = config.texts("ssl.cipher.suites")
+    if suites:
+        versions &= _set_suites(context, suites, versions, config.named("ssl.cipher.suites"))
+    if not versions:
+        raise ConfigError(f"{config.named('ssl.cipher.suites')}: none of them is for {_listed(names)}")
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+
+
+def _set_suites(
+    context: ssl.SSLContext, suites: Sequence[str], versions: set[ssl.TLSVersion], key: str
+) -> set[ssl.TLSVersion]:
+    """The versions that there are suites for."""
+    newest = TLS_13_SUITES.intersection(suites)
+    if newest and newest != TLS_13_SUITES and ssl.TLSVersion.TLSv1_3 in versions:
+        missing = _listed(sorted(TLS_13_SUITES - newest))
+        raise ConfigError(f"{key}: the suites of TLS 1.3 are offered all or none; {missing} is not named")
+    older = {suite: openssl_name(suite) for suite in suites if suite not in TLS_13_SUITES}
+    for suite, name in older.items():
+        try:
+            context.set_ciphers(name or "")
+        except ssl.SSLError:
+            raise ConfigError(f"{key}: {suite} is not known to {ssl.OPENSSL_VERSION}") from None
+    if older:
+        context.set_ciphers(":".join(filter(None, older.values())))
+    return {
+        *([ssl.TLSVersion.TLSv1_3] if newest else []),
+        *([ssl.TLSVersion.TLSv1_2] if older else []),
+    }
+
+
+def _load_key(context: ssl.SSLContext, found: KeyChain, where: str) -> None:
+    def password() -> str:
+        if found.password is None:
+            raise ConfigError(f"{where}: the private key is encrypted; ssl.key.password has to be set")
+        return found.password
+
+    with _named_memory(f"{found.key}{found.chain}".encode()) as path:
+        try:
+            context.load_cert_chain(path, password=password)
+        except (ssl.SSLError, OSError) as error:
+            reason = "the key is not the certificate's" if "MISMATCH" in str(error) else "or its password is another"
+            raise ConfigError(f"{where}: key and certificate cannot be used: {reason}") from None
+
+
+def _set_client_auth(context: ssl.SSLContext, config: ListenerConfig, *, has_sasl: bool) -> None:
+    asked = config.own("ssl.client.auth") if has_sasl else config["ssl.client.auth"]
+    context.verify_mode = _CLIENT_AUTH[str(asked or "none")]
+    trusted = trusted_certificates(config)
+    if trusted is not None:
+        try:
+            context.load_verify_locations(cadata=trusted)
+        except ssl.SSLError as error:
+            raise ConfigError(f"{config.named('ssl.truststore.location')}: {error.reason}") from None
+    if context.verify_mode is ssl.CERT_NONE:
+        return
+    if trusted is None:
+        raise ConfigError(f"{config.named('ssl.client.auth')}: {asked} needs ssl.truststore.location: whom to trust")
+    if find_spec("cryptography") is None:
+        raise ConfigError(f"{config.named('ssl.client.auth')}: {asked} needs a library: {INSTALL}")
+
+
+@contextmanager
+def _named_memory(data: bytes) -> Iterator[str]:
+    """A path under which ``data`` can be read meanwhile; nobody else can, nor is any of it on a disk where the system
+    has such memory."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tidelog")
+        try:
+            os.write(descriptor, data)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            yield file.name
+
+
+def _listed(names: Sequence[str] | dict[str, ssl.TLSVersion]) -> str:
+    return ", ".join(names)

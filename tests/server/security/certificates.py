@@ -1,0 +1,166 @@
+"""Certificates for tests: an authority of our own, and what it signs, in every form that a setting may name."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from functools import cache
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
+from cryptography.x509.oid import NameOID
+
+PASSWORD = "store secret"
+_DAY = datetime.timedelta(days=1)
+
+
+class Identity(NamedTuple):
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+    issuer: x509.Certificate
+
+    @property
+    def certificate_pem(self) -> str:
+        return self.certificate.public_bytes(Encoding.PEM).decode()
+
+    @property
+    def chain_pem(self) -> str:
+        return self.certificate_pem + self.issuer.public_bytes(Encoding.PEM).decode()
+
+    def key_pem(self, password: str | None = None) -> str:
+        encryption: KeySerializationEncryption = (
+            BestAvailableEncryption(password.encode()) if password else NoEncryption()
+        )
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
+
+    def store(self, password: str = PASSWORD) -> bytes:
+        """PKCS12, with its key and its issuer."""
+        encryption = BestAvailableEncryption(password.encode())
+        return pkcs12.serialize_key_and_certificates(b"kafka", self.key, self.certificate, [self.issuer], encryption)
+
+
+class Authority:
+    def __init__(self, name: str) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.certificate = self._signed(self._name, self._key.public_key(), is_authority=True)
+
+    @property
+    def pem(self) -> str:
+        return self.certificate.public_bytes(Encoding.PEM).decode()
+
+    def trust_store(self, password: str = PASSWORD) -> bytes:
+        """PKCS12, with its certificate alone, as Java's keytool writes it."""
+        entry = pkcs12.PKCS12Certificate(self.certificate, b"authority")
+        return pkcs12.serialize_java_truststore([entry], BestAvailableEncryption(password.encode()))
+
+    def issue(self, *attributes: x509.NameAttribute[str], expired: bool = False) -> Identity:
+        """For this machine, and for a client of that name."""
+        return self.issue_parts([x509.RelativeDistinguishedName([one]) for one in attributes], expired=expired)
+
+    def issue_parts(self, parts: Sequence[x509.RelativeDistinguishedName], *, expired: bool = False) -> Identity:
+        key = ec.generate_private_key(ec.SECP256R1())
+        return Identity(self._signed(x509.Name(parts), key.public_key(), expired=expired), key, self.certificate)
+
+    def issue_named(self, name: str, *, expired: bool = False) -> Identity:
+        return self.issue(x509.NameAttribute(NameOID.COMMON_NAME, name), expired=expired)
+
+    def _signed(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey,
+        *,
+        is_authority: bool = False,
+        expired: bool = False,
+    ) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        names: Sequence[x509.GeneralName] = (x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1")))
+        usage = x509.KeyUsage(
+            digital_signature=True,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=is_authority,
+            crl_sign=is_authority,
+            encipher_only=False,
+            decipher_only=False,
+        )
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - 3 * _DAY)
+            .not_valid_after(now - _DAY if expired else now + 30 * _DAY)
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+
+
+@cache
+def authority() -> Authority:
+    """The one that tests trust."""
+    return Authority("tests")
+
+
+@cache
+def server_identity() -> Identity:
+    return authority().issue_named("localhost")
+
+
+@cache
+def client_identity() -> Identity:
+    return authority().issue(
+        x509.NameAttribute(NameOID.COUNTRY_NAME, "SE"),
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Example, Inc."),
+        x509.NameAttribute(NameOID.COMMON_NAME, "alice"),
+    )
+
+
+CLIENT_NAME = "CN=alice,O=Example\\, Inc.,C=SE"
+"""As Java says it."""
+
+
+class Files(NamedTuple):
+    """What clients and servers are given."""
+
+    server: Path
+    """Key and chain, in PEM; so is the next."""
+    client: Path
+    authority: Path
+    server_store: Path
+    """PKCS12; so are the next."""
+    client_store: Path
+    trust_store: Path
+
+
+def write_files(directory: Path) -> Files:
+    directory.mkdir(parents=True, exist_ok=True)
+    names = ("server.pem", "client.pem", "authority.pem", "server.p12", "client.p12", "trust.p12")
+    files = Files(*(directory / name for name in names))
+    server, client = server_identity(), client_identity()
+    files.server.write_text(server.key_pem() + server.chain_pem)
+    files.client.write_text(client.key_pem() + client.chain_pem)
+    files.authority.write_text(authority().pem)
+    files.server_store.write_bytes(server.store())
+    files.client_store.write_bytes(client.store())
+    files.trust_store.write_bytes(authority().trust_store())
+    return files
