@@ -16,7 +16,9 @@ from tidelog.config.topic_keys import TOPIC_KEYS
 @pytest.fixture
 def server(tmp_path: Path) -> Path:
     path = tmp_path / "server.properties"
-    path.write_text("node.id=1\nlog.dirs=/var/lib/kafka\nlog.retention.hours=2\nssl.key.password=swordfish\n")
+    path.write_text(
+        "node.id=1\nlog.dirs=/var/lib/kafka\nlog.retention.hours=2\ndelegation.token.secret.key=swordfish\n"
+    )
     return path
 
 
@@ -82,15 +84,15 @@ def test_what_differs_from_the_defaults(server: Path) -> None:
     assert "Every key has its default value" in run("config").stdout
     found = rows("config", "--file", server, "--topic-config", "segment.ms=9")
     assert [(row["key"], row["kind"]) for row in found] == [
+        ("delegation.token.secret.key", "broker"),
         ("log.dirs", "broker"),
         ("log.retention.hours", "broker"),
         ("node.id", "broker"),
-        ("ssl.key.password", "broker"),
         ("retention.ms", "topic"),
         ("segment.ms", "topic"),
     ]
     text = run("config", "--file", server).stdout
-    assert "Known to Kafka, without effect in tidelog: ssl.key.password." in text
+    assert "Known to Kafka, without effect in tidelog: delegation.token.secret.key." in text
     assert "A Kafka broker does not start without process.roles." in text
 
 
@@ -111,7 +113,7 @@ def test_all(server: Path) -> None:
 
 def test_passwords_are_not_shown(server: Path) -> None:
     for form in ((), ("--json",), ("--jsonl",), ("--csv",)):
-        for keys in ((), ("ssl.key.password",), ("--all",)):
+        for keys in ((), ("delegation.token.secret.key",), ("--all",)):
             shown = run("config", *keys, "--file", server, *form).output
             assert "swordfish" not in shown
             assert "[hidden]" in shown
@@ -137,7 +139,10 @@ def test_unknown_keys_of_a_file_are_findings(server: Path) -> None:
         ),
         (["--topic-config", "segment.bytes=1000"], "segment.bytes: Value must be at least 1048576"),
         (["--topic-config", "log.dirs=x"], "Unknown topic config name: log.dirs"),
-        (["--override", "ssl.key.password=swordfish", "--override", "log.dirs="], "At least one log directory must be"),
+        (
+            ["--override", "delegation.token.secret.key=swordfish", "--override", "log.dirs="],
+            "At least one log directory must be",
+        ),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:

@@ -19,6 +19,7 @@ from tidelog.model import ConfigError
 
 HOUR_MS = 3_600_000
 FLUSH_KEY = "log.flush.interval.ms"
+SECRET_KEY = "listener.name.inside.sasl.oauthbearer.client.credentials.client.secret"
 RATIO_KEY = "log.cleaner.min.cleanable.ratio"
 
 
@@ -33,8 +34,8 @@ def server_properties(tmp_path: Path) -> Path:
         "log.segment.bytes=1048576\n"
         "log.segment.bytes=2097152\n"
         "num.io.threads=4\n"
-        "ssl.key.password=swordfish\n"
-        "listener.name.inside.ssl.keystore.password=opensesame\n"
+        "delegation.token.secret.key=swordfish\n"
+        f"{SECRET_KEY}=opensesame\n"
         "rsm.config.bucket=b\n"
     )
     return path
@@ -131,7 +132,7 @@ def test_warnings(key: str, warning: str) -> None:
 def test_what_is_odd_is_told_once(server_properties: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         BrokerConfig.load(server_properties, {"colour": "blue"}).tell()
-    effect = "ssl.key.password, listener.name.inside.ssl.keystore.password"
+    effect = f"delegation.token.secret.key, {SECRET_KEY}"
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "colour is not a key of Kafka 4.1 (override)"),
         ("INFO", f"known to Kafka, without effect in tidelog: {effect}"),
@@ -142,7 +143,7 @@ def test_secrets_are_in_no_text(server_properties: Path) -> None:
     config = BrokerConfig.load(server_properties)
     assert "swordfish" not in repr(config)
     assert "opensesame" not in repr(config)
-    assert repr(config["ssl.key.password"]) == "[hidden]"
+    assert repr(config["delegation.token.secret.key"]) == "[hidden]"
 
 
 def test_every_mistake_is_named_with_its_line(server_properties: Path) -> None:

@@ -86,12 +86,13 @@ class Broker:
         quick: bool = True,
         ports: tuple[int, int] | None = None,
         voters_in_log: bool = False,
+        more_listeners: str = "",
     ) -> None:
         """``now_ms``: the wall clock the broker shall see at its start (None: the real one).
 
         ``quick``: a JVM that starts quickly, rather than one that runs long and fast. ``ports``: of broker and
         controller (None: free ones, others at each start, which nobody else gets meanwhile). ``voters_in_log``: the
-        quorum is a dynamic one (KIP-853).
+        quorum is a dynamic one (KIP-853). ``more_listeners``: besides the open one.
         """
         self.directory = directory
         self.work = work
@@ -101,6 +102,7 @@ class Broker:
         self.quick = quick
         self.ports = ports
         self.voters_in_log = voters_in_log
+        self.more_listeners = more_listeners
         self.bootstrap = ""
         self._places: list[socket.socket] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -245,11 +247,14 @@ class Broker:
         """The file that the next start is made with: another server starts with it, too, where the ports are given."""
         broker_port, controller_port = self.ports or self._new_ports()
         self.bootstrap = f"127.0.0.1:{broker_port}"
+        listeners = f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}"
+        if self.more_listeners:
+            listeners += f",{self.more_listeners}"
         lines = {
             **self.properties,
             "log.dirs": str(self.directory),
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
+            "listeners": listeners,
+            "advertised.listeners": listeners,
         }
         if self.voters_in_log:
             lines["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{controller_port}"

@@ -27,8 +27,9 @@ class BrokerHome(Broker):
 
     base_configs: ClassVar[Mapping[str, str]] = {"node.id": "1", "process.roles": "broker,controller"}
 
-    def __init__(self, directory: Path, **settings: str) -> None:
-        super().__init__(directory, configs={key.replace("_", "."): value for key, value in settings.items()})
+    def __init__(self, directory: Path, *, held_time: bool = False, **settings: str) -> None:
+        configs = {key.replace("_", "."): value for key, value in settings.items()}
+        super().__init__(directory, configs=configs, held_time=held_time)
 
     @property
     def broker(self) -> Server:

@@ -41,7 +41,7 @@ SERVER_KEYS = table(
     Key("client.quota.callback.class", CLASS, None, ANY, LOW, READ_ONLY,
         "Class that computes client quotas."),
     Key("connection.failed.authentication.delay.ms", INT, 100, at_least(0), LOW, READ_ONLY,
-        "How long the answer to a failed authentication is held back."),
+        "How long the answer to a failed authentication is held back.", used=True),
     Key("connections.max.idle.ms", LONG, 600_000, ANY, MEDIUM, READ_ONLY,
         "Close a connection that was idle for this long.", used=True),
     Key("controlled.shutdown.enable", BOOLEAN, True, ANY, MEDIUM, READ_ONLY,

@@ -21,14 +21,19 @@ _FIRST_BYTES = 64 * 1024
 """What a frame's buffer has room for at first, at most."""
 
 
+_TLS_HELLO = 0x160301
+"""The first three bytes of a client that begins with TLS: a handshake, in the version that all of them write."""
+
+
 class FrameReader:
     """Cuts a stream into frames. ``receive`` what has come; or receive into ``space`` and tell ``filled``, which saves
     the copy of a large frame."""
 
-    __slots__ = ("_frame", "_frames", "_have", "_length", "_max_bytes", "_prefix")
+    __slots__ = ("_frame", "_frames", "_have", "_length", "_prefix", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        """The most of a frame; of the next one, where it is changed."""
         self._frames: deque[bytearray] = deque()
         self._prefix = b""
         """The first bytes of a length that has not come whole."""
@@ -79,7 +84,7 @@ class FrameReader:
         """The frame whose length lies at ``position``, if it is whole; else its length. The position behind it."""
         length: int = _LENGTH.unpack_from(view, position)[0]
         start = position + _LENGTH.size
-        if not 0 <= length <= end - start or length > self._max_bytes:
+        if not 0 <= length <= end - start or length > self.max_bytes:
             self._begin_frame(length)
             return start
         self._frames.append(bytearray(view[start : start + length]))
@@ -96,8 +101,9 @@ class FrameReader:
         return min(missing, len(view))
 
     def _begin_frame(self, length: int) -> None:
-        if not 0 <= length <= self._max_bytes:
-            raise MalformedMessageError(f"a frame of {length} bytes; {self._max_bytes} are the most")
+        if not 0 <= length <= self.max_bytes:
+            hint = "; a TLS client at a port without TLS begins so" if length >> 8 == _TLS_HELLO else ""
+            raise MalformedMessageError(f"a frame of {length} bytes; {self.max_bytes} are the most{hint}")
         self._length = length
         self._frame = bytearray(min(length, _FIRST_BYTES))
         self._have = 0

@@ -45,6 +45,7 @@ from tidelog.server.fetching.session_metrics import session_samples
 from tidelog.server.metadata import broker_registration
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
 from tidelog.server.metadata.metadata_metrics import MetadataMetrics
+from tidelog.server.metadata.scram_users import ScramUsers
 from tidelog.server.metadata.stray_logs import is_stray
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts
@@ -109,6 +110,7 @@ class Broker:
         self.state = BrokerState.NOT_RUNNING
         self.endpoints = settings.endpoints
         self.limits = settings.limits
+        self.security = settings.security
         self.connection_counts = ConnectionCounts(self.limits)
         self.listeners: list[Listener] = []
         self.reporting = MetricsReporting(config, clock)
@@ -233,6 +235,8 @@ class Broker:
                 service=self.requests,
                 limits=self.limits,
                 counts=self.connection_counts,
+                security=self.security[endpoint.name],
+                credentials_of=lambda mechanism: ScramUsers(self.metadata, mechanism),
             )
             listener.open()
             self.listeners.append(listener)
@@ -340,7 +344,9 @@ class Broker:
 
     async def _join(self) -> None:
         """Be part of the cluster: leaders appear."""
-        endpoints = [broker_registration.Endpoint(one.name, one.host, one.port) for one in self.advertised]
+        endpoints = [
+            broker_registration.Endpoint(one.name, one.host, one.port, one.protocol) for one in self.advertised
+        ]
         directories = [directory.id for directory in self.logs.online if directory.id is not None]
         await self.metadata.register_broker(endpoints, directories, previous_epoch=self.logs.previous_broker_epoch())
         self._started.push_async_callback(self.metadata.shut_down_broker)

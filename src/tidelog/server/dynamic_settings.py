@@ -4,7 +4,7 @@
 what changed                   what follows
 =============================  =======================================================================================
 this broker, or all brokers    the broker's configuration is another; then the defaults of topics, the cleaner, the
-                               limits of connections
+                               limits of connections, and how new ones are let in
 a topic                        its logs have new settings
 others                         nothing here: who needs them asks the image
 =============================  =======================================================================================
@@ -27,6 +27,8 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.image import ConfigResource, MetadataChange
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
+from tidelog.server.network.listener import Listener
+from tidelog.server.security.listener_security import ListenerSecurity
 from tidelog.server.work import InThread
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.log.config import LogConfig
@@ -53,6 +55,9 @@ class Configured(Protocol):
     def connection_counts(self) -> ConnectionCounts: ...
 
     @property
+    def listeners(self) -> Sequence[Listener]: ...
+
+    @property
     def in_thread(self) -> InThread: ...
 
 
@@ -72,6 +77,8 @@ class DynamicSettings:
         before, after = self._broker.config, self._configured()
         self._broker.config = after
         self._broker.connection_counts.change(NetworkLimits.of(after))
+        for listener in self._broker.listeners:
+            _secure(listener, after)
         await self._broker.in_thread(self._tell, before, after)
         await self._broker.in_thread(self._tell_topics, topics)
 
@@ -96,6 +103,15 @@ class DynamicSettings:
         settings_of = self._broker.metadata.image.settings_of
         of_all, own = (settings_of(ResourceType.BROKER, name) for name in self._names)
         return with_allowed(self._broker.config, of_all, own)
+
+
+def _secure(listener: Listener, config: BrokerConfig) -> None:
+    """Keys are read again. What cannot be used leaves things as they are."""
+    endpoint = listener.endpoint
+    try:
+        listener.security = ListenerSecurity.of(config, endpoint.name, endpoint.protocol)
+    except ConfigError as error:
+        _log.error("Listener %s lets in clients as before: %s", endpoint.name, error)
 
 
 def with_allowed(config: BrokerConfig, of_all: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:

@@ -49,6 +49,31 @@ ADDRESS_WAITS = _LISTENER.gauge(
     "That those were kept unserved which came too fast for the quota of their address, the same.",
 )
 
+AUTHENTICATED = _LISTENER.gauge(
+    "successful-authentication-total", "clients", "Who have shown by TLS or SASL who they are. An attribute in Kafka."
+)
+NOT_AGAIN = _LISTENER.gauge(
+    "successful-authentication-no-reauth-total",
+    "clients",
+    "Of those: who cannot authenticate again (KIP-368). An attribute in Kafka.",
+)
+NOT_AUTHENTICATED = _LISTENER.gauge(
+    "failed-authentication-total",
+    "clients",
+    "Who could not: a TLS handshake or a SASL log-in failed. An attribute in Kafka.",
+)
+REAUTHENTICATED = _LISTENER.gauge(
+    "successful-reauthentication-total", "log-ins", "Further ones of a connection. An attribute in Kafka."
+)
+NOT_REAUTHENTICATED = _LISTENER.gauge(
+    "failed-reauthentication-total", "log-ins", "Further ones that failed. An attribute in Kafka."
+)
+EXPIRED = _LISTENER.gauge(
+    "expired-connections-killed-count",
+    "connections",
+    "Closed as their log-in had expired. An attribute in Kafka, by network thread.",
+)
+
 COLLECT_EVERY_MS = 5_000
 """As often as meters carry their rates on."""
 
@@ -61,6 +86,12 @@ METRICS: tuple[MetricDescription, ...] = (
     ACCEPT_RATE,
     ACCEPT_WAITS,
     ADDRESS_WAITS,
+    AUTHENTICATED,
+    NOT_AGAIN,
+    NOT_AUTHENTICATED,
+    REAUTHENTICATED,
+    NOT_REAUTHENTICATED,
+    EXPIRED,
 )
 
 
@@ -138,3 +169,14 @@ def _samples(broker: Serving) -> Iterator[Sample]:
         yield Sample.gauge(ACCEPT_RATE.named(name), listener.accepts.rate)
         yield Sample.gauge(ACCEPT_WAITS.named(name), listener.waits.mean_ms)
         yield Sample.gauge(ADDRESS_WAITS.named(name), listener.address_waits.mean_ms)
+        yield from _authentication_samples(listener)
+
+
+def _authentication_samples(listener: Listener) -> Iterator[Sample]:
+    name, counts = listener.endpoint.name, listener.authentications
+    yield Sample.gauge(AUTHENTICATED.named(name), counts.successful)
+    yield Sample.gauge(NOT_AGAIN.named(name), counts.successful_no_reauth)
+    yield Sample.gauge(NOT_AUTHENTICATED.named(name), counts.failed)
+    yield Sample.gauge(REAUTHENTICATED.named(name), counts.successful_reauth)
+    yield Sample.gauge(NOT_REAUTHENTICATED.named(name), counts.failed_reauth)
+    yield Sample.gauge(EXPIRED.named(name), counts.expired)

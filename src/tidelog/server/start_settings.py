@@ -1,8 +1,8 @@
 """What a broker is started with: the settings of a node that serves alone, and what is wrong with a configuration.
 
 Without a file the defaults below stand in for one. A file is taken as Kafka takes it, so what Kafka insists on has to
-be in it; what this broker cannot be yet (a controller alone, one of several nodes, with listeners other than PLAINTEXT)
-is refused rather than ignored. Every mistake is named at once.
+be in it; what this broker cannot be (a controller alone, one of several nodes) or do (ask for Kerberos, say) is refused
+rather than ignored. Every mistake is named at once.
 Called by: Broker, the command line. Source: the properties file that Kafka 4.1 comes with; ``KafkaConfig``.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.network.endpoint import Endpoints, endpoints_of
 from tidelog.server.network.limits import NetworkLimits
+from tidelog.server.security.listener_security import ListenerSecurity
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -50,6 +52,8 @@ class StartSettings:
     node_id: int
     endpoints: Endpoints
     limits: NetworkLimits
+    security: Mapping[str, ListenerSecurity]
+    """By listener."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> StartSettings:
@@ -57,10 +61,15 @@ class StartSettings:
         mistakes = list(_role_mistakes(config))
         endpoints = _checked(lambda: endpoints_of(config), mistakes)
         limits = _checked(lambda: NetworkLimits.of(config), mistakes)
+        security: dict[str, ListenerSecurity] = {}
+        for one in endpoints.listeners if endpoints is not None else ():
+            found = _checked(partial(ListenerSecurity.of, config, one.name, one.protocol), mistakes)
+            if found is not None:
+                security[one.name] = found
         if mistakes or endpoints is None or limits is None:
             raise ConfigError("; ".join(mistakes))
         assert config.node_id is not None, "node.id is not among what is missing"
-        return cls(node_id=config.node_id, endpoints=endpoints, limits=limits)
+        return cls(node_id=config.node_id, endpoints=endpoints, limits=limits, security=security)
 
 
 def load_start_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:

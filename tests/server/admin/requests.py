@@ -36,6 +36,7 @@ READING = (
     ApiKey.LIST_CONFIG_RESOURCES,
     ApiKey.DESCRIBE_CLIENT_QUOTAS,
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
 )
 
 
@@ -50,7 +51,50 @@ def requests() -> Iterator[Asked]:
     yield from settings_altered()
     yield from settings_described()
     yield from quotas()
+    yield from users()
     yield from topics_deleted()
+
+
+# --- users ---
+
+
+def password(user: str, mechanism: int = 1, iterations: int = 4096) -> dict[str, Any]:
+    values = {"salt": b"salt", "salted_password": b"salted"}
+    return {"name": user, "mechanism": mechanism, "iterations": iterations, **values}
+
+
+def no_password(user: str, mechanism: int = 1) -> dict[str, Any]:
+    return {"name": user, "mechanism": mechanism}
+
+
+def users() -> Iterator[Asked]:
+    api = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+    changes: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+        "set": ([], [password("ann"), password("bob", 2, 16384)]),
+        "another mechanism": ([], [password("ann", 2)]),
+        "again": ([], [password("bob", 2, 8192)]),
+        "nothing": ([], []),
+        "twice": ([], [password("cid"), password("cid", 2), password("dan")]),
+        "set and removed": ([no_password("ann")], [password("ann")]),
+        "removed twice": ([no_password("ann"), no_password("ann", 2)], []),
+        "of nobody": ([no_password("nobody"), no_password("bob")], []),
+        "no name": ([no_password("")], [password("eve")]),
+        "no mechanism": ([no_password("ann", 3)], [password("fay", 0), password("gil", -1)]),
+        "too few": ([], [password("hal", 1, 4095), password("ida", 2, 0)]),
+        "too many": ([], [password("hal", 1, 16385), password("ida", 2, 16384)]),
+        "removed": ([no_password("ann")], []),
+    }
+    for name, (deletions, upsertions) in changes.items():
+        yield asked(f"password {name}", api, deletions=deletions, upsertions=upsertions)
+    api = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+    asked_of = {"all": None, "none": [], "some": ["ann", "bob", "nobody"], "twice": ["ann", "ann", "bob", ""]}
+    for name, wanted in asked_of.items():
+        users = None if wanted is None else [{"name": user} for user in wanted]
+        yield asked(f"passwords of {name}", api, users=users)
+    for version in (0, 1):
+        yield asked(f"handshake, version {version}", ApiKey.SASL_HANDSHAKE, version, mechanism="PLAIN")
+    for version in (0, 1, 2):
+        yield asked(f"log-in, version {version}", ApiKey.SASL_AUTHENTICATE, version, auth_bytes=b"\0ann\0secret")
 
 
 # --- topics ---

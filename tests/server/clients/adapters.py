@@ -34,8 +34,10 @@ class Adapter(Protocol):
         """The offsets, once all are acknowledged by all replicas; ``settings``: of the library, over those."""
         ...
 
-    def consume(self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0) -> list[Sent]:
-        """``total`` records from offset ``start`` on."""
+    def consume(
+        self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0, **settings: Any
+    ) -> list[Sent]:
+        """``total`` records from offset ``start`` on; ``settings``: of the library."""
         ...
 
 
@@ -65,8 +67,11 @@ class Librdkafka:
         assert producer.flush(PATIENCE_S) == 0
         return [int(message.offset() or 0) for message in acknowledged]
 
-    def consume(self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0) -> list[Sent]:
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody", "enable.auto.commit": False})
+    def consume(
+        self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0, **settings: Any
+    ) -> list[Sent]:
+        own = {key.replace("_", "."): value for key, value in settings.items()}
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody", "enable.auto.commit": False} | own)
         consumer.assign([TopicPartition(topic, partition, start or OFFSET_BEGINNING)])
         try:
             messages = consumer.consume(total, PATIENCE_S)
@@ -103,8 +108,10 @@ class KafkaPython:
         finally:
             producer.close()
 
-    def consume(self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0) -> list[Sent]:
-        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
+    def consume(
+        self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0, **settings: Any
+    ) -> list[Sent]:
+        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, **settings)
         place = kafka.TopicPartition(topic, partition)
         try:
             consumer.assign([place])
@@ -142,9 +149,11 @@ class AioKafka:
 
         return run(produced)
 
-    def consume(self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0) -> list[Sent]:
+    def consume(
+        self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0, **settings: Any
+    ) -> list[Sent]:
         async def consumed() -> list[Sent]:
-            async with aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None) as consumer:
+            async with aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None, **settings) as consumer:
                 place = aiokafka.TopicPartition(topic, partition)
                 consumer.assign([place])
                 consumer.seek(place, start)

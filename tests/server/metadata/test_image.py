@@ -15,6 +15,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record, encode_record
+from tidelog.server.security.scram_mechanism import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text
 
 ID = uuid_to_text(TOPIC_ID)
@@ -56,6 +57,18 @@ def full_image() -> MetadataImage:
         MetadataRecord(
             "UserScramCredentialRecord",
             {"name": "u", "mechanism": 1, "salt": b"s", "storedKey": b"k", "serverKey": b"v", "iterations": 4096},
+        ),
+        MetadataRecord(
+            "DelegationTokenRecord",
+            {
+                "owner": "User:u",
+                "requester": "User:u",
+                "renewers": [],
+                "issueTimestamp": 1,
+                "maxTimestamp": 2,
+                "expirationTimestamp": 2,
+                "tokenId": "token",
+            },
         ),
     ):
         image.apply(record)
@@ -116,8 +129,20 @@ class TestChanges:
     def test_of_what_is_only_kept(self) -> None:
         image = full_image()
         assert len(image.others) == 1
-        image.apply(MetadataRecord("RemoveUserScramCredentialRecord", {"name": "u", "mechanism": 1}))
+        image.apply(MetadataRecord("RemoveDelegationTokenRecord", {"tokenId": "token"}))
         assert not image.others
+
+    def test_of_users(self) -> None:
+        image = full_image()
+        credential = image.scram_credentials[ScramMechanism.SHA_256]["u"]
+        assert (credential.salt, credential.stored_key, credential.server_key) == (b"s", b"k", b"v")
+        image.apply(MetadataRecord("RemoveUserScramCredentialRecord", {"name": "u", "mechanism": 1}))
+        assert not image.scram_credentials
+
+    def test_of_a_user_with_a_mechanism_of_another_release(self) -> None:
+        fields = {"name": "u", "mechanism": 9, "salt": b"", "storedKey": b"", "serverKey": b"", "iterations": 1}
+        with pytest.raises(UnsupportedFormatError, match="SCRAM mechanism 9"):
+            full_image().apply(MetadataRecord("UserScramCredentialRecord", fields))
 
 
 @pytest.mark.parametrize(
@@ -128,6 +153,8 @@ class TestChanges:
         ("PartitionChangeRecord", {"topicId": ID, "partitionId": 7}),
         ("BrokerRegistrationChangeRecord", {"brokerId": 1, "brokerEpoch": 99, "fenced": 1}),
         ("UnregisterBrokerRecord", {"brokerId": 5, "brokerEpoch": 0}),
+        ("RemoveUserScramCredentialRecord", {"name": "u", "mechanism": 2}),
+        ("RemoveUserScramCredentialRecord", {"name": "v", "mechanism": 1}),
     ],
 )
 def test_a_record_that_contradicts_it_is_an_error(name: str, fields: dict[str, object]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from server.harness import PATIENCE_S, WireClient
+from server.security.certificates import authority, server_identity
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.protocol.frames import length_prefix
 from tidelog.server.network.connection import Reply
@@ -17,11 +19,26 @@ from tidelog.server.network.file_slice import Part
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.listener import Listener
 from tidelog.server.network.peer import Peer
+from tidelog.server.security.listener_config import ListenerConfig
+from tidelog.server.security.listener_security import OPEN, ListenerSecurity
+from tidelog.server.security.security_protocol import SecurityProtocol
+from tidelog.server.security.tls_settings import TlsSettings
 from tidelog.testing.broker.loop_thread import LoopThread
 from tidelog.testing.held_clock import HeldClock
 from tidelog.testing.held_timers import HeldTimers
 
 Answerer = Callable[[bytes], Reply | Awaitable[Reply]]
+
+
+def tls() -> ListenerSecurity:
+    """With the tests' certificate."""
+    texts = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": server_identity().key_pem(),
+        "ssl.keystore.certificate.chain": server_identity().chain_pem,
+    }
+    settings = TlsSettings.of(ListenerConfig(BrokerConfig.load(overrides=texts), "PLAINTEXT"))
+    return ListenerSecurity(protocol=SecurityProtocol.SSL, tls=settings)
 
 
 def reply(*parts: Part) -> list[Part]:
@@ -33,6 +50,9 @@ def echo(frame: bytes) -> Reply:
 
 
 class ListenerHome:
+    security: ClassVar[ListenerSecurity] = OPEN
+    """TLS or none: a test may have both, one after the other."""
+
     def __init__(self, answer: Answerer, *, host: str = "127.0.0.1", **limits: Any) -> None:
         """``limits``: fields of NetworkLimits, over Kafka's defaults."""
         self.begun: list[bytes] = []
@@ -51,6 +71,7 @@ class ListenerHome:
             service=self,
             limits=self.limits,
             counts=self.counts,
+            security=self.security,
         )
         self.call = self._thread.call
         self.wait_for = self._thread.wait_for
@@ -70,7 +91,11 @@ class ListenerHome:
 
     def client(self) -> FrameClient:
         """A new connection; the caller closes it."""
-        return FrameClient(self.listener.port)
+        client = FrameClient(self.listener.port)
+        if self.security.tls is not None:
+            context = ssl.create_default_context(cadata=authority().pem)
+            client.socket = context.wrap_socket(client.socket, server_hostname="localhost")
+        return client
 
     def close(self) -> None:
         self.call(self.listener.close)

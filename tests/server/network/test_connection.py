@@ -12,12 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from server.network.listener_home import echo, listening, reply
+from server.network.listener_home import ListenerHome, echo, listening, reply, tls
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.file_slice import FileSlice
 from tidelog.storage.fs import LOCAL
 
 MEBIBYTE = 1 << 20
+
+
+@pytest.fixture(autouse=True, params=["without TLS", "with TLS"])
+def _security(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "with TLS":
+        monkeypatch.setattr(ListenerHome, "security", tls())
 
 
 def test_frames_that_come_together_are_answered_in_order() -> None:

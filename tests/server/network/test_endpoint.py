@@ -9,6 +9,7 @@ import pytest
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.network.endpoint import Endpoints, endpoints_of
+from tidelog.server.security.security_protocol import SecurityProtocol
 
 
 def endpoints(**settings: str) -> Endpoints:
@@ -46,6 +47,15 @@ def test_listeners_have_names_of_their_own_and_addresses_of_both_kinds() -> None
     assert texts(at) == ["INTERNAL://[fe80::1]:1", "EXTERNAL://host:4711"]
 
 
+def test_a_name_stands_for_a_protocol() -> None:
+    own = endpoints(listeners="SSL://:1,SASL_PLAINTEXT://:2,SASL_SSL://:3,PLAINTEXT://:4").advertised
+    assert [one.protocol.name for one in own] == ["SSL", "SASL_PLAINTEXT", "SASL_SSL", "PLAINTEXT"]
+    (named,) = endpoints(
+        listeners="OWN://:1", advertised_listeners="OWN://host:2", listener_security_protocol_map="own:sasl_ssl"
+    ).advertised
+    assert named.protocol is SecurityProtocol.SASL_SSL
+
+
 def test_a_controllers_listener_is_left_alone() -> None:
     found = endpoints(
         listeners="PLAINTEXT://:9092,CONTROLLER://:9093",
@@ -60,7 +70,16 @@ def test_a_controllers_listener_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("settings", "mistake"),
     [
-        ({"listeners": "SSL://:9093"}, "SSL is SSL; PLAINTEXT is the one protocol"),
+        (
+            {"listeners": "OWN://:9093", "listener_security_protocol_map": "OWN:TLS"},
+            "OWN is TLS; there are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        ({"inter_broker_listener_name": "OWN"}, "inter.broker.listener.name: OWN is none of listeners"),
+        ({"security_inter_broker_protocol": "SSL"}, "security.inter.broker.protocol: SSL is none of listeners"),
+        (
+            {"inter_broker_listener_name": "PLAINTEXT", "security_inter_broker_protocol": "PLAINTEXT"},
+            "are not both to be set",
+        ),
         ({"listeners": "OWN://:9093"}, "listener.security.protocol.map says nothing of OWN"),
         ({"listeners": "localhost:9092"}, "'localhost:9092' is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://:65536"}, "'PLAINTEXT://:65536' is not NAME://host:port"),

@@ -64,6 +64,12 @@ class KafkaTools:
         self._process.kill()
         self._process.wait()
 
+    def at(self, bootstrap: str) -> KafkaTools:
+        """The same process with another broker. It ends with the first."""
+        other = KafkaTools(bootstrap)
+        other._process = self._process
+        return other
+
     def run(self, tool: str, *arguments: str, standard_input: str = "") -> Run:
         """As the shell would, with the broker's address added where the tool takes one."""
         assert self._process.stdin is not None

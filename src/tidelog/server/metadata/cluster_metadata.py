@@ -26,6 +26,8 @@ from tidelog.server.metadata.requests import (
     PartitionAlteration,
     QuotaChange,
     Reassignment,
+    ScramDeletion,
+    ScramUpsertion,
     TopicResult,
 )
 
@@ -90,6 +92,12 @@ class ClusterMetadata(Protocol):
     async def alter_client_quotas(
         self, changes: Sequence[QuotaChange], *, validate_only: bool = False
     ) -> list[Outcome]: ...
+
+    async def alter_scram_users(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> dict[str, Outcome]:
+        """By user."""
+        ...
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> Outcome:
         """All or none: the outcome is that of the first one refused."""

@@ -17,7 +17,9 @@ ClientQuota                         one quota of one entity
 ProducerIds                         the next producer id that nobody has
 ClearElr                            no eligible leader replicas any more, of a topic or of all
 RegisterController                  which controllers there are, and what they support
-UserScramCredential, AccessControlEntry, DelegationToken and their removals
+UserScramCredential, RemoveUserScramCredential
+                                    what a user's password is checked with; no such password any more
+AccessControlEntry, DelegationToken and their removals
                                     kept as they are: nothing is done with them yet
 NoOp, ZkMigrationState              nothing
 ==================================  =============================================================================
@@ -33,11 +35,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from tidelog.model import CorruptRecordError, TopicPartition
+from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.server.security.scram_credential import ScramCredential
+from tidelog.server.security.scram_mechanism import ScramMechanism
 from tidelog.storage.checkpoint import uuid_from_text
 
 METADATA_VERSION: Final = "metadata.version"
@@ -105,11 +109,13 @@ class MetadataImage:
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
     """A resource without a setting is not among them."""
     client_quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    scram_credentials: dict[ScramMechanism, dict[str, ScramCredential]] = field(default_factory=dict)
+    """By user; a mechanism without users is not among them."""
     next_producer_id: int = 0
     controllers: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """Fields of ``RegisterControllerRecord``."""
     others: dict[tuple[str, ...], MetadataRecord] = field(default_factory=dict)
-    """Credentials, access control entries and delegation tokens, by kind and identity."""
+    """Access control entries and delegation tokens, by kind and identity."""
 
     def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
         """One record more. CorruptRecordError where it contradicts what is there; nothing is changed then."""
@@ -133,6 +139,7 @@ class MetadataImage:
             topics_by_id={topic.id: topic for topic in topics.values()},
             configs={resource: dict(settings) for resource, settings in self.configs.items()},
             client_quotas={entity: dict(quotas) for entity, quotas in self.client_quotas.items()},
+            scram_credentials={mechanism: dict(users) for mechanism, users in self.scram_credentials.items()},
             controllers=dict(self.controllers),
             others=dict(self.others),
         )
@@ -279,6 +286,22 @@ def _client_quota(image: MetadataImage, fields: Mapping[str, Any], change: Metad
     change.quotas.add(entity)
 
 
+def _user_scram_credential(image: MetadataImage, fields: Mapping[str, Any], _change: MetadataChange) -> None:
+    try:
+        credential = ScramCredential.of_fields(fields)
+    except ValueError:
+        raise UnsupportedFormatError(f"SCRAM mechanism {fields['mechanism']} of a user is not known") from None
+    image.scram_credentials.setdefault(credential.mechanism, {})[fields["name"]] = credential
+
+
+def _remove_user_scram_credential(image: MetadataImage, fields: Mapping[str, Any], _change: MetadataChange) -> None:
+    users = image.scram_credentials.get(fields["mechanism"], {})
+    if users.pop(fields["name"], None) is None:
+        raise CorruptRecordError(f"a removal of the SCRAM credential of {fields['name']}, who has none")
+    if not users:
+        del image.scram_credentials[fields["mechanism"]]
+
+
 def _producer_ids(image: MetadataImage, fields: Mapping[str, Any], _change: MetadataChange) -> None:
     image.next_producer_id = fields["nextProducerId"]
 
@@ -309,19 +332,19 @@ _APPLIERS: Final[Mapping[str, Applier]] = {
     "UnfenceBrokerRecord": _unfence_broker,
     "FeatureLevelRecord": _feature_level,
     "ClientQuotaRecord": _client_quota,
+    "UserScramCredentialRecord": _user_scram_credential,
+    "RemoveUserScramCredentialRecord": _remove_user_scram_credential,
     "ProducerIdsRecord": _producer_ids,
     "ClearElrRecord": _clear_elr,
     "RegisterControllerRecord": _register_controller,
 }
 
 _KEPT: Final[Mapping[str, tuple[str, ...]]] = {
-    "UserScramCredentialRecord": ("UserScramCredentialRecord", "name", "mechanism"),
     "AccessControlEntryRecord": ("AccessControlEntryRecord", "id"),
     "DelegationTokenRecord": ("DelegationTokenRecord", "tokenId"),
 }
 """By record: its kind, and the fields that say which one it is."""
 _REMOVALS: Final[Mapping[str, str]] = {
-    "RemoveUserScramCredentialRecord": "UserScramCredentialRecord",
     "RemoveAccessControlEntryRecord": "AccessControlEntryRecord",
     "RemoveDelegationTokenRecord": "DelegationTokenRecord",
 }

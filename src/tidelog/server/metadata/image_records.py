@@ -1,7 +1,8 @@
 """The records from which an image is made again: what a snapshot has in it. Pure.
 
 In the order in which Kafka writes them, so that each finds what it refers to: features (``metadata.version`` first),
-brokers and controllers, topics with their partitions, settings, quotas, the next producer id, and what is only kept.
+brokers and controllers, topics with their partitions, settings, quotas, the next producer id, users' SCRAM
+credentials, and what is only kept.
 Source: Kafka's ``MetadataImage.write``.
 """
 
@@ -31,6 +32,9 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield MetadataRecord(
             "ProducerIdsRecord", {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": image.next_producer_id}
         )
+    for users in image.scram_credentials.values():
+        for user, credential in users.items():
+            yield MetadataRecord("UserScramCredentialRecord", credential.fields(user))
     yield from image.others.values()
 
 

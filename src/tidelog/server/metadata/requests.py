@@ -85,6 +85,26 @@ class QuotaChange(NamedTuple):
     operations: Sequence[tuple[str, float | None]]
 
 
+class ScramDeletion(NamedTuple):
+    """``mechanism``: by its number, whatever that is."""
+
+    user: str
+    mechanism: int
+
+
+class ScramUpsertion(NamedTuple):
+    """``salted``: the password, as its owner's client salted it; not to be shown."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramUpsertion({self.user!r}, {self.mechanism})"
+
+
 class UpgradeType(enum.IntEnum):
     """The numbers are Kafka's; UNKNOWN stands for all others."""
 

@@ -37,7 +37,7 @@ from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.frames import FrameReader
 from tidelog.server.network.file_slice import Part
 from tidelog.server.network.output import Output
-from tidelog.server.network.peer import Peer
+from tidelog.server.network.peer import FOR_EVER, Peer
 from tidelog.server.timers import TimerHandle, Timers
 
 _RECEIVES_AT_ONCE = 16
@@ -61,15 +61,25 @@ class Service(Protocol):
         ...
 
 
+class Transport(Protocol):
+    """What of a socket a connection uses: a socket, or one with TLS around it."""
+
+    def recv_into(self, buffer: memoryview, /) -> int:
+        """As many bytes as there are, unless they do not fit; 0: the peer has left. BlockingIOError: there are none."""
+        ...
+
+    def recv(self, size: int, flags: int, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
 class ConnectionOwner(Protocol):
     """What a connection needs of the listener that accepted it."""
 
     loop: asyncio.AbstractEventLoop
     timers: Timers
-    service: Service
     scratch: memoryview
     """Room to receive into, one for all connections: it is empty whenever one of them has its turn."""
-    max_request_bytes: int
 
     def has_room(self, connection: Connection) -> bool:
         """Whether a request may be begun; False: ``connection`` is told to ``resume`` when it may."""
@@ -81,6 +91,10 @@ class ConnectionOwner(Protocol):
 
     def forget(self, connection: Connection) -> None:
         """It is closed, and nothing of it is under way any more."""
+        ...
+
+    def refused(self, connection: Connection) -> None:
+        """It is closed for what its peer sent."""
         ...
 
 
@@ -95,19 +109,23 @@ class Connection:
         "_output",
         "_owner",
         "_pending",
+        "_service",
         "_socket",
         "is_closed",
         "last_active_ms",
         "peer",
     )
 
-    def __init__(self, sock: socket.socket, peer: Peer, owner: ConnectionOwner) -> None:
+    def __init__(
+        self, sock: socket.socket, peer: Peer, owner: ConnectionOwner, service: Service, max_request_bytes: int
+    ) -> None:
         """``sock``: connected, not blocking; the connection's from here on. Begins to read."""
-        self._socket = sock
+        self._socket: Transport = sock
         self._descriptor = sock.fileno()
         self._owner = owner
-        self._frames = FrameReader(owner.max_request_bytes)
-        self._output = Output()
+        self._service = service
+        self._frames = FrameReader(max_request_bytes)
+        self._output = Output(sock)
         self._pending: asyncio.Future[Reply] | None = None
         self._held_back: TimerHandle | None = None
         self._held_bytes = 0
@@ -136,6 +154,11 @@ class Connection:
     def held_bytes(self) -> int:
         """Of its request."""
         return self._held_bytes
+
+    def hand_over(self, service: Service, max_request_bytes: int) -> None:
+        """Another service answers, and requests may have another size, from what is received next on."""
+        self._service = service
+        self._frames.max_bytes = max_request_bytes
 
     def resume(self) -> None:
         """Read again, after there was no room."""
@@ -166,6 +189,7 @@ class Connection:
             self._owner.loop.call_soon(self._pending.cancel)
 
     def _let_go(self) -> None:
+        del self._service  # it may know this connection: what is of no use is to go at once
         self._account(0)
         self._owner.forget(self)
 
@@ -249,7 +273,7 @@ class Connection:
     # --- working ---
 
     def _work(self, frame: bytearray | None) -> None:
-        begin, peer, frames, output = self._owner.service.begin, self.peer, self._frames, self._output
+        begin, peer, frames, output = self._service.begin, self.peer, self._frames, self._output
         turns = _REQUESTS_AT_ONCE
         self._account(frames.held_bytes)
         while frame is not None:
@@ -298,6 +322,7 @@ class Connection:
     def _refuse(self, error: BaseException) -> None:
         trace = None if isinstance(error, TidelogError) else error
         _log.warning("The connection of %s is closed: %s", self.peer, error, exc_info=trace)
+        self._owner.refused(self)
         self.close()
 
     # --- writing ---
@@ -314,7 +339,7 @@ class Connection:
     def _send_out(self) -> bool:
         """Whether all there is to send is sent; if not, it goes when the socket takes more, before anything is read."""
         try:
-            is_sent = self._output.send(self._socket)
+            is_sent = self._output.send()
         except (OSError, TidelogError):  # the peer is gone; or the file is
             self.close()
             return False
@@ -339,6 +364,9 @@ class Connection:
         """For as long as the answer's quota says; then go on."""
         if not self.peer.held_back_ms:
             self._go_on()
+            return
+        if self.peer.held_back_ms == FOR_EVER:
+            self.close()
             return
         self._stop_reading()
         self._held_back = self._owner.timers.call_later(self.peer.held_back_ms, self._be_let_go)

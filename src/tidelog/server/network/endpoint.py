@@ -1,8 +1,9 @@
 """Where a broker listens, and where clients are told to find it: ``listeners`` and ``advertised.listeners``.
 
-PLAINTEXT is what there is; another protocol is refused, for a client that asks for a secret connection is not served an
-open one. A controller's listener, as a file for a node of both roles has it, is left alone: controller and broker are
-one process here, and nobody else asks the controller.
+Each has a name, and ``listener.security.protocol.map`` says how it speaks. A controller's listener, as a file for a
+node of both roles has it, is left alone: controller and broker are one process here, and nobody else asks the
+controller. Of the brokers' own listener (``inter.broker.listener.name``) is only asked that it makes sense: there is
+one broker.
 Called by: Broker. Source: Kafka's ``SocketServerConfigs.listenerListToEndPoints`` and ``KafkaConfig``.
 """
 
@@ -15,8 +16,7 @@ from dataclasses import dataclass, replace
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
-
-PLAINTEXT = "PLAINTEXT"
+from tidelog.server.security.security_protocol import SecurityProtocol
 
 _LISTENER = re.compile(r"(?P<name>[^:]+)://(?:\[(?P<six>[0-9A-Fa-f:.%]*)\]|(?P<host>[^\[\]:]*)):(?P<port>-?\d+)")
 _ANY = ("", "0.0.0.0", "::")
@@ -30,6 +30,7 @@ class Endpoint:
     """Empty: every address of the machine."""
     port: int
     """0: one the operating system chooses."""
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -59,14 +60,18 @@ def endpoints_of(config: BrokerConfig) -> Endpoints:
     own = [one for one in listeners if one.name not in controllers]
     if not own and not mistakes:
         mistakes.append("listeners: a broker needs a listener that is not the controller's")
-    mistakes += _protocol_mistakes(config, own)
+    own = _with_protocols(config, own, mistakes)
+    mistakes += _inter_broker_mistakes(config, own)
     mistakes += _advertised_mistakes(listeners, advertised)
     if mistakes:
         raise ConfigError("; ".join(mistakes))
     by_name = {one.name: one for one in advertised or ()}
     return Endpoints(
         listeners=tuple(own),
-        advertised=tuple(by_name.get(one.name) or replace(one, host=_reachable(one.host)) for one in own),
+        advertised=tuple(
+            replace(by_name.get(one.name) or replace(one, host=_reachable(one.host)), protocol=one.protocol)
+            for one in own
+        ),
         left_alone=tuple(one for one in listeners if one.name in controllers),
     )
 
@@ -85,15 +90,27 @@ def _parsed(key: str, text: str, mistakes: list[str]) -> list[Endpoint]:
     return found
 
 
-def _protocol_mistakes(config: BrokerConfig, listeners: list[Endpoint]) -> Iterator[str]:
+def _with_protocols(config: BrokerConfig, listeners: list[Endpoint], mistakes: list[str]) -> list[Endpoint]:
     pairs = (pair.partition(":") for pair in str(config["listener.security.protocol.map"] or "").split(","))
     protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
-    for listener in listeners:
-        protocol = protocols.get(listener.name)
+    known = SecurityProtocol.__members__
+    for one in listeners:
+        protocol = protocols.get(one.name)
         if protocol is None:
-            yield f"listeners: listener.security.protocol.map says nothing of {listener.name}"
-        elif protocol != PLAINTEXT:
-            yield f"listeners: {listener.name} is {protocol}; PLAINTEXT is the one protocol there is so far"
+            mistakes.append(f"listeners: listener.security.protocol.map says nothing of {one.name}")
+        elif protocol not in known:
+            mistakes.append(f"listener.security.protocol.map: {one.name} is {protocol}; there are {', '.join(known)}")
+    return [replace(one, protocol=known.get(protocols.get(one.name, ""), one.protocol)) for one in listeners]
+
+
+def _inter_broker_mistakes(config: BrokerConfig, listeners: list[Endpoint]) -> Iterator[str]:
+    """Only of what is set: Kafka's default fits no broker without a PLAINTEXT listener."""
+    name, protocol = ("inter.broker.listener.name", "security.inter.broker.protocol")
+    if name in config.settings and protocol in config.settings:
+        yield f"{name} and {protocol} are not both to be set"
+    for key in (name, protocol):
+        if key in config.settings and str(config[key]).upper() not in {one.name for one in listeners}:
+            yield f"{key}: {config[key]} is none of listeners"
 
 
 def _advertised_mistakes(listeners: list[Endpoint], advertised: list[Endpoint] | None) -> Iterator[str]:

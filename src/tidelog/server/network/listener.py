@@ -16,10 +16,16 @@ import socket
 from tidelog.model import ConfigError
 from tidelog.runtime.metrics.sampled.sampled_meter import SampledMeter
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
+from tidelog.server.network.authentication_counts import AuthenticationCounts
 from tidelog.server.network.connection import Connection, Service
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.peer import Peer
+from tidelog.server.network.sasl_gate import GateSetup, SaslGate
+from tidelog.server.network.tls_connection import TlsConnection
+from tidelog.server.security.listener_security import OPEN, ListenerSecurity
+from tidelog.server.security.sasl_settings import SaslSettings, ScramCredentialsOf
+from tidelog.server.security.scram_exchange import NOBODY
 from tidelog.server.timers import TimerHandle, Timers
 
 _ACCEPTS_AT_ONCE = 64
@@ -44,8 +50,10 @@ class Listener:
         service: Service,
         limits: NetworkLimits,
         counts: ConnectionCounts,
+        security: ListenerSecurity = OPEN,
+        credentials_of: ScramCredentialsOf = lambda _mechanism: NOBODY,
     ) -> None:
-        """``counts``: of all listeners together."""
+        """``counts``: of all listeners together. ``credentials_of``: the users of SCRAM."""
         self.endpoint = endpoint
         self.port = endpoint.port
         """Once it is open: the one it is bound to."""
@@ -67,6 +75,10 @@ class Listener:
         """Of those that came too fast for their address."""
         self.held_bytes = 0
         """Of requests that are being read or answered."""
+        self.authentications = AuthenticationCounts()
+        self.security = security
+        """Of the connections to come."""
+        self._credentials_of = credentials_of
         self._limits = limits
         self._counts = counts
         self._sockets: list[socket.socket] = []
@@ -123,6 +135,10 @@ class Listener:
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self._counts.remove(self.endpoint.name, connection.peer.host)
+
+    def refused(self, connection: Connection) -> None:
+        if not connection.peer.is_known:
+            self.authentications.failed += 1
 
     # --- accepting ---
 
@@ -216,13 +232,37 @@ class Listener:
         _set_buffer(sock, socket.SO_SNDBUF, self._limits.socket_send_buffer_bytes)
         connection_id = f"{self.endpoint.host}:{self.port}-{host}:{port}-0-{self.accepted}"
         peer = Peer(host=host, port=port, listener=self.endpoint.name, connection_id=connection_id)
-        self.connections.add(Connection(sock, peer, self))
+        self.connections.add(self._connected(sock, peer))
         if self._sweep is None and self._limits.connections_max_idle_ms > 0:
             self._sweep = self.timers.call_later(self._limits.connections_max_idle_ms, self._close_idle)
 
     def _let_go(self, sock: socket.socket) -> None:
         self._unserved.pop(sock, None)
         sock.close()
+
+    def _connected(self, sock: socket.socket, peer: Peer) -> Connection:
+        tls, sasl = self.security.tls, self.security.sasl
+        peer.is_known = tls is None and sasl is None
+        service: Service = self.service
+        max_bytes = self.max_request_bytes
+        if sasl is not None:
+            max_bytes = sasl.max_receive_bytes
+            service = SaslGate(self._gates(sasl), lambda next_: connection.hand_over(next_, self.max_request_bytes))
+        if tls is None:
+            connection = Connection(sock, peer, self, service, max_bytes)
+        else:
+            counts = self.authentications if sasl is None else None
+            connection = TlsConnection(sock, peer, self, service, max_bytes, settings=tls, counts=counts)
+        return connection
+
+    def _gates(self, settings: SaslSettings) -> GateSetup:
+        return GateSetup(
+            settings=settings,
+            service=self.service,
+            credentials_of=self._credentials_of,
+            timers=self.timers,
+            counts=self.authentications,
+        )
 
     def _close_idle(self) -> None:
         self._sweep = None

@@ -16,7 +16,7 @@ from itertools import islice
 
 from tidelog.server.network.file_slice import FileSlice, Part
 
-_AT_ONCE_BYTES = 1024 * 1024
+AT_ONCE_BYTES = 1024 * 1024
 """The most of one call of ``send``, about."""
 _JOINED_BYTES = 32 * 1024
 """An answer of bytes up to this size is copied into one piece: that takes less than to hand on several."""
@@ -27,9 +27,10 @@ _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EN
 
 
 class Output:
-    __slots__ = ("_parts", "_sent")
+    __slots__ = ("_parts", "_sent", "_socket")
 
-    def __init__(self) -> None:
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
         self._parts: deque[Part] = deque()
         self._sent = 0
         """Bytes of the first part that are gone."""
@@ -48,10 +49,10 @@ class Output:
         else:
             self._parts.extend(part for part in parts if len(part))
 
-    def send(self, sock: socket.socket) -> bool:
+    def send(self) -> bool:
         """As much as the socket takes now, within bounds; whether all is sent. OSError where the peer is gone, or a
         file has become shorter than its slice."""
-        budget = _AT_ONCE_BYTES
+        sock, budget = self._socket, AT_ONCE_BYTES
         try:
             while self._parts and budget > 0:
                 first = self._parts[0]

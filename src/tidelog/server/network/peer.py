@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from tidelog.server.principal import ANONYMOUS, Principal
+
+FOR_EVER: Final = -1
+"""As ``held_back_ms``: the connection is closed once the answer is sent."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Peer:
-    """Constant but for ``principal``, ``software``, ``held_back_ms`` and ``on_gone``."""
+    """Constant from the beginning to ``connection_id``."""
 
     host: str
     """Its address, in numbers."""
@@ -21,6 +25,8 @@ class Peer:
     """As Kafka writes it: both addresses and a number."""
     principal: Principal = ANONYMOUS
     """Who it has shown to be."""
+    is_known: bool = True
+    """False until it has shown that, at a listener where it has to."""
     software: tuple[str, str] = ("unknown", "unknown")
     """Name and version of the client's library, as its ApiVersions request said."""
     on_gone: Callable[[], object] | None = None

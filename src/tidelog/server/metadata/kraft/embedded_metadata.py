@@ -34,6 +34,7 @@ from tidelog.server.metadata.controller import (
     producer_ids,
     quotas,
     reassignments,
+    scram_users,
     topics,
 )
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
@@ -53,6 +54,8 @@ from tidelog.server.metadata.requests import (
     PartitionAlteration,
     QuotaChange,
     Reassignment,
+    ScramDeletion,
+    ScramUpsertion,
     TopicResult,
 )
 from tidelog.server.work import InThread
@@ -201,6 +204,11 @@ class EmbeddedMetadata:
         self, changes: Sequence[QuotaChange], *, validate_only: bool = False
     ) -> list[Outcome]:
         return await self._change(lambda: quotas.alter_client_quotas(self.image, changes), validate_only)
+
+    async def alter_scram_users(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> dict[str, Outcome]:
+        return await self._change(lambda: scram_users.alter_scram_users(self.image, deletions, upsertions))
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> Outcome:
         return await self._change(

@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials: for which mechanisms users have passwords (KIP-554), as the metadata keep them.
 
-Nobody is asked for a password yet; tools ask for this where they describe users. Source: Kafka's ``ScramImage``.
+What they are is not told. Source: Kafka's ``ScramImage``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ Credentials = Sequence[Mapping[str, Any]]
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     known = _known(broker.metadata.image)
-    times = Counter(user.name for user in request.users or ()) or Counter(known)
+    times = Counter(user.name for user in request.users or ()) or Counter(known.keys())
     return {"results": [_result(user, count, known.get(user, ())) for user, count in times.items()]}
 
 
 def _known(image: MetadataImage) -> Mapping[str, list[Mapping[str, Any]]]:
     """By user."""
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for record in image.others.values():
-        if record.name == "UserScramCredentialRecord":
-            credential = {"mechanism": record.fields["mechanism"], "iterations": record.fields["iterations"]}
-            found[record.fields["name"]].append(credential)
+    for mechanism, users in image.scram_credentials.items():
+        for user, credential in users.items():
+            found[user].append({"mechanism": int(mechanism), "iterations": credential.iterations})
     return found
 
 

@@ -1,0 +1,1 @@
+"""Handlers of who clients are: log-ins, and users' passwords."""

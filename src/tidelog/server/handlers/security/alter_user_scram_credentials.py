@@ -1,0 +1,37 @@
+"""AlterUserScramCredentials: users get passwords for SCRAM, and lose them (KIP-554).
+
+A password comes salted: nobody here ever sees it. Source: Kafka's ``ControllerApis.handleAlterUserScramCredentials``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TidelogError
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.metadata.requests import Outcome, ScramDeletion, ScramUpsertion
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    deletions = [ScramDeletion(part.name, part.mechanism) for part in request.deletions]
+    upsertions = [
+        ScramUpsertion(part.name, part.mechanism, part.iterations, bytes(part.salt), bytes(part.salted_password))
+        for part in request.upsertions
+    ]
+    outcomes = await broker.metadata.alter_scram_users(deletions, upsertions)
+    return {"results": [_result(user, outcome) for user, outcome in outcomes.items()]}
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    users = dict.fromkeys(part.name for part in (*request.deletions, *request.upsertions))
+    return {"results": [_result(user, Outcome.of(error)) for user in users]}
+
+
+def _result(user: str, outcome: Outcome) -> Mapping[str, Any]:
+    return {"user": user, "error_code": outcome.error, "error_message": outcome.message}

@@ -1,0 +1,22 @@
+"""SaslAuthenticate of a client that is let in already: an error.
+
+As SaslHandshake. Source: Kafka's ``KafkaApis.handleSaslAuthenticateRequest``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+_MESSAGE = "SaslAuthenticate request received after successful authentication"
+
+
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": _MESSAGE}

@@ -1,0 +1,31 @@
+"""The users that may log in by one SCRAM mechanism, as the metadata have them now. Thread rule: the loop's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from tidelog.server.metadata.cluster_metadata import ClusterMetadata
+from tidelog.server.security.scram_credential import ScramCredential
+from tidelog.server.security.scram_mechanism import ScramMechanism
+
+_ENOUGH = 64
+
+
+class ScramUsers:
+    """Implements ``ScramCredentials``."""
+
+    def __init__(self, metadata: ClusterMetadata, mechanism: ScramMechanism) -> None:
+        self._metadata = metadata
+        self._mechanism = mechanism
+
+    def of(self, user: str) -> ScramCredential | None:
+        return self._users.get(user)
+
+    def iterations(self) -> Sequence[int]:
+        """Of some: whoever asks wants to know what is usual, not to wait."""
+        return [credential.iterations for credential in islice(self._users.values(), _ENOUGH)]
+
+    @property
+    def _users(self) -> dict[str, ScramCredential]:
+        return self._metadata.image.scram_credentials.get(self._mechanism, {})

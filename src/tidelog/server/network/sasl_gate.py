@@ -1,0 +1,239 @@
+"""SASL before everything else: what a client asks of the broker is answered once it has shown who it is.
+
+==========  ========================================  ================================================================
+state       a request                                 leads to
+==========  ========================================  ================================================================
+versions    ApiVersions                               its answer, then *handshake*; of an unknown version: as it was
+versions,   SaslHandshake with a mechanism there is   *tokens*; of version 0: bare tokens follow, without headers
+handshake
+tokens      a token, in SaslAuthenticate or bare      the next token, or *open*
+open        SaslHandshake, where log-ins expire, and  *tokens* again, which have to lead to the same user by the same
+            a second or more after the last           mechanism (KIP-368)
+            anything after the log-in has expired     closed
+            anything else                             its answer, by the broker
+all others  anything else, of any API                 refused
+==========  ========================================  ================================================================
+
+What is refused is one line in the log, without a secret. Its answer waits for ``connection.failed.authentication
+.delay.ms``, so that guessing takes time, and ends the connection; nothing is read meanwhile. Until *open* a request is
+no larger than ``sasl.server.max.receive.size``.
+Called by: Connection, as its service. Thread rule: the loop's.
+Source: Kafka's ``SaslServerAuthenticator``, and ``Processor`` in ``SocketServer``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidelog.protocol.api_key import VERSIONS, ApiKey
+from tidelog.protocol.errors import ErrorCode, MalformedMessageError
+from tidelog.protocol.frames import length_prefix
+from tidelog.protocol.headers import RequestHeader, read_request_header, response_header
+from tidelog.protocol.messages import read_request, write_response
+from tidelog.server.network.authentication_counts import AuthenticationCounts
+from tidelog.server.network.connection import Reply, Service
+from tidelog.server.network.file_slice import Part
+from tidelog.server.network.peer import FOR_EVER, Peer
+from tidelog.server.principal import Principal
+from tidelog.server.security.sasl_exchange import SaslError, SaslExchange
+from tidelog.server.security.sasl_settings import SaslSettings, ScramCredentialsOf
+from tidelog.server.timers import Timers
+
+_REAUTH_EVERY_MS = 1000
+"""At most so often a client may authenticate again."""
+_HANDSHAKE_START = int(ApiKey.SASL_HANDSHAKE).to_bytes(2)
+"""How a SaslHandshake request begins."""
+
+_log = logging.getLogger(__name__)
+
+
+class _State(enum.Enum):
+    VERSIONS = enum.auto()
+    HANDSHAKE = enum.auto()
+    TOKENS = enum.auto()
+    OPEN = enum.auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateSetup:
+    """What the gates of a listener have in common."""
+
+    settings: SaslSettings
+    service: Service
+    """Who answers those that are let in."""
+    credentials_of: ScramCredentialsOf
+    timers: Timers
+    counts: AuthenticationCounts
+
+
+class SaslGate:
+    """Of one connection."""
+
+    def __init__(self, setup: GateSetup, on_open: Callable[[Service], None]) -> None:
+        """``on_open``: called when the client is let in, with who takes its requests from then on: this one only
+        where log-ins expire."""
+        self._setup = setup
+        self._on_open = on_open
+        self._state = _State.VERSIONS
+        self._mechanism = self._wanted = ""
+        self._exchange: SaslExchange | None = None
+        self._are_bare = False
+        self._is_again = False
+        self._can_again = False
+        self._began_ms: int | None = None
+        """When it last began to authenticate again."""
+        self._expires_ms: int | None = None
+        """By the monotonic clock; None: never."""
+
+    def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+        """As ``Service`` says."""
+        if self._state is _State.OPEN:
+            if self._expires_ms is None:
+                return self._setup.service.begin(frame, peer)
+            return self._begin_until(self._expires_ms, frame, peer)
+        return self._authenticate(frame, peer)
+
+    def _begin_until(self, expires_ms: int, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+        """Where log-ins expire. To authenticate again it is never too late, as in Kafka."""
+        now_ms = self._setup.timers.monotonic_ms()
+        is_due = self._began_ms is None or now_ms - self._began_ms >= _REAUTH_EVERY_MS
+        if frame.startswith(_HANDSHAKE_START) and is_due:
+            self._began_ms, self._is_again, self._state = now_ms, True, _State.HANDSHAKE
+            return self._authenticate(frame, peer)
+        if now_ms >= expires_ms:
+            self._setup.counts.expired += 1
+            _log.info("The connection of %s is closed: its log-in has expired", peer)
+            peer.held_back_ms = FOR_EVER
+            return None
+        return self._setup.service.begin(frame, peer)
+
+    def _authenticate(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+        try:
+            if self._state is _State.TOKENS:
+                return self._bare_token(frame, peer) if self._are_bare else self._framed_token(frame, peer)
+            return self._handshake(frame, peer)
+        except MalformedMessageError as error:
+            hint = "" if self._is_again else "; does it speak TLS, or no SASL?"
+            return self._refused(peer, f"{error}{hint}", None)
+
+    def _handshake(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+        header = read_request_header(frame)
+        if header.api is ApiKey.API_VERSIONS and self._state is _State.VERSIONS:
+            if header.version in VERSIONS[ApiKey.API_VERSIONS]:
+                self._state = _State.HANDSHAKE
+            return self._setup.service.begin(frame, peer)
+        if header.api is not ApiKey.SASL_HANDSHAKE:
+            raise MalformedMessageError(f"{header.api.title} came where SaslHandshake is due")
+        self._wanted = mechanism = str(_body(header, frame).mechanism)
+        offered = self._setup.settings.mechanisms
+        if mechanism not in offered:
+            answer = {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": offered}
+            return self._refused(peer, f"SASL mechanism {mechanism[:64]!r} is not offered", _reply(header, answer))
+        if self._is_again and mechanism != self._mechanism:
+            self._exchange = None  # the next token is told, as in Kafka
+        else:
+            self._mechanism = mechanism
+            self._exchange = self._setup.settings.exchange(mechanism, self._setup.credentials_of)
+        self._are_bare = header.version == 0
+        self._state = _State.TOKENS
+        return _reply(header, {"error_code": ErrorCode.NONE, "mechanisms": offered})
+
+    def _bare_token(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+        try:
+            token = self._responded(bytes(frame), peer)
+        except SaslError as error:
+            return self._refused(peer, error.message, None)
+        if self._exchange is None:
+            self._let_in(can_again=False)
+        return [length_prefix([token]), token]
+
+    def _framed_token(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+        header = read_request_header(frame)
+        if header.api is not ApiKey.SASL_AUTHENTICATE:
+            raise MalformedMessageError(f"{header.api.title} came where SaslAuthenticate is due")
+        body = _body(header, frame)
+        self._can_again = self._can_again or header.version > 0
+        try:
+            token = self._responded(bytes(body.auth_bytes), peer)
+        except SaslError as error:
+            told = error.told or self._generic_text()
+            answer = {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": told}
+            return self._refused(peer, error.message, _reply(header, answer))
+        lifetime_ms = self._let_in(can_again=self._can_again) if self._exchange is None else 0
+        return _reply(header, {"error_code": ErrorCode.NONE, "auth_bytes": token, "session_lifetime": lifetime_ms})
+
+    def _responded(self, token: bytes, peer: Peer) -> bytes:
+        """The answer to a token. There is no exchange any more where it has shown who the client is."""
+        if self._exchange is None:
+            told = (
+                f"SASL mechanism '{self._wanted}' requested by client is not supported for re-authentication "
+                f"of mechanism '{self._mechanism}'"
+            )
+            raise SaslError("it wants another mechanism than before", told=told)
+        answer = self._exchange.respond(token)
+        if self._exchange.user is not None:
+            principal = Principal("User", self._exchange.user)
+            if self._is_again and principal != peer.principal:
+                told = (
+                    "Cannot change principals during re-authentication from "
+                    f"{peer.principal.type}.{peer.principal.name}: {principal.type}.{principal.name}"
+                )
+                raise SaslError("it wants to be another user than before", told=told)
+            peer.principal, peer.is_known = principal, True
+            self._exchange = None
+        return answer
+
+    def _let_in(self, *, can_again: bool) -> int:
+        """For how many ms the log-in is good; 0: for ever."""
+        setup, lifetime_ms = self._setup, self._setup.settings.max_reauth_ms[self._mechanism]
+        self._state = _State.OPEN
+        self._expires_ms = setup.timers.monotonic_ms() + lifetime_ms if lifetime_ms else None
+        if self._is_again:
+            setup.counts.successful_reauth += 1
+            return lifetime_ms
+        setup.counts.successful += 1
+        setup.counts.successful_no_reauth += not can_again
+        self._on_open(self if lifetime_ms else setup.service)
+        return lifetime_ms
+
+    def _refused(self, peer: Peer, reason: str, answer: Reply) -> Reply | Awaitable[Reply]:
+        """The connection ends with ``answer``, once the delay is over."""
+        counts, settings = self._setup.counts, self._setup.settings
+        if self._is_again:
+            counts.failed_reauth += 1
+        else:
+            counts.failed += 1
+        what = "re-authentication" if self._is_again else "authentication"
+        _log.warning("The connection of %s is closed: its %s at %s failed: %s", peer, what, peer.listener, reason)
+        peer.held_back_ms = FOR_EVER
+        if not settings.failure_delay_ms:
+            return answer
+        later: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._setup.timers.call_later(
+            settings.failure_delay_ms, lambda: None if later.done() else later.set_result(answer)
+        )
+        return later
+
+    def _generic_text(self) -> str:
+        """Kafka's, for what must not be told."""
+        what = "re-authentication" if self._is_again else "authentication"
+        return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"
+
+
+def _body(header: RequestHeader, frame: bytearray) -> Any:
+    if header.version not in VERSIONS[header.api]:
+        raise MalformedMessageError(f"{header.api.title} version {header.version} is not supported")
+    return read_request(header.api, header.version, memoryview(frame)[header.size :])
+
+
+def _reply(header: RequestHeader, values: Mapping[str, Any]) -> list[Part]:
+    parts = [
+        response_header(header.api, header.version, header.correlation_id),
+        write_response(header.api, header.version, values),
+    ]
+    return [length_prefix(parts), *parts]

@@ -1,0 +1,97 @@
+"""A connection with TLS: hands are shaken first; then it is as every connection.
+
+What the socket says is not all: bytes may have come that TLS has not handed on, of which the socket says nothing any
+more. So where reading goes on, they are looked for in the loop's next turn.
+Called by: Listener. Thread rule: the loop's.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+
+from tidelog.server.network.authentication_counts import AuthenticationCounts
+from tidelog.server.network.connection import Connection, ConnectionOwner, Service
+from tidelog.server.network.peer import Peer
+from tidelog.server.network.tls_output import TlsOutput
+from tidelog.server.network.tls_stream import TlsStream, reason_of
+from tidelog.server.security.tls_settings import TlsSettings
+
+_log = logging.getLogger(__name__)
+
+
+class TlsConnection(Connection):
+    __slots__ = ("_counts", "_is_looking", "_is_shaken", "_settings", "_stream")
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer: Peer,
+        owner: ConnectionOwner,
+        service: Service,
+        max_request_bytes: int,
+        *,
+        settings: TlsSettings,
+        counts: AuthenticationCounts | None,
+    ) -> None:
+        """``counts``: of clients that TLS shows; None where SASL does."""
+        self._is_shaken = self._is_looking = False
+        self._settings = settings
+        self._counts = counts
+        self._stream = stream = TlsStream(sock, settings.context)
+        super().__init__(sock, peer, owner, service, max_request_bytes)
+        self._socket = stream
+        self._output = TlsOutput(sock, stream)
+
+    def _read_on(self) -> None:
+        super()._read_on()
+        self._look_on()
+
+    def _on_readable(self) -> None:
+        if self._is_shaken:
+            super()._on_readable()
+        else:
+            self._shake_hands()
+        self._look_on()
+
+    def _look_on(self) -> None:
+        if self._is_reading and not self._is_looking and self._stream.has_pending:
+            self._is_looking = True
+            self._owner.loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._is_looking = False
+        if self._is_reading:
+            self._on_readable()
+
+    def _shake_hands(self) -> None:
+        try:
+            self._is_shaken = self._stream.shake_hands()
+        except ssl.SSLError as error:
+            self._fail(reason_of(error))
+            return
+        except (OSError, EOFError):
+            self.close()
+            return
+        if self._is_shaken and self._counts is not None and not self._identify(self._counts):
+            return
+        self._send_out()
+
+    def _identify(self, counts: AuthenticationCounts) -> bool:
+        """By its certificate. False: it was closed."""
+        principal = self._settings.principal_of(self._stream.certificate)
+        if principal is None:
+            self._fail("ssl.principal.mapping.rules says nothing of the name in its certificate")
+            return False
+        self.peer.principal, self.peer.is_known = principal, True
+        counts.successful += 1
+        counts.successful_no_reauth += 1
+        return True
+
+    def _fail(self, reason: str) -> None:
+        _log.warning(
+            "The connection of %s is closed: its TLS handshake at %s failed: %s", self.peer, self.peer.listener, reason
+        )
+        self._owner.refused(self)
+        self.close()

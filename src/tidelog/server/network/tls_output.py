@@ -1,0 +1,51 @@
+"""What is still to be sent on a connection with TLS: as ``Output``, encrypted piece by piece on its way.
+
+A part of a file passes through memory; ``sendfile`` cannot encrypt.
+Called by: TlsConnection. Thread rule: the loop's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+
+from tidelog.server.network.file_slice import FileSlice
+from tidelog.server.network.output import AT_ONCE_BYTES, Output
+from tidelog.server.network.tls_stream import TlsStream
+
+_PIECE_BYTES = 128 * 1024
+"""Encrypted at once: eight records of TLS."""
+
+
+class TlsOutput(Output):
+    __slots__ = ("_stream",)
+
+    def __init__(self, sock: socket.socket, stream: TlsStream) -> None:
+        super().__init__(sock)
+        self._stream = stream
+
+    def send(self) -> bool:
+        budget = AT_ONCE_BYTES
+        try:
+            self._stream.flush()
+            while self._parts and budget > 0:
+                piece = self._piece()
+                self._stream.write(piece)
+                self._take_off(len(piece))
+                budget -= len(piece)
+                self._stream.flush()
+        except BlockingIOError:
+            return False
+        return not self._parts
+
+    def _piece(self) -> bytes | memoryview:
+        """The next bytes to go. OSError where a file has become shorter than its slice."""
+        part = self._parts[0]
+        if not isinstance(part, FileSlice):
+            return memoryview(part)[self._sent : self._sent + _PIECE_BYTES]
+        left = part.length - self._sent
+        data = os.pread(part.file.fileno(), min(left, _PIECE_BYTES), part.position + self._sent)
+        if not data:
+            raise OSError(errno.EIO, f"a file ends at {part.position + self._sent}, {left} bytes before its slice")
+        return data

@@ -1,0 +1,148 @@
+"""What is peculiar to a connection with TLS; ``test_connection`` holds with it as without."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from server.harness import WireClient
+from server.network.listener_home import FrameClient, ListenerHome, echo, listening, tls
+from server.security.certificates import authority
+from tidelog.protocol.frames import length_prefix
+from tidelog.server.network.connection import Reply
+
+
+@pytest.fixture(autouse=True)
+def _security(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ListenerHome, "security", tls())
+
+
+class PieceClient:
+    """Speaks TLS in pieces of its own choice: ``cut`` says where."""
+
+    def __init__(self, home: ListenerHome, cut: Callable[[bytes], list[bytes]]) -> None:
+        self.raw = WireClient(home.listener.port)
+        self._cut = cut
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cadata=authority().pem)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+
+    def shake_hands(self) -> None:
+        """But for the last flight, which goes with whatever is sent next."""
+        while True:
+            try:
+                self._tls.do_handshake()
+                return
+            except ssl.SSLWantReadError:
+                self.flush()
+                self._incoming.write(self.raw.socket.recv(65536))
+
+    def send(self, frame: bytes) -> None:
+        self._tls.write(length_prefix([frame]) + frame)
+        self.flush()
+
+    def flush(self) -> None:
+        for piece in self._cut(self._outgoing.read()):
+            self.raw.socket.sendall(piece)
+
+    def receive(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            try:
+                data += self._tls.read(count - len(data))
+            except ssl.SSLWantReadError:
+                self._incoming.write(self.raw.socket.recv(65536))
+        return data
+
+    def say_good_bye(self) -> None:
+        """The end of TLS, not of the connection."""
+        with pytest.raises(ssl.SSLWantReadError):
+            self._tls.unwrap()
+        self.flush()
+
+
+def bytewise(data: bytes) -> list[bytes]:
+    return [data[position : position + 1] for position in range(len(data))]
+
+
+@pytest.mark.parametrize("cut", [bytewise, lambda data: [data]])
+def test_pieces_need_not_be_records(cut: Callable[[bytes], list[bytes]]) -> None:
+    """Byte by byte; and the end of the handshake with several requests in one piece."""
+    with listening(echo) as home:
+        client = PieceClient(home, cut)
+        with client.raw:
+            client.shake_hands()
+            for frame in (b"one", b"two" * 100):
+                client.send(frame)
+            assert client.receive(4 + 3 + 4 + 300) == b"\0\0\0\x03one\0\0\x01\x2c" + b"two" * 100
+
+
+def test_requests_within_one_record_are_all_answered() -> None:
+    """The socket tells of the first only."""
+    frames = [b"%d" % number for number in range(500)]
+    with listening(echo) as home, home.client() as client:
+        client.send_frames(*frames)
+        assert [client.receive_frame() for _ in frames] == frames
+
+
+def test_who_ends_tls_has_left() -> None:
+    """Also while its request is under way, where that is all that it waits for."""
+    waiting: list[asyncio.Future[Reply]] = []
+
+    def answer(_: bytes) -> Awaitable[Reply]:
+        waiting.append(home.loop.create_future())
+        for connection in home.listener.connections:
+            connection.peer.on_gone = lambda: waiting[0].cancel()
+        return waiting[-1]
+
+    with listening(answer) as home:
+        client = PieceClient(home, lambda data: [data])
+        with client.raw:
+            client.shake_hands()
+            client.send(b"?")
+            home.wait_for_requests(1)
+            client.say_good_bye()
+            home.wait_for(lambda: waiting[0].cancelled() and not home.listener.connections)
+
+
+def test_what_is_sent_on_while_a_request_is_under_way_is_answered_after_it() -> None:
+    waiting: list[asyncio.Future[Reply]] = []
+
+    def answer(frame: bytes) -> Reply | Awaitable[Reply]:
+        if frame != b"slow":
+            return echo(frame)
+        waiting.append(home.loop.create_future())
+        return waiting[-1]
+
+    with listening(answer) as home, home.client() as client:
+        client.send_frames(b"slow")
+        home.wait_for_requests(1)
+        client.send_frames(b"next", b"x" * 100_000)
+        (connection,) = home.listener.connections
+        home.wait_for(lambda: not connection.is_reading)
+        home.call(lambda: waiting[0].set_result(echo(b"done")))
+        assert [client.receive_frame() for _ in range(3)] == [b"done", b"next", b"x" * 100_000]
+
+
+def test_a_client_is_told_that_nothing_is_missing() -> None:
+    """The broker ends TLS before the connection, so that a cut is told from an end."""
+    with listening(echo) as home, home.client() as client:
+        assert client.exchange(b"?") == b"?"
+        context = ssl.create_default_context(cadata=authority().pem)
+        strict = context.wrap_socket(
+            FrameClient(home.listener.port).socket, server_hostname="localhost", suppress_ragged_eofs=False
+        )
+        with strict:
+            home.wait_for(lambda: len(home.listener.connections) == 2)
+            home.call(home.listener.close)
+            assert strict.recv(1) == b""
+
+
+def test_a_peer_that_shakes_no_hands_is_closed_when_it_is_idle() -> None:
+    with listening(echo, connections_max_idle_ms=10_000) as home, WireClient(home.listener.port) as client:
+        home.wait_for(lambda: len(home.listener.connections) == 1)
+        home.call(lambda: home.clock.sleep_ms(10_000))
+        assert client.is_closed_by_broker()
