@@ -11,11 +11,10 @@ import pytest
 
 from real_kafka.java import run_java
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_KEYS
+from tidelog.config.broker_keys import BROKER_KEYS, PLUG_IN_KEYS
 from tidelog.config.dynamic_changes import check_names
 from tidelog.config.key import Key
 from tidelog.config.origin import Origin, OriginKind, Setting
-from tidelog.config.reporter_keys import REPORTER_KEYS
 from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
 from tidelog.config.resources.group_keys import GROUP_KEYS
 from tidelog.config.resources.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS, REPLICATION_RATES
@@ -195,7 +194,7 @@ TABLES = {
 @pytest.mark.parametrize(("kind", "table"), TABLES.items())
 def test_the_tables_are_kafkas(kafka_keys: list[dict[str, Any]], kind: str, table: Mapping[str, Key]) -> None:
     theirs = {key["name"]: key for key in kafka_keys if key["kind"] == kind}
-    assert set(table) - set(REPORTER_KEYS) == set(theirs)
+    assert set(table) - PLUG_IN_KEYS == set(theirs)
     assert len(theirs) == {"broker": 336, "topic": 34, "group": 10}.get(kind, len(table))
     for name, key in theirs.items():
         assert described(table[name]) == {
@@ -252,7 +251,7 @@ def test_broker_texts(kafka_answers: dict[str, dict[str, Any]], request_: dict[s
         assert ours.removesuffix(" (f:7)") == theirs.get("error", "").removeprefix("requirement failed: ")
         return
     told = texts(theirs["values"]) | {"broker.id": format_value(ours["broker.id"])}  # Kafka fills it from node.id
-    assert {key: format_value(ours[key]) for key in BROKER_KEYS.keys() - REPORTER_KEYS.keys()} == told
+    assert {key: format_value(ours[key]) for key in BROKER_KEYS.keys() - PLUG_IN_KEYS} == told
     assert {key: format_value(value) for key, value in ours.topic_defaults().items()} == texts(theirs["defaults"])
 
 

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
+from tidelog.config.authorizer_keys import AUTHORIZER_KEYS
 from tidelog.config.coordinator_keys import COORDINATOR_KEYS
 from tidelog.config.key import Key
 from tidelog.config.log_keys import LOG_KEYS
@@ -32,10 +33,14 @@ BROKER_AREAS: Mapping[str, Mapping[str, Key]] = {
     "Coordinators": COORDINATOR_KEYS,
     "Tiered storage": REMOTE_KEYS,
     "Security": SECURITY_KEYS,
+    "Access control": AUTHORIZER_KEYS,
 }
 """The tables, by what they are about."""
 
 BROKER_KEYS: Mapping[str, Key] = {name: key for area in BROKER_AREAS.values() for name, key in area.items()}
+
+PLUG_IN_KEYS = frozenset((*REPORTER_KEYS, *AUTHORIZER_KEYS))
+"""Not Kafka's own, but those of classes that its settings name."""
 
 _LIKE_A_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*(\.[A-Za-z0-9_\-]+)+|[a-z]{1,20}")
 _LONGEST_NAME = 200

@@ -35,7 +35,7 @@ SERVER_KEYS = table(
     Key("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, at_least(1), LOW, READ_ONLY,
         "Length of one sample for the quota of moves between log directories."),
     Key("authorizer.class.name", STRING, "", Anything("non-null string"), LOW, READ_ONLY,
-        "Class that decides who may do what; none where empty."),
+        "Class that decides who may do what: Kafka's StandardAuthorizer, or nobody where empty.", used=True),
     Key("auto.create.topics.enable", BOOLEAN, True, ANY, HIGH, READ_ONLY,
         "Create a topic when a client asks for one that does not exist.", used=True),
     Key("client.quota.callback.class", CLASS, None, ANY, LOW, READ_ONLY,

@@ -9,7 +9,8 @@ logs       directories are formatted, where they are new, and        the same
            locked; the metadata, then the logs are loaded, in a
            thread
 settings   what the metadata says of this broker's settings is   the same
-           told to the logs
+           told to the logs; quotas and access control lists are
+           known
 metadata   a new epoch, led by this process                          the same
 replicas   what the metadata has here can be served                  the same
 coord.     coordinators learn which of their partitions are here     the same
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
+from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.broker_state import BrokerState
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.dynamic_settings import DynamicSettings
@@ -111,6 +113,7 @@ class Broker:
         self.endpoints = settings.endpoints
         self.limits = settings.limits
         self.security = settings.security
+        self.authorizer = Authorizer(settings.authorizer)
         self.connection_counts = ConnectionCounts(self.limits)
         self.listeners: list[Listener] = []
         self.reporting = MetricsReporting(config, clock)
@@ -144,6 +147,7 @@ class Broker:
             self.state = BrokerState.RECOVERY
             await self._follow_settings()
             self._follow_quotas()
+            self._follow_acls()
             await self.metadata.start()
             metadata_metrics = MetadataMetrics(self.metadata, self.node_id)
             metadata_metrics.watch(self.metrics)
@@ -293,6 +297,14 @@ class Broker:
         follow()
         self._started.callback(self.metrics.add_source(lambda: quota_samples(self.quotas, self.timers.monotonic_ms())))
         self._started.callback(self.metadata.subscribe(lambda change: follow() if change.quotas else None))
+
+    def _follow_acls(self) -> None:
+        if not self.authorizer.is_on:
+            return
+        self.authorizer.change(self.metadata.image.acls.values())
+        self._started.callback(
+            self.metadata.subscribe(lambda change: self.authorizer.change(change.added_acls, change.removed_acls))
+        )
 
     async def _follow_settings(self) -> None:
         """From here on ``config`` is what the cluster's metadata make of it."""

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
+from tidelog.server.authorization.authorizer import AuthorizerSettings
 from tidelog.server.network.endpoint import Endpoints, endpoints_of
 from tidelog.server.network.limits import NetworkLimits
 from tidelog.server.security.listener_security import ListenerSecurity
@@ -54,6 +55,8 @@ class StartSettings:
     limits: NetworkLimits
     security: Mapping[str, ListenerSecurity]
     """By listener."""
+    authorizer: AuthorizerSettings | None
+    """None: everybody may do everything."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> StartSettings:
@@ -66,10 +69,11 @@ class StartSettings:
             found = _checked(partial(ListenerSecurity.of, config, one.name, one.protocol), mistakes)
             if found is not None:
                 security[one.name] = found
+        authorizer = _checked(lambda: AuthorizerSettings.of(config), mistakes)
         if mistakes or endpoints is None or limits is None:
             raise ConfigError("; ".join(mistakes))
         assert config.node_id is not None, "node.id is not among what is missing"
-        return cls(node_id=config.node_id, endpoints=endpoints, limits=limits, security=security)
+        return cls(node_id=config.node_id, endpoints=endpoints, limits=limits, security=security, authorizer=authorizer)
 
 
 def load_start_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:

@@ -11,7 +11,11 @@ from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatE
 from tidelog.record.internal.frames import encode_framed
 from tidelog.record.internal.metadata_tables import MESSAGES
 from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.server.authorization.acl import Acl, Pattern, Permission
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.controller.acls import acl_record
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record, encode_record
@@ -19,6 +23,8 @@ from tidelog.server.security.scram_mechanism import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text
 
 ID = uuid_to_text(TOPIC_ID)
+ACL_ID = uuid_to_text(uuid.UUID(int=77))
+ACL = Acl(Pattern(AclResourceType.TOPIC, "t", PatternType.PREFIXED), "User:ann", "*", Operation.READ, Permission.ALLOW)
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
 
 
@@ -43,6 +49,7 @@ def full_image() -> MetadataImage:
         config("retention.ms", "5"),
         config("segment.ms", "6"),
         quota(2.5),
+        acl_record(ACL_ID, ACL),
         MetadataRecord("ProducerIdsRecord", {"brokerId": 1, "brokerEpoch": 10, "nextProducerId": 3000}),
         MetadataRecord(
             "RegisterControllerRecord",
@@ -125,6 +132,19 @@ class TestChanges:
         image.apply(MetadataRecord("ClearElrRecord", {"topicName": ""}))
         state = image.topics["t"].partitions[1]
         assert (state.elr, state.last_known_elr, state.partition_epoch) == ((), (), 1)
+
+    def test_of_access_control_lists(self) -> None:
+        image, change = full_image(), MetadataChange()
+        image.apply(acl_record(ACL_ID, ACL._replace(host="10.0.0.1")), change)
+        assert (change.added_acls, change.removed_acls) == ([ACL._replace(host="10.0.0.1")], [ACL])
+        image.apply(MetadataRecord("RemoveAccessControlEntryRecord", {"id": ACL_ID}), change)
+        assert change.removed_acls == [ACL, ACL._replace(host="10.0.0.1")]
+        assert image.acls == {}
+
+    def test_of_an_entry_of_another_release_is_refused(self) -> None:
+        record = acl_record(ACL_ID, ACL)
+        with pytest.raises(UnsupportedFormatError, match="is not of this release"):
+            full_image().apply(record._replace(fields={**record.fields, "operation": 99}))
 
     def test_of_what_is_only_kept(self) -> None:
         image = full_image()

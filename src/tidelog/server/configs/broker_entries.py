@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from itertools import dropwhile
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_KEYS, broker_key, looks_like_key
-from tidelog.config.reporter_keys import REPORTER_KEYS
+from tidelog.config.broker_keys import BROKER_KEYS, PLUG_IN_KEYS, broker_key, looks_like_key
+from tidelog.config.key import Key
 from tidelog.config.synonyms import time_synonyms
 from tidelog.server.configs.config_entry import ConfigEntry, ConfigSource, ConfigSynonym, is_sensitive, text_of
 
@@ -31,7 +31,7 @@ _IDS = ("node.id", "broker.id")
 
 def broker_entries(broker: BrokerConfig) -> list[ConfigEntry]:
     """Of one broker, in the order of their names."""
-    shown = {name for name, key in BROKER_KEYS.items() if not key.internal and name not in REPORTER_KEYS}
+    shown = {name for name, key in BROKER_KEYS.items() if not key.internal and name not in PLUG_IN_KEYS}
     told = {name for name in broker.settings if broker_key(name) is not None or looks_like_key(name)}
     return [_entry(name, broker) for name in sorted(shown | told)]
 
@@ -43,7 +43,7 @@ def default_entries(broker: BrokerConfig) -> list[ConfigEntry]:
 
 def broker_synonyms_of(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
     """Every place that says something of a broker's key; see the table above."""
-    hidden = is_sensitive(broker_key(name))
+    hidden = is_sensitive(_told_key(name))
     found = (
         ConfigSynonym(synonym, None if hidden else layer[synonym], source)
         for layer, source in _layers(broker)
@@ -54,7 +54,7 @@ def broker_synonyms_of(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, 
 
 
 def _entry(name: str, broker: BrokerConfig) -> ConfigEntry:
-    key = broker_key(name)
+    key = _told_key(name)
     if name in BROKER_KEYS:
         value = text_of(broker.node_id if name in _IDS and broker.node_id is not None else broker[name])
     else:
@@ -72,11 +72,16 @@ def _default_entry(name: str, broker: BrokerConfig) -> ConfigEntry:
     synonyms = broker_synonyms_of(name, broker)
     return ConfigEntry(
         name=name,
-        key=broker_key(name),
+        key=_told_key(name),
         value=broker.dynamic_defaults[name].text,
         synonyms=tuple(synonym for synonym in synonyms if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER),
         is_read_only=name not in BROKER_KEYS or not BROKER_KEYS[name].is_dynamic,
     )
+
+
+def _told_key(name: str) -> Key | None:
+    """None, and so a secret, for what only a plug-in knows."""
+    return None if name in PLUG_IN_KEYS else broker_key(name)
 
 
 def _layers(broker: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSource]]:

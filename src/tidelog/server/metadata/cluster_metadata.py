@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from tidelog.model import TopicPartition
+from tidelog.server.authorization.acl import Acl
+from tidelog.server.authorization.acl_filter import AclFilter
 from tidelog.server.metadata.broker_registration import Endpoint
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
 from tidelog.server.metadata.requests import (
@@ -26,6 +28,7 @@ from tidelog.server.metadata.requests import (
     PartitionAlteration,
     QuotaChange,
     Reassignment,
+    RemovedAcls,
     ScramDeletion,
     ScramUpsertion,
     TopicResult,
@@ -101,6 +104,16 @@ class ClusterMetadata(Protocol):
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> Outcome:
         """All or none: the outcome is that of the first one refused."""
+        ...
+
+    # --- access control lists ---
+
+    async def create_acls(self, acls: Sequence[Acl]) -> list[Outcome]:
+        """One that is there already is none more."""
+        ...
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[RemovedAcls]:
+        """All or none: of too many at once nothing is removed."""
         ...
 
     # --- producers ---

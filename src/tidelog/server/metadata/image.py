@@ -19,7 +19,9 @@ ClearElr                            no eligible leader replicas any more, of a t
 RegisterController                  which controllers there are, and what they support
 UserScramCredential, RemoveUserScramCredential
                                     what a user's password is checked with; no such password any more
-AccessControlEntry, DelegationToken and their removals
+AccessControlEntry, RemoveAccessControlEntry
+                                    an entry of the access control lists; no such entry any more
+DelegationToken, RemoveDelegationToken
                                     kept as they are: nothing is done with them yet
 NoOp, ZkMigrationState              nothing
 ==================================  =============================================================================
@@ -36,6 +38,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
+from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -89,6 +92,9 @@ class MetadataChange:
     brokers: set[int] = field(default_factory=set)
     features: set[str] = field(default_factory=set)
     quotas: set[QuotaEntity] = field(default_factory=set)
+    added_acls: list[Acl] = field(default_factory=list)
+    removed_acls: list[Acl] = field(default_factory=list)
+    """Some of them may have been added by the same change."""
 
     def note_partition(
         self, topic: Topic, number: int, before: PartitionState | None, after: PartitionState | None
@@ -111,11 +117,13 @@ class MetadataImage:
     client_quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     scram_credentials: dict[ScramMechanism, dict[str, ScramCredential]] = field(default_factory=dict)
     """By user; a mechanism without users is not among them."""
+    acls: dict[str, Acl] = field(default_factory=dict)
+    """By the ids of their records."""
     next_producer_id: int = 0
     controllers: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """Fields of ``RegisterControllerRecord``."""
     others: dict[tuple[str, ...], MetadataRecord] = field(default_factory=dict)
-    """Access control entries and delegation tokens, by kind and identity."""
+    """Delegation tokens, by kind and identity."""
 
     def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
         """One record more. CorruptRecordError where it contradicts what is there; nothing is changed then."""
@@ -140,6 +148,7 @@ class MetadataImage:
             configs={resource: dict(settings) for resource, settings in self.configs.items()},
             client_quotas={entity: dict(quotas) for entity, quotas in self.client_quotas.items()},
             scram_credentials={mechanism: dict(users) for mechanism, users in self.scram_credentials.items()},
+            acls=dict(self.acls),
             controllers=dict(self.controllers),
             others=dict(self.others),
         )
@@ -153,6 +162,13 @@ class MetadataImage:
     def partition(self, name: TopicPartition) -> PartitionState | None:
         topic = self.topics.get(name.topic)
         return None if topic is None else topic.partitions.get(name.partition)
+
+    def topic_name(self, name: str | None, topic_id: uuid.UUID | None) -> str | None:
+        """As a request has it, or of the id that it has in its place; None where no topic has that."""
+        if name:
+            return name
+        topic = None if topic_id is None else self.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
 
     def partitions(self) -> Iterator[tuple[Topic, int, PartitionState]]:
         """Of all topics; take a list of it before anything is changed."""
@@ -302,6 +318,24 @@ def _remove_user_scram_credential(image: MetadataImage, fields: Mapping[str, Any
         del image.scram_credentials[fields["mechanism"]]
 
 
+def _access_control_entry(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    _remove_acl(image, fields["id"], change)
+    acl = image.acls[fields["id"]] = Acl.of(fields)
+    change.added_acls.append(acl)
+
+
+def _remove_access_control_entry(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    if fields["id"] not in image.acls:
+        raise CorruptRecordError(f"a removal of the access control entry {fields['id']}, which does not exist")
+    _remove_acl(image, fields["id"], change)
+
+
+def _remove_acl(image: MetadataImage, acl_id: str, change: MetadataChange) -> None:
+    acl = image.acls.pop(acl_id, None)
+    if acl is not None:
+        change.removed_acls.append(acl)
+
+
 def _producer_ids(image: MetadataImage, fields: Mapping[str, Any], _change: MetadataChange) -> None:
     image.next_producer_id = fields["nextProducerId"]
 
@@ -334,18 +368,18 @@ _APPLIERS: Final[Mapping[str, Applier]] = {
     "ClientQuotaRecord": _client_quota,
     "UserScramCredentialRecord": _user_scram_credential,
     "RemoveUserScramCredentialRecord": _remove_user_scram_credential,
+    "AccessControlEntryRecord": _access_control_entry,
+    "RemoveAccessControlEntryRecord": _remove_access_control_entry,
     "ProducerIdsRecord": _producer_ids,
     "ClearElrRecord": _clear_elr,
     "RegisterControllerRecord": _register_controller,
 }
 
 _KEPT: Final[Mapping[str, tuple[str, ...]]] = {
-    "AccessControlEntryRecord": ("AccessControlEntryRecord", "id"),
     "DelegationTokenRecord": ("DelegationTokenRecord", "tokenId"),
 }
 """By record: its kind, and the fields that say which one it is."""
 _REMOVALS: Final[Mapping[str, str]] = {
-    "RemoveAccessControlEntryRecord": "AccessControlEntryRecord",
     "RemoveDelegationTokenRecord": "DelegationTokenRecord",
 }
 

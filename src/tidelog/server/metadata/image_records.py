@@ -1,8 +1,8 @@
 """The records from which an image is made again: what a snapshot has in it. Pure.
 
 In the order in which Kafka writes them, so that each finds what it refers to: features (``metadata.version`` first),
-brokers and controllers, topics with their partitions, settings, quotas, the next producer id, users' SCRAM
-credentials, and what is only kept.
+brokers and controllers, topics with their partitions, settings, quotas, the next producer id, access control lists,
+users' SCRAM credentials, and what is only kept.
 Source: Kafka's ``MetadataImage.write``.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidelog.server.metadata.controller.acls import acl_record
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
@@ -32,6 +33,8 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield MetadataRecord(
             "ProducerIdsRecord", {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": image.next_producer_id}
         )
+    for acl_id, acl in image.acls.items():
+        yield acl_record(acl_id, acl)
     for users in image.scram_credentials.values():
         for user, credential in users.items():
             yield MetadataRecord("UserScramCredentialRecord", credential.fields(user))

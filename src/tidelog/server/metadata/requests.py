@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Self
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode, error_code_of
+from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.changes import SettingChange
 from tidelog.server.metadata.image import ConfigResource, QuotaEntity
 from tidelog.server.metadata.partition_state import PartitionState
@@ -103,6 +104,13 @@ class ScramUpsertion(NamedTuple):
 
     def __repr__(self) -> str:
         return f"ScramUpsertion({self.user!r}, {self.mechanism})"
+
+
+class RemovedAcls(NamedTuple):
+    """What one filter of a request has come to."""
+
+    outcome: Outcome
+    acls: Sequence[Acl] = ()
 
 
 class UpgradeType(enum.IntEnum):

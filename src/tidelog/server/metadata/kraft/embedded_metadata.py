@@ -24,9 +24,12 @@ from typing import TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.runtime import Clock, Scheduler
+from tidelog.server.authorization.acl import Acl
+from tidelog.server.authorization.acl_filter import AclFilter
 from tidelog.server.metadata.broker_registration import Endpoint
 from tidelog.server.metadata.cluster_metadata import Listener
 from tidelog.server.metadata.controller import (
+    acls,
     brokers,
     configs,
     feature_updates,
@@ -54,6 +57,7 @@ from tidelog.server.metadata.requests import (
     PartitionAlteration,
     QuotaChange,
     Reassignment,
+    RemovedAcls,
     ScramDeletion,
     ScramUpsertion,
     TopicResult,
@@ -214,6 +218,14 @@ class EmbeddedMetadata:
         return await self._change(
             lambda: feature_updates.update_features(self.image, self._settings, updates), validate_only
         )
+
+    # --- access control lists ---
+
+    async def create_acls(self, acls_: Sequence[Acl]) -> list[Outcome]:
+        return await self._change(lambda: acls.create_acls(self.image, acls_))
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[RemovedAcls]:
+        return await self._change(lambda: acls.delete_acls(self.image, filters))
 
     # --- producers ---
 

@@ -1,0 +1,87 @@
+"""One entry of the access control lists: it allows or denies somebody one operation. Immutable values.
+
+The entry as it stands in the metadata log is an ``AccessControlEntryRecord``; its id is not part of it.
+Source: Kafka's ``StandardAcl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final, NamedTuple, Self
+
+from tidelog.model import UnsupportedFormatError
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import AclResourceType, PatternType
+
+ANY_PRINCIPAL: Final = "User:*"
+
+
+class Permission(IntEnum):
+    """UNKNOWN stands for every number that Kafka does not know; ANY is for filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+    @classmethod
+    def of(cls, number: int) -> Permission:
+        return next((known for known in cls if known == number), cls.UNKNOWN)
+
+
+class Pattern(NamedTuple):
+    """The resources that an entry is about."""
+
+    resource_type: AclResourceType
+    name: str
+    type: PatternType = PatternType.LITERAL
+
+
+class Acl(NamedTuple):
+    pattern: Pattern
+    principal: str
+    """``type:name``; ``User:*`` is everybody."""
+    host: str
+    """An address in numbers; ``*`` is every one."""
+    operation: Operation
+    permission: Permission
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Of a record's fields. UnsupportedFormatError for what this release does not know: it could not be kept."""
+        acl = cls(
+            pattern=Pattern(
+                AclResourceType.of(fields["resourceType"]),
+                fields["resourceName"],
+                PatternType.of(fields["patternType"]),
+            ),
+            principal=fields["principal"],
+            host=fields["host"],
+            operation=Operation.of(fields["operation"]),
+            permission=Permission.of(fields["permissionType"]),
+        )
+        if dict(fields) | acl.fields() != fields:
+            raise UnsupportedFormatError(f"an access control entry is not of this release: {dict(fields)}")
+        return acl
+
+    def fields(self) -> dict[str, Any]:
+        """Of its record, but for the id."""
+        return {
+            "resourceType": int(self.pattern.resource_type),
+            "resourceName": self.pattern.name,
+            "patternType": int(self.pattern.type),
+            "principal": self.principal,
+            "host": self.host,
+            "operation": int(self.operation),
+            "permissionType": int(self.permission),
+        }
+
+    def __str__(self) -> str:
+        """As Kafka's audit log writes it."""
+        pattern = self.pattern
+        return (
+            f"StandardAcl(resourceType={pattern.resource_type.name}, resourceName={pattern.name}, "
+            f"patternType={pattern.type.name}, principal={self.principal}, host={self.host}, "
+            f"operation={self.operation.name}, permissionType={self.permission.name})"
+        )

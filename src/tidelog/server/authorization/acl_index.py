@@ -1,0 +1,161 @@
+"""The access control lists, so that those about one resource are found at once. Immutable; pure.
+
+=============================================  =======================================================================
+what is found for a resource                   how
+=============================================  =======================================================================
+entries of its name, and of the wildcard       by name
+entries of the prefixes of its name            by the beginnings of its name, of the lengths that prefixes have
+=============================================  =======================================================================
+
+What is decided of what was found:
+
+=============================================  =======================================================================
+of the entries for the client and operation    the client
+=============================================  =======================================================================
+one denies                                     may not
+none denies, one allows                        may
+there is none                                  may not, where there are entries about the resource, for whomever;
+                                               else what is the rule without any (``allow.everyone.if.no.acl.found``)
+=============================================  =======================================================================
+
+Source: Kafka's ``StandardAuthorizerData``; ``Authorizer.authorizeByResourceType`` (KIP-679).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Self
+
+from tidelog.server.authorization.acl import ANY_PRINCIPAL, Acl, Permission
+from tidelog.server.authorization.operation import Operation, allowed_by, denied_by
+from tidelog.server.authorization.resource import WILDCARD, AclResourceType, PatternType, Resource
+
+_NONE: Final[tuple[Acl, ...]] = ()
+
+
+class Client(NamedTuple):
+    """As entries name it."""
+
+    principal: str
+    host: str
+
+
+class Verdict(NamedTuple):
+    is_allowed: bool
+    acl: Acl | None
+    """That decided; None where no entry did."""
+    is_super: bool = False
+    """The client may do everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfType:
+    """Entries about the resources of one type, by name."""
+
+    literal: Mapping[str, tuple[Acl, ...]] = field(default_factory=dict)
+    prefixed: Mapping[str, tuple[Acl, ...]] = field(default_factory=dict)
+    lengths: tuple[int, ...] = ()
+    """Of the prefixes."""
+
+    def about(self, name: str) -> Iterator[Acl]:
+        yield from self.literal.get(name, _NONE)
+        if name != WILDCARD:
+            yield from self.literal.get(WILDCARD, _NONE)
+        for length in self.lengths:
+            if length <= len(name):
+                yield from self.prefixed.get(name[:length], _NONE)
+
+    def changed(self, added: Iterable[Acl], removed: Iterable[Acl]) -> _OfType:
+        names = {PatternType.LITERAL: dict(self.literal), PatternType.PREFIXED: dict(self.prefixed)}
+        new: dict[tuple[PatternType, str], list[Acl]] = defaultdict(list)
+        for acl in added:
+            new[acl.pattern.type, acl.pattern.name].append(acl)
+        for (pattern_type, name), acls in new.items():
+            names[pattern_type][name] = (*names[pattern_type].get(name, _NONE), *acls)
+        for acl in removed:
+            entries = names[acl.pattern.type]
+            left = list(entries[acl.pattern.name])
+            left.remove(acl)
+            entries[acl.pattern.name] = tuple(left)
+            if not left:
+                del entries[acl.pattern.name]
+        prefixed = names[PatternType.PREFIXED]
+        return _OfType(
+            literal=names[PatternType.LITERAL],
+            prefixed=prefixed,
+            lengths=tuple(sorted({len(name) for name in prefixed})),
+        )
+
+    def __iter__(self) -> Iterator[Acl]:
+        for entries in (self.literal, self.prefixed):
+            for acls in entries.values():
+                yield from acls
+
+
+_NO_ENTRIES: Final = _OfType()
+
+
+@dataclass(frozen=True, slots=True)
+class AclIndex:
+    _types: Mapping[AclResourceType, _OfType] = field(default_factory=dict)
+
+    def changed(self, added: Collection[Acl], removed: Collection[Acl] = ()) -> Self:
+        """Each of ``removed`` has to be there, or to be among ``added``."""
+        types = dict(self._types)
+        for resource_type in {acl.pattern.resource_type for acl in (*added, *removed)}:
+            types[resource_type] = types.get(resource_type, _NO_ENTRIES).changed(
+                [acl for acl in added if acl.pattern.resource_type is resource_type],
+                [acl for acl in removed if acl.pattern.resource_type is resource_type],
+            )
+        return type(self)(types)
+
+    def __iter__(self) -> Iterator[Acl]:
+        for entries in self._types.values():
+            yield from entries
+
+    # --- questions ---
+
+    def verdict(self, client: Client, operation: Operation, resource: Resource, *, default: bool) -> Verdict:
+        """By the module's second table."""
+        entries = self._types.get(resource.type)
+        allowing, denying = allowed_by(operation), denied_by(operation)
+        principals, hosts = (client.principal, ANY_PRINCIPAL), (client.host, WILDCARD)
+        found, is_about = None, False
+        for acl in () if entries is None else entries.about(resource.name):
+            is_about = True
+            if acl.principal not in principals or acl.host not in hosts:
+                continue
+            if acl.permission is Permission.DENY:
+                if acl.operation in denying:
+                    return Verdict(False, acl)
+            elif acl.operation in allowing:
+                found = acl
+        if found is not None:
+            return Verdict(True, found)
+        return Verdict(default and not is_about, None)
+
+    def allows_some(self, client: Client, operation: Operation, resource_type: AclResourceType) -> bool:
+        """Whether entries allow the operation itself on any resource of the type, whether or not there is one.
+
+        A literal or a prefix counts that is not denied as a whole: by its own name, or by one of its prefixes.
+        """
+        entries = self._types.get(resource_type, _NO_ENTRIES)
+        allowed: set[tuple[PatternType, str]] = set()
+        denied: set[tuple[PatternType, str]] = set()
+        for acl in entries:
+            is_for = acl.principal in (client.principal, ANY_PRINCIPAL) and acl.host in (client.host, WILDCARD)
+            if is_for and acl.operation in (operation, Operation.ALL):
+                (denied if acl.permission is Permission.DENY else allowed).add((acl.pattern.type, acl.pattern.name))
+        wildcard = (PatternType.LITERAL, WILDCARD)
+        if wildcard in denied:
+            return False
+        return wildcard in allowed or any(
+            not ((kind is PatternType.LITERAL and (kind, name) in denied) or _has_denied_prefix(name, denied))
+            for kind, name in allowed
+        )
+
+
+def _has_denied_prefix(name: str, denied: Collection[tuple[PatternType, str]]) -> bool:
+    return any((PatternType.PREFIXED, name[:length]) in denied for length in range(1, len(name) + 1))

@@ -1,0 +1,63 @@
+"""A line for each decision, in the words of Kafka's audit log, on its logger ``kafka.authorizer.logger``.
+
+=====================================================  ===============================================================
+what was decided                                       is said at
+=====================================================  ===============================================================
+no, to a client that asked for the resource            INFO
+yes, to a client that asked for the resource           DEBUG
+either, where the answer only sorts what is shown      TRACE: 5 in Python
+=====================================================  ===============================================================
+
+Names come from clients: control characters in them are escaped where lines are written. Source: Kafka's
+``StandardAuthorizerData.logAuditMessage``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from tidelog.protocol.api_key import ApiKey
+from tidelog.server.authorization.acl_index import Client, Verdict
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import Resource
+
+TRACE: Final = 5
+
+_log = logging.getLogger("kafka.authorizer.logger")
+
+
+def is_said(level: int) -> bool:
+    return _log.isEnabledFor(level)
+
+
+def say(
+    level: int, client: Client, api: ApiKey, operation: Operation, resource: Resource, verdict: Verdict, *, count: int
+) -> None:
+    """``count``: how often the request names the resource."""
+    _log.log(
+        level,
+        "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s"
+        " with resourceRefCount = %d based on rule %s",
+        client.principal,
+        "Allowed" if verdict.is_allowed else "Denied",
+        operation.name,
+        client.host,
+        _pascal(resource.type.name),
+        resource.name,
+        _pascal(api.name),
+        count,
+        _rule(verdict),
+    )
+
+
+def _rule(verdict: Verdict) -> str:
+    if verdict.acl is not None:
+        return f"MatchingAcl(acl={verdict.acl})"
+    if verdict.is_super:
+        return "SuperUser"
+    return "DefaultAllow" if verdict.is_allowed else "DefaultDeny"
+
+
+def _pascal(name: str) -> str:
+    return name.title().replace("_", "")

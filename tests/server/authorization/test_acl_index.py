@@ -1,0 +1,165 @@
+"""The index of the access control lists, against a list that is looked through from its beginning to its end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.server.authorization.acl import Acl, Pattern, Permission
+from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.authorization.acl_index import AclIndex, Client
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import WILDCARD, AclResourceType, PatternType, Resource
+
+TYPES = (AclResourceType.TOPIC, AclResourceType.GROUP)
+OPERATIONS = tuple(one for one in Operation if one > Operation.ANY)
+PRINCIPALS = ("User:ann", "User:bob", "User:*", "Group:ann")
+HOSTS = ("10.0.0.1", "10.0.0.2", WILDCARD)
+IMPLIED = {
+    Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
+    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
+}
+
+names = st.text("ab", min_size=1, max_size=4)
+operations = st.sampled_from(OPERATIONS)
+acls = st.builds(
+    Acl,
+    st.builds(
+        Pattern,
+        st.sampled_from(TYPES),
+        names | st.just(WILDCARD),
+        st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
+    ),
+    st.sampled_from(PRINCIPALS),
+    st.sampled_from(HOSTS),
+    operations,
+    st.sampled_from([Permission.ALLOW, Permission.DENY]),
+)
+clients = st.builds(Client, st.sampled_from(PRINCIPALS[:2]), st.sampled_from(HOSTS[:2]))
+resources = st.builds(Resource, st.sampled_from(TYPES), names)
+
+
+def is_about(acl: Acl, resource: Resource) -> bool:
+    pattern = acl.pattern
+    if pattern.resource_type is not resource.type:
+        return False
+    if pattern.type is PatternType.PREFIXED:
+        return resource.name.startswith(pattern.name)
+    return pattern.name in (resource.name, WILDCARD)
+
+
+def is_for(acl: Acl, client: Client) -> bool:
+    return acl.principal in (client.principal, "User:*") and acl.host in (client.host, WILDCARD)
+
+
+def may(found: list[Acl], client: Client, operation: Operation, resource: Resource, *, default: bool) -> bool:
+    """By Kafka's rules, entry for entry."""
+    about = [acl for acl in found if is_about(acl, resource)]
+    own = [acl for acl in about if is_for(acl, client)]
+    same = {operation, Operation.ALL}
+    if any(acl.permission is Permission.DENY and acl.operation in same for acl in own):
+        return False
+    if any(acl.permission is Permission.ALLOW and acl.operation in same | IMPLIED.get(operation, set()) for acl in own):
+        return True
+    return default and not about
+
+
+@given(st.lists(acls, max_size=12), clients, operations, resources, st.booleans())
+def test_a_verdict_is_what_a_list_says(
+    found: list[Acl], client: Client, operation: Operation, resource: Resource, default: bool
+) -> None:
+    verdict = AclIndex().changed(found).verdict(client, operation, resource, default=default)
+    assert verdict.is_allowed == may(found, client, operation, resource, default=default)
+    if verdict.acl is not None:
+        assert is_about(verdict.acl, resource)
+        assert is_for(verdict.acl, client)
+        assert (verdict.acl.permission is Permission.ALLOW) == verdict.is_allowed
+
+
+@given(st.lists(st.tuples(st.lists(acls, max_size=4), st.integers(0, 3)), max_size=6), clients, operations, resources)
+def test_changes_one_after_the_other_come_to_the_same(
+    steps: list[tuple[list[Acl], int]], client: Client, operation: Operation, resource: Resource
+) -> None:
+    index, left = AclIndex(), []
+    for added, removals in steps:
+        left += added
+        removed = left[:removals]
+        before = list(index)
+        changed = index.changed(added, removed)
+        assert list(index) == before
+        index, left = changed, left[removals:]
+    assert sorted(index) == sorted(left)
+    verdict = index.verdict(client, operation, resource, default=False)
+    assert verdict.is_allowed == may(left, client, operation, resource, default=False)
+
+
+@given(st.lists(acls, max_size=8), clients, st.sampled_from([Operation.READ, Operation.WRITE]))
+def test_something_is_allowed_where_some_name_is(found: list[Acl], client: Client, operation: Operation) -> None:
+    """Of the entries for the operation itself; a literal that a longer prefix denies is not looked for, as in Kafka."""
+    kind = AclResourceType.TOPIC
+    exact = [acl for acl in found if acl.operation in (operation, Operation.ALL)]
+    tried = [name + end for acl in exact for name in [acl.pattern.name] for end in ("", "zz")] + ["zz"]
+    some = any(may(exact, client, operation, Resource(kind, name), default=False) for name in tried if name != WILDCARD)
+    if some:
+        assert AclIndex().changed(found).allows_some(client, operation, kind)
+    wildcard = Pattern(kind, WILDCARD)
+    denied = Acl(wildcard, client.principal, client.host, operation, Permission.DENY)
+    assert not AclIndex().changed([*found, denied]).allows_some(client, operation, kind)
+
+
+def acl(name: str, kind: PatternType = PatternType.LITERAL, permission: Permission = Permission.ALLOW) -> Acl:
+    return Acl(Pattern(AclResourceType.TOPIC, name, kind), "User:ann", WILDCARD, Operation.WRITE, permission)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([], False),
+        ([acl("t")], True),
+        ([acl("t"), acl("t", permission=Permission.DENY)], False),
+        ([acl("t", PatternType.PREFIXED), acl("t", permission=Permission.DENY)], True),
+        ([acl("tt"), acl("t", PatternType.PREFIXED, Permission.DENY)], False),
+        ([acl("t", PatternType.PREFIXED), acl("t", PatternType.PREFIXED, Permission.DENY)], False),
+        ([acl("t", PatternType.PREFIXED), acl("tt", PatternType.PREFIXED, Permission.DENY)], True),
+        ([acl(WILDCARD), acl("t", permission=Permission.DENY)], True),
+        ([acl("t"), acl(WILDCARD, permission=Permission.DENY)], False),
+    ],
+)
+def test_whether_something_is_allowed(found: list[Acl], expected: bool) -> None:
+    client = Client("User:ann", "10.0.0.1")
+    assert AclIndex().changed(found).allows_some(client, Operation.WRITE, AclResourceType.TOPIC) == expected
+    assert not AclIndex().changed(found).allows_some(client, Operation.READ, AclResourceType.TOPIC)
+    assert not AclIndex().changed(found).allows_some(client, Operation.WRITE, AclResourceType.GROUP)
+
+
+class TestFilters:
+    ANN = acl("orders")
+    PREFIX = acl("ord", PatternType.PREFIXED)
+    ALL = acl(WILDCARD)
+    OTHER = acl("other")._replace(host="10.0.0.1", operation=Operation.READ, permission=Permission.DENY)
+    EVERY = (ANN, PREFIX, ALL, OTHER)
+
+    @pytest.mark.parametrize(
+        ("wanted", "fitting"),
+        [
+            (AclFilter(), EVERY),
+            (AclFilter(name="orders"), (ANN,)),
+            (AclFilter(name="ord"), (PREFIX,)),
+            (AclFilter(name="ord", pattern_type=PatternType.LITERAL), ()),
+            (AclFilter(pattern_type=PatternType.PREFIXED), (PREFIX,)),
+            (AclFilter(name="orders", pattern_type=PatternType.MATCH), (ANN, PREFIX, ALL)),
+            (AclFilter(name="ord", pattern_type=PatternType.MATCH), (PREFIX, ALL)),
+            (AclFilter(resource_type=AclResourceType.TOPIC), EVERY),
+            (AclFilter(resource_type=AclResourceType.GROUP), ()),
+            (AclFilter(resource_type=AclResourceType.UNKNOWN), ()),
+            (AclFilter(principal="User:ann"), EVERY),
+            (AclFilter(principal="User:bob"), ()),
+            (AclFilter(host="10.0.0.1"), (OTHER,)),
+            (AclFilter(host="10.0.0.2"), ()),
+            (AclFilter(operation=Operation.READ), (OTHER,)),
+            (AclFilter(permission=Permission.ALLOW), (ANN, PREFIX, ALL)),
+        ],
+    )
+    def test_fit(self, wanted: AclFilter, fitting: tuple[Acl, ...]) -> None:
+        assert tuple(one for one in self.EVERY if wanted.fits(one)) == fitting

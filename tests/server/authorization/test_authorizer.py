@@ -1,0 +1,148 @@
+"""The authorizer: its settings, super users, addresses as Java writes them, what it says in the log."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.authorization.acl import Acl, Pattern, Permission
+from tidelog.server.authorization.authorizer import STANDARD_AUTHORIZER, Authorizer, AuthorizerSettings, java_host
+from tidelog.server.authorization.operation import SUPPORTED, Operation, operation_bits
+from tidelog.server.authorization.resource import CLUSTER, WILDCARD, AclResourceType, group, topic
+from tidelog.server.network.peer import Peer
+from tidelog.server.principal import Principal
+from tidelog.server.request_context import RequestContext
+
+KEYS = {"authorizer.class.name": STANDARD_AUTHORIZER}
+AUDIT = "kafka.authorizer.logger"
+
+
+def authorizer(*acls: Acl, **keys: str) -> Authorizer:
+    settings = AuthorizerSettings.of(
+        BrokerConfig.load(overrides=KEYS | {k.replace("_", "."): v for k, v in keys.items()})
+    )
+    made = Authorizer(settings)
+    made.change(acls)
+    return made
+
+
+def asked_by(name: str, host: str = "10.0.0.1") -> RequestContext:
+    peer = Peer(host=host, port=1, listener="L", connection_id="c", principal=Principal("User", name))
+    return RequestContext(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 0, None, peer, 0)
+
+
+def read_of(name: str, permission: Permission = Permission.ALLOW, host: str = WILDCARD) -> Acl:
+    return Acl(Pattern(AclResourceType.TOPIC, name), "User:ann", host, Operation.READ, permission)
+
+
+class TestSettings:
+    def test_without_an_authorizer_nothing_is_asked(self) -> None:
+        assert AuthorizerSettings.of(BrokerConfig.load()) is None
+        nobody = Authorizer(None)
+        assert not nobody.is_on
+        assert nobody.allows(asked_by("ann"), Operation.ALTER, CLUSTER)
+        assert nobody.allowed(asked_by("ann"), Operation.READ, topic, ["a", "b"]) == {"a", "b"}
+        assert nobody.allows_some(asked_by("ann"), Operation.WRITE, AclResourceType.TOPIC)
+        assert nobody.operations(asked_by("ann"), group("g")) == operation_bits(SUPPORTED[AclResourceType.GROUP])
+
+    def test_super_users_may_do_everything(self) -> None:
+        made = authorizer(read_of("t", Permission.DENY), super_users=" User:ann ;; User:CN=a,O=b;Group:x")
+        assert made.allows(asked_by("ann"), Operation.READ, topic("t"))
+        assert made.allows(asked_by("CN=a,O=b"), Operation.ALTER, CLUSTER)
+        assert made.allows_some(asked_by("ann"), Operation.WRITE, AclResourceType.TOPIC)
+        assert not made.allows(asked_by("x"), Operation.READ, topic("t"))
+
+    def test_what_no_entry_is_about(self) -> None:
+        made = authorizer(read_of("t"), allow_everyone_if_no_acl_found="true")
+        assert made.allows(asked_by("bob"), Operation.WRITE, topic("u"))
+        assert not made.allows(asked_by("bob"), Operation.WRITE, topic("t"))
+        assert not made.allows(asked_by("ann"), Operation.WRITE, topic("t"))
+        assert not authorizer().allows(asked_by("bob"), Operation.WRITE, topic("u"))
+
+    @pytest.mark.parametrize(
+        ("keys", "reason"),
+        [
+            ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "is not known here, only org"),
+            (KEYS | {"super.users": "ann;User:bob"}, "super.users: ann is no principal"),
+        ],
+    )
+    def test_that_cannot_be(self, keys: dict[str, str], reason: str) -> None:
+        with pytest.raises(ConfigError, match=reason):
+            AuthorizerSettings.of(BrokerConfig.load(overrides=keys))
+
+
+def test_entries_come_and_go() -> None:
+    made = authorizer(read_of("t"))
+    assert made.allows(asked_by("ann"), Operation.DESCRIBE, topic("t"))
+    made.change([], [read_of("t")])
+    assert not made.allows(asked_by("ann"), Operation.DESCRIBE, topic("t"))
+
+
+def test_a_refusal_has_its_resources_code() -> None:
+    made = authorizer()
+    with pytest.raises(ApiError, match="Group authorization failed") as refused:
+        made.require(asked_by("ann"), Operation.READ, group("g"))
+    assert refused.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    with pytest.raises(ApiError, match="Cluster authorization failed"):
+        made.require(asked_by("ann"), Operation.ALTER)
+
+
+def test_operations_are_those_that_are_allowed() -> None:
+    made = authorizer(read_of("t"))
+    assert made.operations(asked_by("ann"), topic("t")) == operation_bits([Operation.READ, Operation.DESCRIBE])
+    assert made.operations(asked_by("bob"), topic("t")) == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("fe80::1:2%eth0", "fe80:0:0:0:0:0:1:2"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+    ],
+)
+def test_addresses_are_written_as_java_does(host: str, written: str) -> None:
+    assert java_host(host) == written
+    made = authorizer(read_of("t", host=written))
+    assert made.allows(asked_by("ann", host), Operation.READ, topic("t"))
+    assert not made.allows(asked_by("ann", "10.9.9.9"), Operation.READ, topic("t"))
+
+
+class TestTheAuditLog:
+    def test_says_who_was_denied_what(self, caplog: pytest.LogCaptureFixture) -> None:
+        made = authorizer(read_of("t", Permission.DENY))
+        with caplog.at_level(logging.INFO, AUDIT):
+            made.allowed(asked_by("ann"), Operation.READ, topic, ["t", "t"])
+            made.allows(asked_by("bob"), Operation.DESCRIBE_CONFIGS, CLUSTER)
+        assert [record.getMessage() for record in caplog.records] == [
+            (
+                "Principal = User:ann is Denied operation = READ from host = 10.0.0.1 on resource = "
+                "Topic:LITERAL:t for request = OffsetForLeaderEpoch with resourceRefCount = 2 based on rule "
+                "MatchingAcl(acl=StandardAcl(resourceType=TOPIC, resourceName=t, patternType=LITERAL, "
+                "principal=User:ann, host=*, operation=READ, "
+                "permissionType=DENY))"
+            ),
+            (
+                "Principal = User:bob is Denied operation = DESCRIBE_CONFIGS from host = 10.0.0.1 on resource = "
+                "Cluster:LITERAL:kafka-cluster for request = OffsetForLeaderEpoch with resourceRefCount = 1 based on "
+                "rule DefaultDeny"
+            ),
+        ]
+
+    def test_says_other_things_more_quietly(self, caplog: pytest.LogCaptureFixture) -> None:
+        made = authorizer(read_of("t"), super_users="User:root")
+        with caplog.at_level(5, AUDIT):
+            made.allows(asked_by("ann"), Operation.READ, topic("t"))
+            made.allows(asked_by("root"), Operation.READ, topic("t"))
+            made.allowed(asked_by("bob"), Operation.READ, topic, ["t"], is_told=False)
+            made.operations(asked_by("bob"), topic("t"))
+        levels = [
+            (record.levelno, record.getMessage().rpartition("rule ")[2].partition("(")[0]) for record in caplog.records
+        ]
+        assert levels == [(10, "MatchingAcl"), (10, "SuperUser"), (5, "DefaultDeny")]
