@@ -21,8 +21,6 @@ from tidelog.server.network.endpoint import Endpoints, endpoints_of
 from tidelog.server.network.limits import NetworkLimits
 from tidelog.server.security.listener_security import ListenerSecurity
 
-STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-
 EMBEDDED_SETTINGS = {
     "node.id": "1",
     "process.roles": "broker,controller",
@@ -119,12 +117,6 @@ def _role_mistakes(config: BrokerConfig) -> Iterator[str]:
     voters = config.texts("controller.quorum.voters")
     if len(voters) > 1:
         yield f"controller.quorum.voters: this broker is its own only controller, {len(voters)} are named"
-    authorizer = str(config["authorizer.class.name"] or "").strip()
-    if authorizer not in ("", STANDARD_AUTHORIZER):
-        yield (
-            f"authorizer.class.name: {authorizer} is not known here, so nobody could say who may do what;"
-            f" {STANDARD_AUTHORIZER} is"
-        )
     if config.flag("remote.log.storage.system.enable"):
         yield (
             "remote.log.storage.system.enable: there is no tiered storage here, so records that are in remote storage"

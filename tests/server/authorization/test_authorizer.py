@@ -67,7 +67,10 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("keys", "reason"),
         [
-            ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "is not known here, only org"),
+            (
+                {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
+                "is not known here, so nobody could say",
+            ),
             (KEYS | {"super.users": "ann;User:bob"}, "super.users: ann is no principal"),
         ],
     )
@@ -146,3 +149,14 @@ class TestTheAuditLog:
             (record.levelno, record.getMessage().rpartition("rule ")[2].partition("(")[0]) for record in caplog.records
         ]
         assert levels == [(10, "MatchingAcl"), (10, "SuperUser"), (5, "DefaultDeny")]
+
+
+def test_verdicts_that_are_remembered_are_those_of_the_present_entries() -> None:
+    made = authorizer()
+    for _ in range(2):
+        assert not made.allows(asked_by("ann"), Operation.READ, topic("t"))
+        made.change([read_of("t")])
+        assert made.allows(asked_by("ann"), Operation.READ, topic("t"))
+        assert not made.allows(asked_by("bob"), Operation.READ, topic("t"))
+        made.change([], [read_of("t")])
+    assert all(not made.allows(asked_by("ann"), Operation.READ, topic(str(number))) for number in range(10_005))

@@ -11,7 +11,8 @@ from server.groups.group_home import GroupHome, group_home
 from server.harness import PATIENCE_S, BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.authorized_operations import NOT_ASKED, ON_GROUP
+from tidelog.server.authorization.operation import NOT_ASKED, SUPPORTED, operation_bits
+from tidelog.server.authorization.resource import AclResourceType
 from tidelog.server.groups.routing import partition_of
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.storage.log.partition_log import PartitionLog
@@ -161,7 +162,10 @@ def test_a_group_is_listed_described_and_deleted(groups: GroupHome) -> None:
     assert not call(ApiKey.LIST_GROUPS, types_filter=["consumer"]).groups
     described, nobody = call(ApiKey.DESCRIBE_GROUPS, groups=["g", "x"], include_authorized_operations=True).groups
     assert (described.group_state, described.protocol_data) == ("Stable", "range")
-    assert (described.authorized_operations, nobody.authorized_operations) == (ON_GROUP, NOT_ASKED)
+    assert (described.authorized_operations, nobody.authorized_operations) == (
+        operation_bits(SUPPORTED[AclResourceType.GROUP]),
+        NOT_ASKED,
+    )
     (member,) = described.members
     assert (member.member_id, member.client_id, member.client_host) == (member_id, "test", "/127.0.0.1")
     assert (bytes(member.member_metadata), bytes(member.member_assignment)) == (b"m", b"everything")

@@ -108,6 +108,16 @@ def test_the_assignment_follows_when_the_expression_is_resolved() -> None:
     assert rig.reloaded().consumer.regexes == rig.consumer.regexes
 
 
+def test_topics_that_the_member_may_not_see_are_not_matched() -> None:
+    rig = Rig(MemoryTopics(logs_a=1, logs_b=1))
+    one = Consumer(rig, "m1", topic_regex="logs_.*", visible_topics=lambda names: set(names) - {"logs_b"})
+    one.beat()
+    rig.wait(0)
+    assert rig.consumer.regexes["logs_.*"].topics == {"logs_a"}
+    settle(one)
+    assert one.partitions == {("logs_a", 0)}
+
+
 def test_an_expression_that_others_have_is_resolved_already() -> None:
     rig = Rig(MemoryTopics(a=2))
     one, two = Consumer(rig, "m1", topic_regex="a"), Consumer(rig, "m2", topic_regex="a")

@@ -33,6 +33,7 @@ from tidelog.server.authorization.acl_index import AclIndex, Client, Verdict
 from tidelog.server.authorization.audit import TRACE, is_said, say
 from tidelog.server.authorization.operation import SUPPORTED, Operation, operation_bits
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, Resource
+from tidelog.server.principal import Principal
 from tidelog.server.request_context import RequestContext
 
 T = TypeVar("T")
@@ -51,6 +52,7 @@ _FAILURES: Final = {
 """In Kafka's words, by what somebody may not touch."""
 
 _SUPER: Final = Verdict(True, None, is_super=True)
+_MOST_KNOWN: Final = 10_000
 _HARD_CODED: Final = "hardcode"
 """A name that Kafka asks about where any name will do."""
 
@@ -64,11 +66,14 @@ class AuthorizerSettings:
     @classmethod
     def of(cls, config: BrokerConfig) -> AuthorizerSettings | None:
         """None without an authorizer. ConfigError for another than Kafka's own, and for super users without a type."""
-        name = str(config["authorizer.class.name"])
+        name = str(config["authorizer.class.name"] or "").strip()
         if not name:
             return None
         if name != STANDARD_AUTHORIZER:
-            raise ConfigError(f"authorizer.class.name: {name} is not known here, only {STANDARD_AUTHORIZER}")
+            raise ConfigError(
+                f"authorizer.class.name: {name} is not known here, so nobody could say who may do what; "
+                f"{STANDARD_AUTHORIZER} is"
+            )
         users = [user.strip() for user in str(config["super.users"] or "").split(";") if user.strip()]
         if nameless := [user for user in users if ":" not in user]:
             raise ConfigError(
@@ -85,10 +90,13 @@ class Authorizer:
         self.is_on = settings is not None
         self._settings = settings or AuthorizerSettings(super_users=frozenset(), allows_by_default=True)
         self._index = AclIndex()
+        self._known: dict[tuple[Client, Operation, Resource], Verdict] = {}
+        """Verdicts by this index: clients ask the same again and again."""
 
     def change(self, added: Collection[Acl], removed: Collection[Acl] = ()) -> None:
         """Other access control lists from here on."""
         self._index = self._index.changed(added, removed)
+        self._known.clear()
 
     # --- one question ---
 
@@ -155,7 +163,15 @@ class Authorizer:
     def _verdict(self, client: Client, operation: Operation, resource: Resource) -> Verdict:
         if client.principal in self._settings.super_users:
             return _SUPER
-        return self._index.verdict(client, operation, resource, default=self._settings.allows_by_default)
+        verdict = self._known.get((client, operation, resource))
+        if verdict is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            default = self._settings.allows_by_default
+            verdict = self._known[client, operation, resource] = self._index.verdict(
+                client, operation, resource, default=default
+            )
+        return verdict
 
 
 def failure(resource_type: AclResourceType) -> ApiError:
@@ -164,10 +180,14 @@ def failure(resource_type: AclResourceType) -> ApiError:
 
 
 def client_of(context: RequestContext) -> Client:
-    return Client(str(context.principal), java_host(context.client_host))
+    return _client(context.principal, context.client_host)
 
 
 @lru_cache(maxsize=1000)
+def _client(principal: Principal, host: str) -> Client:
+    return Client(str(principal), java_host(host))
+
+
 def java_host(host: str) -> str:
     """As Java writes an address, and so entries have it: all eight parts of a long one, none of them shortened."""
     if ":" not in host:

@@ -16,7 +16,7 @@ Called by: the fetch handler. Thread rule: the loop's. Source: Kafka's ``Replica
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -35,7 +35,11 @@ _log = logging.getLogger(__name__)
 _CONSUMERS: Final = (-1, -3)
 """Replica ids: consumers, and a future replica that reads as one."""
 _COMMITTED: Final = 1
-_UNRESOLVED: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_UNRESOLVED: Final = (
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 """No reason for an answer before its time: nobody can mend them by asking again at once."""
 
 
@@ -48,6 +52,8 @@ class FetchLimits:
     min_bytes: int
     max_bytes: int
     max_wait_ms: int
+    denied: Collection[FollowedPartition] = ()
+    """What is not the client's to read."""
 
     @classmethod
     def of(cls, request: FetchRequest, broker_max_bytes: int) -> FetchLimits:
@@ -124,6 +130,8 @@ def _read(
     is_again: bool,
 ) -> PartitionResult:
     wanted = followed.wanted
+    if limits.denied and followed in limits.denied:
+        return PartitionResult(followed, PartitionData(wanted.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     try:
         if followed.topic:
             partition = replicas.partition(TopicPartition(followed.topic, followed.partition))

@@ -32,6 +32,7 @@ from tidelog.server.groups.classic.classic_state import ClassicState
 from tidelog.server.groups.classic.rebalancing import Rebalancing, joined
 from tidelog.server.groups.log.classic_records import group_metadata, new_group
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.visible_topics import VisibleTopics, every_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ class JoinRequest:
     """v4+: a new dynamic member is told its id first."""
     may_skip_assignment: bool = True
     """v9+: a static leader that comes back can be told that there is nothing to assign."""
+    visible_topics: VisibleTopics = every_topic
 
     @property
     def protocol_names(self) -> list[str]:

@@ -60,7 +60,7 @@ class ClassicMembers:
         before = self._member(change, request, member_id)
         replaced = group.static_member(request.instance_id)
         is_last = replaced is not None and self._migration.goes_back_with(group, replaced)
-        has_changed = change.subscribe(before, _updated(before, request, subscription))
+        has_changed = change.subscribe(before, _updated(before, request, subscription), request.visible_topics)
         change.follow_topics(must_grow=has_changed)
         if not is_last:
             change.assign()

@@ -19,6 +19,7 @@ from tidelog.server.groups.consumer.targets import assignor_names, metadata_hash
 from tidelog.server.groups.journal import Done
 from tidelog.server.groups.log import consumer_records
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.visible_topics import VisibleTopics
 
 _log = logging.getLogger(__name__)
 
@@ -37,14 +38,14 @@ class ConsumerChange:
         """As it will be."""
         return self.draft.group
 
-    def subscribe(self, before: ConsumerMember, after: ConsumerMember) -> bool:
+    def subscribe(self, before: ConsumerMember, after: ConsumerMember, visible: VisibleTopics) -> bool:
         """The member says who it is and what it reads; whether the target assignment has to be another for it."""
         regex = self._regexes.change(self.group, before, after)
         if after != before or after.member_id not in self.group.members:
             self.draft.add(consumer_records.member_metadata(self.group.group_id, after))
         if regex is not RegexChange.NONE:
             self._regexes.forget_unused(self.draft, before.topic_regex)
-        self._regexes.resolve_soon_if_due(self.group)
+        self._regexes.resolve_soon_if_due(self.group, visible)
         has_other_topics = after.topic_names != before.topic_names
         return has_other_topics or regex is RegexChange.RESOLVED
 

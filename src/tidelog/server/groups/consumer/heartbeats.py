@@ -44,6 +44,7 @@ from tidelog.server.groups.log import consumer_records
 from tidelog.server.groups.log.classic_records import group_tombstone
 from tidelog.server.groups.log.consumer_records import whole_group
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.visible_topics import VisibleTopics, every_topic
 
 NOT_SAID = -1
 _CLIENT_MAKES_MEMBER_IDS = 1
@@ -66,6 +67,7 @@ class HeartbeatRequest:
     owned: Owned = None
     client_id: str = ""
     client_host: str = ""
+    visible_topics: VisibleTopics = every_topic
 
     @property
     def is_joining(self) -> bool:
@@ -120,7 +122,7 @@ class Heartbeats:
         if not request.member_id:
             request = replace(request, member_id=str(uuid.uuid4()))
         before = self._member(change, request)
-        has_changed = change.subscribe(before, _updated(before, request))
+        has_changed = change.subscribe(before, _updated(before, request), request.visible_topics)
         change.follow_topics(must_grow=has_changed or change.group.group_epoch == 0)
         change.assign()
         after = change.reconcile(request.member_id, request.owned)

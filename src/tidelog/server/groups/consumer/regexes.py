@@ -10,6 +10,7 @@ topics were made or deleted             all are matched again with the next hear
 ``regex.refresh.interval.ms`` passed    the same
 ======================================  =======================================================================
 
+A match counts if the member may see the topic whose request had the expressions looked up, as in Kafka.
 If what is matched has changed the group epoch grows, and the next heartbeats bring the assignments.
 Called by: ``ConsumerChange``. Thread rule: the loop's thread. Source: Kafka's
 ``GroupMetadataManager.maybeUpdateRegularExpressions``, ``handleRegularExpressionsResult``; KIP-848.
@@ -31,6 +32,7 @@ from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
 from tidelog.server.groups.consumer.targets import metadata_hash
 from tidelog.server.groups.log import consumer_records
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.visible_topics import VisibleTopics
 
 MIN_INTERVAL_MS: Final = 10_000
 
@@ -69,11 +71,11 @@ class Regexes:
         if expression and not draft.group.regex_members(expression):
             draft.add(consumer_records.regex_tombstone(draft.group.group_id, expression))
 
-    def resolve_soon_if_due(self, group: ConsumerGroup) -> None:
+    def resolve_soon_if_due(self, group: ConsumerGroup, visible: VisibleTopics) -> None:
         """``group`` as it will be. Nothing happens within this call."""
         key = ("regex", group.group_id)
         if group.member_regexes and not self._context.timers.is_set(key) and self._is_due(group):
-            self._context.timers.set(key, 0, lambda: self._resolve(group.group_id))
+            self._context.timers.set(key, 0, lambda: self._resolve(group.group_id, visible))
 
     def _is_due(self, group: ConsumerGroup) -> bool:
         resolved = group.regexes.values()
@@ -87,13 +89,13 @@ class Regexes:
             or age_ms > self._context.settings.consumer.regex_refresh_interval_ms
         )
 
-    def _resolve(self, group_id: str) -> None:
+    def _resolve(self, group_id: str, visible: VisibleTopics) -> None:
         group = self._context.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
         draft = GroupDraft(group)
         for expression in sorted(group.member_regexes):
-            draft.add(consumer_records.regex(group_id, expression, self._resolved(expression)))
+            draft.add(consumer_records.regex(group_id, expression, self._resolved(expression, visible)))
         has_changed = any(
             resolved.topics != group.regexes.get(expression, ResolvedRegex()).topics
             for expression, resolved in draft.group.regexes.items()
@@ -104,10 +106,10 @@ class Regexes:
             self._context.counts.consumer_rebalances.mark()
         self._context.journal.write(draft.records, lambda error: _tell(group_id, error))
 
-    def _resolved(self, expression: str) -> ResolvedRegex:
+    def _resolved(self, expression: str, visible: VisibleTopics) -> ResolvedRegex:
         topics = self._context.topics
         return ResolvedRegex(
-            topics=_matched(expression, topics.names),
+            topics=frozenset(visible(_matched(expression, topics.names))),
             version=topics.version,
             resolved_ms=self._context.timers.now_ms(),
         )

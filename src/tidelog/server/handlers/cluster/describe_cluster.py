@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.authorized_operations import NOT_ASKED, ON_CLUSTER
+from tidelog.server.authorization.authorizer import Authorizer
+from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -42,8 +44,15 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
             }
             for registration, endpoint in shown
         ],
-        "cluster_authorized_operations": ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        "cluster_authorized_operations": _operations(broker.authorizer, context)
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     }
+
+
+def _operations(authorizer: Authorizer, context: RequestContext) -> int:
+    """None, for who may not see the cluster."""
+    return authorizer.operations(context, CLUSTER) if authorizer.allows(context, Operation.DESCRIBE, CLUSTER) else 0
 
 
 def _check_endpoint_type(version: int, endpoint_type: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.kraft.quorum import QuorumStatus
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.DESCRIBE)
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
         return {"topics": [_unknown(topic) for topic in request.topics]}

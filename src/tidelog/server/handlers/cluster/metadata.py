@@ -8,22 +8,28 @@ a name that is not there               UNKNOWN_TOPIC_OR_PARTITION; it is made, i
 a name that cannot be                  INVALID_TOPIC_EXCEPTION
 an id that is not there                UNKNOWN_TOPIC_ID
 an id, or no name, before version 12   INVALID_REQUEST, whatever else is asked for
+a name that the client may not see     TOPIC_AUTHORIZATION_FAILED, be there such a topic or not; so where it may not be
+                                       made by the client that wants that
+the id of a topic that it may not see  the same, without the name
 =====================================  ===============================================================================
 
-Where an id is asked for, names are not looked at. Source: Kafka's ``KafkaApis.handleTopicMetadataRequest``.
+Where an id is asked for, names are not looked at. Of all topics those are told that the client may see.
+Source: Kafka's ``KafkaApis.handleTopicMetadataRequest``.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from tidelog.server.authorization.authorizer import Authorizer
+from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import is_internal, is_legal
@@ -42,26 +48,38 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     image, version = broker.metadata.image, context.version
     _check(request, version)
     names, unknown_ids = _wanted(image, request, version)
-    missing = [name for name in names if name not in image.topics]
-    if request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable"):
+    is_of_all = _is_of_all(request, version)
+    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names, is_told=not is_of_all)
+    missing = [name for name in names if name in shown and name not in image.topics]
+    uncreatable: Collection[str] = ()
+    if missing and request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable"):
+        uncreatable = _uncreatable(broker.authorizer, context, missing)
+        missing = [name for name in missing if name not in uncreatable]
         broker.automatic_topics.create(filter(is_legal, missing))
+    hidden = [] if is_of_all else [name for name in names if name not in shown]
     viewpoint = Viewpoint(
         image=image,
         listener=context.listener,
         leaves_out_the_dead=version == 0,
         names_listeners=version >= _FIRST_THAT_KNOWS_LISTENERS,
     )
-    operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    operations = _Operations(broker.authorizer, context, is_asked=request.include_topic_authorized_operations)
     wants_operations = request.include_cluster_authorized_operations and version < _FIRST_WITHOUT_CLUSTER_OPERATIONS
     return {
         **_nodes(viewpoint, broker.node_id),
         "cluster_id": image.cluster_id,
         "topics": [
             *map(_unknown_id, unknown_ids),
-            *(_topic(viewpoint, image.topics[name], operations) for name in names if name in image.topics),
+            *(
+                _topic(viewpoint, image.topics[name], operations)
+                for name in names
+                if name in shown and name in image.topics
+            ),
             *(_missing(name, operations) for name in missing),
+            *(_denied(name, is_internal=is_internal(name)) for name in uncreatable),
+            *(_hidden(image, request, name) for name in hidden),
         ],
-        "cluster_authorized_operations": ON_CLUSTER if wants_operations else NOT_ASKED,
+        "cluster_authorized_operations": operations.on_cluster() if wants_operations else NOT_ASKED,
     }
 
 
@@ -70,7 +88,7 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
     return {
         "controller_id": _NO_CONTROLLER,
         "topics": [
-            {"error_code": code, "name": topic.name or "", "topic_id": topic.topic_id} for topic in request.topics or ()
+            {"error_code": code, "name": asked.name or "", "topic_id": asked.topic_id} for asked in request.topics or ()
         ],
     }
 
@@ -78,22 +96,49 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 def _check(request: Struct, version: int) -> None:
     if version >= _FIRST_WITH_IDS:
         return
-    for topic in request.topics or ():
-        if topic.name is None:
+    for asked in request.topics or ():
+        if asked.name is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
-        if topic.topic_id is not None:
+        if asked.topic_id is not None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}")
+
+
+def _is_of_all(request: Struct, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
 
 
 def _wanted(image: MetadataImage, request: Struct, version: int) -> tuple[list[str], list[uuid.UUID]]:
     """Names of topics, there or not, and ids that are not there."""
-    if request.topics is None or (version == 0 and not request.topics):
+    if _is_of_all(request, version):
         return sorted(image.topics), []
-    ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id is not None)
+    ids = dict.fromkeys(asked.topic_id for asked in request.topics if asked.topic_id is not None)
     if not ids:
-        return list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)), []
+        return list(dict.fromkeys(asked.name for asked in request.topics if asked.name is not None)), []
     known = [image.topics_by_id[topic_id].name for topic_id in ids if topic_id in image.topics_by_id]
     return known, [topic_id for topic_id in ids if topic_id not in image.topics_by_id]
+
+
+def _uncreatable(authorizer: Authorizer, context: RequestContext, missing: Sequence[str]) -> list[str]:
+    if authorizer.allows(context, Operation.CREATE, CLUSTER, is_told=False):
+        return []
+    creatable = authorizer.allowed(context, Operation.CREATE, topic, missing)
+    return [name for name in missing if name not in creatable]
+
+
+class _Operations:
+    """What the client may do, as far as it wants to know."""
+
+    def __init__(self, authorizer: Authorizer, context: RequestContext, *, is_asked: bool) -> None:
+        self._authorizer = authorizer
+        self._context = context
+        self._is_asked = is_asked
+
+    def on_topic(self, name: str) -> int:
+        return self._authorizer.operations(self._context, topic(name)) if self._is_asked else NOT_ASKED
+
+    def on_cluster(self) -> int:
+        may_see = self._authorizer.allows(self._context, Operation.DESCRIBE, CLUSTER)
+        return self._authorizer.operations(self._context, CLUSTER) if may_see else 0
 
 
 def _nodes(viewpoint: Viewpoint, own_id: int) -> dict[str, Any]:
@@ -109,22 +154,38 @@ def _nodes(viewpoint: Viewpoint, own_id: int) -> dict[str, Any]:
     }
 
 
-def _topic(viewpoint: Viewpoint, topic: Topic, operations: int) -> Mapping[str, Any]:
+def _topic(viewpoint: Viewpoint, found: Topic, operations: _Operations) -> Mapping[str, Any]:
     return {
-        "name": topic.name,
-        "topic_id": topic.id,
-        "is_internal": is_internal(topic.name),
-        "partitions": viewpoint.partitions(topic),
-        "topic_authorized_operations": operations,
+        "name": found.name,
+        "topic_id": found.id,
+        "is_internal": is_internal(found.name),
+        "partitions": viewpoint.partitions(found),
+        "topic_authorized_operations": operations.on_topic(found.name),
     }
 
 
-def _missing(name: str, operations: int) -> Mapping[str, Any]:
+def _missing(name: str, operations: _Operations) -> Mapping[str, Any]:
     return {
         "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
         "name": name,
         "is_internal": is_internal(name),
-        "topic_authorized_operations": operations,
+        "topic_authorized_operations": operations.on_topic(name),
+    }
+
+
+def _hidden(image: MetadataImage, request: Struct, name: str) -> Mapping[str, Any]:
+    """Who asks by id knows the id, and learns no name."""
+    if any(asked.topic_id is not None for asked in request.topics):
+        return {**_denied(None), "topic_id": image.topics[name].id}
+    return _denied(name)
+
+
+def _denied(name: str | None, *, is_internal: bool = False) -> dict[str, Any]:
+    return {
+        "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        "name": name,
+        "is_internal": is_internal,
+        "topic_authorized_operations": NOT_ASKED,
     }
 
 

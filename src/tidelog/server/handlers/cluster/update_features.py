@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.requests import FeatureUpdate, UpgradeType
 from tidelog.server.request_context import RequestContext
 
@@ -18,6 +19,7 @@ _LAST_WITH_RESULTS = 1
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.ALTER)
     updates = [_update(context.version, update) for update in request.feature_updates]
     outcome = await broker.metadata.update_features(updates, validate_only=request.validate_only)
     if outcome.is_failure:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.requests import Outcome, QuotaChange
 from tidelog.server.request_context import RequestContext
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.ALTER_CONFIGS)
     changes = [_change(entry) for entry in request.entries]
     outcomes = await broker.metadata.alter_client_quotas(changes, validate_only=request.validate_only)
     return {"entries": [_answer(entry, outcome) for entry, outcome in zip(request.entries, outcomes, strict=True)]}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.handlers.configs.alterations import (
     Identity,
@@ -18,6 +19,7 @@ from tidelog.server.handlers.configs.alterations import (
     check_broker,
     check_values,
     config_resource,
+    guarded,
     refusals,
     resources_in,
 )
@@ -39,6 +41,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
             texts = {config.name: config.value for config in struct.configs}
             if resource.type is ResourceType.BROKER:
                 check_broker(resource, texts, config=broker.config, node_id=broker.node_id)
+            broker.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
         except TidelogError as error:
             outcomes[identity] = Outcome.of(error)
         else:

@@ -9,6 +9,7 @@ of a type that has no settings                         as a whole
 that is a broker, but not this one                     as a whole
 that is this broker, or all, with settings that        as a whole: INVALID_REQUEST, whatever is wrong
 ``BrokerConfig`` refuses
+that is not the client's to alter                      as a whole, after all of these
 =====================================================  ===============================================================
 
 Called by: AlterConfigs, IncrementalAlterConfigs. Source: Kafka's ``ConfigAdminManager``.
@@ -24,6 +25,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.resource import CLUSTER, Resource, group, topic
 from tidelog.server.configs.broker_name import broker_number
 from tidelog.server.configs.changes import ChangeKind, SettingChange, list_key
 from tidelog.server.configs.resource_type import ResourceType
@@ -51,6 +53,14 @@ def config_resource(identity: Identity) -> ConfigResource:
     if number not in RESOURCES:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {number}")
     return ConfigResource(ResourceType(number), name)
+
+
+def guarded(identity: Identity) -> Resource:
+    """What one has to be allowed to touch for settings of a resource: that itself, or the cluster."""
+    number, name = identity
+    if number == ResourceType.TOPIC:
+        return topic(name)
+    return group(name) if number == ResourceType.GROUP else CLUSTER
 
 
 def setting_changes(resource: Struct) -> list[SettingChange]:

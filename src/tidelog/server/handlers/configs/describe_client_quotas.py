@@ -19,9 +19,12 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
-from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER
+from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ class Match(IntEnum):
 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     _check(request)
     found = [
         {
@@ -52,7 +57,8 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    return {"error_code": error_code_of(error), "error_message": error.message, "entries": None}
+    outcome = Outcome.of(error)
+    return {"error_code": outcome.error, "error_message": outcome.message, "entries": None}
 
 
 def _fits(entity: Mapping[str, str | None], request: Struct) -> bool:

@@ -14,12 +14,14 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.broker_entries import broker_entries, default_entries
 from tidelog.server.configs.broker_name import broker_number
 from tidelog.server.configs.config_entry import ConfigEntry, chosen
 from tidelog.server.configs.loggers import described_loggers
 from tidelog.server.configs.resource_entries import client_metrics_entries, group_entries, topic_entries
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import check_topic_name
@@ -35,15 +37,17 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
                 ErrorCode.INVALID_REQUEST, f"Unexpected resource type UNKNOWN for resource {resource.resource_name}"
             )
     once = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    return {"results": [_described(broker, resource, request) for resource in once.values()]}
+    return {"results": [_described(broker, context, resource, request) for resource in once.values()]}
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
     return {"results": [_refusal(resource, error) for resource in request.resources]}
 
 
-def _described(broker: Broker, resource: Struct, request: Struct) -> Mapping[str, Any]:
+def _described(broker: Broker, context: RequestContext, resource: Struct, request: Struct) -> Mapping[str, Any]:
+    wanted = guarded((resource.resource_type, resource.resource_name))
     try:
+        broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS, wanted)
         configs = _configs(broker, resource, request)
     except TidelogError as error:
         return _refusal(resource, error)

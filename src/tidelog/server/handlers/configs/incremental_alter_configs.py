@@ -13,6 +13,8 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.configs.broker_name import broker_number
 from tidelog.server.configs.changes import SettingChange, changed
 from tidelog.server.configs.loggers import alter_loggers
@@ -24,6 +26,7 @@ from tidelog.server.handlers.configs.alterations import (
     check_broker,
     check_lists,
     config_resource,
+    guarded,
     refusals,
     resources_in,
     setting_changes,
@@ -43,10 +46,14 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
         try:
             changes = setting_changes(resource)
             if identity[0] == ResourceType.BROKER_LOGGER:
+                if not broker.authorizer.allows(context, Operation.ALTER_CONFIGS, CLUSTER):
+                    raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
                 _alter_loggers(broker, identity[1], changes, validate_only=request.validate_only)
                 outcomes[identity] = DONE
             else:
-                wanted[_checked(broker, identity, changes)] = changes
+                checked = _checked(broker, identity, changes)
+                broker.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
+                wanted[checked] = changes
         except TidelogError as error:
             outcomes[identity] = Outcome.of(error)
     if wanted:

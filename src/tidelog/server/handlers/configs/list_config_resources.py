@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.request_context import RequestContext
@@ -29,6 +30,7 @@ _LISTED = tuple(kind for kind in ResourceType if kind is not ResourceType.UNKNOW
 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS)
     asked = [ResourceType.CLIENT_METRICS] if context.version == 0 else request.resource_types or _LISTED
     if any(ResourceType.of(number) is ResourceType.UNKNOWN for number in asked):
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION}

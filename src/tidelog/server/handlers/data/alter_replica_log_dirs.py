@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.request_context import RequestContext
 from tidelog.storage.manager.log_manager import LogManager
 
@@ -37,14 +38,30 @@ _LONGEST_NAME: Final = 255
 _FUTURE_SUFFIX_BYTES: Final = 1 + 32 + len("-future")
 
 
-async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    broker.authorizer.require(context, Operation.ALTER)
+    return _answer({(name, path): await _move(broker, name, path) for name, path in _moves(request)})
+
+
+def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """The error for every partition."""
+    return _answer(dict.fromkeys(_moves(request), error_code_of(error)))
+
+
+def _moves(request: Struct) -> list[tuple[TopicPartition, Path]]:
+    return [
+        (TopicPartition(topic.name, number), Path(directory.path))
+        for directory in request.dirs
+        for topic in directory.topics
+        for number in topic.partitions
+    ]
+
+
+def _answer(codes: Mapping[tuple[TopicPartition, Path], ErrorCode]) -> Mapping[str, Any]:
     results = defaultdict(list)
-    for directory in request.dirs:
-        for topic in directory.topics:
-            for number in topic.partitions:
-                code = await _move(broker, TopicPartition(topic.name, number), Path(directory.path))
-                results[topic.name].append({"partition_index": number, "error_code": code})
-    return {"results": [{"topic_name": name, "partitions": partitions} for name, partitions in results.items()]}
+    for (name, _path), code in codes.items():
+        results[name.topic].append({"partition_index": name.partition, "error_code": code})
+    return {"results": [{"topic_name": topic, "partitions": partitions} for topic, partitions in results.items()]}
 
 
 async def _move(broker: Broker, partition: TopicPartition, path: Path) -> ErrorCode:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import topic
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.waiters import wait_until
 from tidelog.server.request_context import RequestContext
@@ -27,20 +29,24 @@ def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Ma
     answer = {"low_watermark": -1, "error_code": error_code_of(error)}
     topics = [
         {
-            "name": topic.name,
-            "partitions": [answer | {"partition_index": part.partition_index} for part in topic.partitions],
+            "name": one.name,
+            "partitions": [answer | {"partition_index": part.partition_index} for part in one.partitions],
         }
-        for topic in request.topics
+        for one in request.topics
     ]
     return {"topics": topics}
 
 
-async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
     deadline_ms = broker.timers.monotonic_ms() + request.timeout
-    deletions = [(topic.name, [_Deletion(part) for part in topic.partitions]) for topic in request.topics]
+    deletions = [(one.name, [_Deletion(part) for part in one.partitions]) for one in request.topics]
+    allowed = broker.authorizer.allowed(context, Operation.DELETE, topic, (name for name, _parts in deletions))
     for name, parts in deletions:
         for part in parts:
-            await part.begin(broker, name)
+            if name in allowed:
+                await part.begin(broker, name)
+            else:
+                part.deny()
     for _name, parts in deletions:
         for part in parts:
             await part.carry_through(broker, deadline_ms - broker.timers.monotonic_ms())
@@ -58,11 +64,14 @@ class _Deletion:
         self._low_watermark = -1
         self._error = ErrorCode.NONE
 
-    async def begin(self, broker: Broker, topic: str) -> None:
+    def deny(self) -> None:
+        self._error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    async def begin(self, broker: Broker, name: str) -> None:
         try:
-            if is_internal(topic):
+            if is_internal(name):
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-            self._partition = partition = broker.replicas.partition(TopicPartition(topic, self._index))
+            self._partition = partition = broker.replicas.partition(TopicPartition(name, self._index))
             log, self._wanted = partition.deletable(self._offset)
             if await broker.in_thread(partition.cut, log, self._wanted):
                 partition.changed()

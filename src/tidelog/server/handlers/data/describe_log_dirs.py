@@ -13,9 +13,10 @@ from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidelog.model import TopicPartition
-from tidelog.protocol.errors import ErrorCode
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.request_context import RequestContext
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
@@ -31,7 +32,13 @@ class _Everything:
         return True
 
 
-async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
+def refuse(_context: RequestContext, _request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """To clients that know no error of the whole: that there is nothing."""
+    return {"error_code": error_code_of(error), "results": []}
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    broker.authorizer.require(context, Operation.DESCRIBE)
     wanted: Container[TopicPartition] = _Everything()
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import error_code_of
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.authorizer import failure
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import AclResourceType, topic
 from tidelog.server.request_context import RequestContext
 from tidelog.storage.producer import ProducerEntry
 
@@ -18,18 +21,16 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    _describe(broker, TopicPartition(topic.name, n)) for n in dict.fromkeys(topic.partition_indexes)
-                ],
-            }
-            for topic in request.topics
-        ]
-    }
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    return {"topics": [{"name": one.name, "partitions": _partitions(broker, context, one)} for one in request.topics]}
+
+
+def _partitions(broker: Broker, context: RequestContext, asked: Struct) -> list[Mapping[str, Any]]:
+    numbers = dict.fromkeys(asked.partition_indexes)
+    if broker.authorizer.allows(context, Operation.READ, topic(asked.name)):
+        return [_describe(broker, TopicPartition(asked.name, number)) for number in numbers]
+    error = failure(AclResourceType.TOPIC)
+    return [{"partition_index": number, "error_code": error.code, "error_message": error.message} for number in numbers]
 
 
 def _describe(broker: Broker, name: TopicPartition) -> Mapping[str, Any]:

@@ -11,7 +11,8 @@ Thread rule: the loop's. Source: Kafka's ``KafkaApis.handleFetchRequest``, ``Rep
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -27,6 +28,8 @@ from tidelog.protocol.fetch import (
     write_fetch_response,
 )
 from tidelog.server.answer import EncodedAnswer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.fetching.fetch_context import FetchContext, begin_fetch
 from tidelog.server.fetching.fetch_session import FollowedPartition
 from tidelog.server.fetching.partition_reads import (
@@ -61,14 +64,14 @@ def refuse(_context: RequestContext, request: FetchRequest, error: TidelogError)
     code = error_code_of(error)
     responses = [
         {
-            "topic": topic.topic,
-            "topic_id": topic.topic_id,
+            "topic": asked.topic,
+            "topic_id": asked.topic_id,
             "partitions": [
                 {"partition_index": wanted.partition, "error_code": code, "high_watermark": -1}
-                for wanted in topic.partitions
+                for wanted in asked.partitions
             ],
         }
-        for topic in request.topics
+        for asked in request.topics
     ]
     return {"error_code": code, "responses": responses}
 
@@ -76,6 +79,8 @@ def refuse(_context: RequestContext, request: FetchRequest, error: TidelogError)
 def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> EncodedAnswer | Awaitable[EncodedAnswer]:
     fetch = begin_fetch(context.version, request, broker.fetch_sessions, broker.timers.monotonic_ms())
     limits = FetchLimits.of(request, _most_bytes(broker, context))
+    if broker.authorizer.is_on:
+        limits = replace(limits, denied=_denied(broker, context, fetch.wanted, limits))
     found = read_partitions(broker.replicas, fetch.wanted, limits)
     pending = PendingFetch(found.results, limits)
     if limits.max_wait_ms <= 0 or found.is_final or found.size >= limits.min_bytes or not pending.partitions:
@@ -87,6 +92,18 @@ def _most_bytes(broker: Broker, context: RequestContext) -> int:
     """A client with a quota gets less at once, so that it is not held back for many times its windows."""
     most, of_quota = broker.config.number("fetch.max.bytes"), broker.quotas.most_fetched(context)
     return most if of_quota is None else min(most, of_quota)
+
+
+def _denied(
+    broker: Broker, context: RequestContext, wanted: Collection[FollowedPartition], limits: FetchLimits
+) -> Collection[FollowedPartition]:
+    """Who reads as a follower may read all or nothing. What has no name is not there."""
+    if limits.is_followers:
+        return () if broker.authorizer.allows(context, Operation.CLUSTER_ACTION, CLUSTER) else wanted
+    image = broker.metadata.image
+    names = {followed: image.topic_name(followed.topic, followed.topic_id) for followed in wanted}
+    allowed = broker.authorizer.allowed(context, Operation.READ, topic, filter(None, names.values()))
+    return {followed for followed, name in names.items() if name is not None and name not in allowed}
 
 
 async def _answer_later(
@@ -131,8 +148,8 @@ def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -
 
 def _by_topic(results: Sequence[tuple[FollowedPartition, PartitionData]]) -> Iterator[FetchableTopicResponse]:
     """Partitions of the same topic that follow each other are one topic of the answer."""
-    for (topic, topic_id), group in groupby(results, key=lambda result: (result[0].topic, result[0].topic_id)):
-        yield FetchableTopicResponse(topic, topic_id, [_with_records(data) for _followed, data in group])
+    for (name, topic_id), group in groupby(results, key=lambda result: (result[0].topic, result[0].topic_id)):
+        yield FetchableTopicResponse(name, topic_id, [_with_records(data) for _followed, data in group])
 
 
 def _with_records(data: PartitionData) -> PartitionData:

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.model import Isolation, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import topic
 from tidelog.server.request_context import RequestContext
 from tidelog.storage.log.list_offsets import ListedOffset, OffsetSpec
 
@@ -49,39 +51,42 @@ def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Ma
     code = error_code_of(error)
     topics = [
         {
-            "name": topic.name,
+            "name": one.name,
             "partitions": [
                 {"partition_index": part.partition_index, "error_code": code, "timestamp": -1, "offset": -1}
-                for part in topic.partitions
+                for part in one.partitions
             ],
         }
-        for topic in request.topics
+        for one in request.topics
     ]
     return {"topics": topics}
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
-    asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
+    asked = Counter((one.name, part.partition_index) for one in request.topics for part in one.partitions)
+    allowed = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, (one.name for one in request.topics))
     topics = []
-    for topic in request.topics:
+    for one in request.topics:
         partitions = []
-        for part in topic.partitions:
+        for part in one.partitions:
             try:
-                if asked[topic.name, part.partition_index] > 1:
+                if one.name not in allowed:
+                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                if asked[one.name, part.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
-                answer = _listed(await _list(broker, context.version, request, topic.name, part))
+                answer = _listed(await _list(broker, context.version, request, one.name, part))
             except TidelogError as error:
                 answer = {"error_code": _code_for(context.version, error), "timestamp": -1, "offset": -1}
             partitions.append({"leader_epoch": -1, **answer, "partition_index": part.partition_index})
-        topics.append({"name": topic.name, "partitions": partitions})
+        topics.append({"name": one.name, "partitions": partitions})
     return {"topics": topics}
 
 
-async def _list(broker: Broker, version: int, request: Struct, topic: str, part: Struct) -> ListedOffset | None:
+async def _list(broker: Broker, version: int, request: Struct, name: str, part: Struct) -> ListedOffset | None:
     timestamp, leader_epoch = part.timestamp, part.current_leader_epoch
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    partition = broker.replicas.partition(TopicPartition(topic, part.partition_index))
+    partition = broker.replicas.partition(TopicPartition(name, part.partition_index))
     isolation = Isolation.LOG_END
     if request.replica_id == _CONSUMER:
         committed = request.isolation_level == _COMMITTED

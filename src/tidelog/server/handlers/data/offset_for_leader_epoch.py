@@ -5,12 +5,15 @@ Thread rule: the loop's. Source: Kafka's ``ReplicaManager.lastOffsetForLeaderEpo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.protocol.errors import error_code_of
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.authorizer import Authorizer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -23,25 +26,38 @@ def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Ma
     """The error for every partition."""
     answer = _UNKNOWN | {"error_code": error_code_of(error)}
     topics = [
-        {"topic": topic.topic, "partitions": [answer | {"partition": part.partition} for part in topic.partitions]}
-        for topic in request.topics
+        {"topic": one.topic, "partitions": [answer | {"partition": part.partition} for part in one.partitions]}
+        for one in request.topics
     ]
     return {"topics": topics}
 
 
-def handle(broker: Broker, _context: RequestContext, request: Struct) -> Mapping[str, Any]:
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    allowed = _allowed(broker.authorizer, context, [one.topic for one in request.topics])
     return {
         "topics": [
-            {"topic": topic.topic, "partitions": [_end_of(broker, topic.topic, part) for part in topic.partitions]}
-            for topic in request.topics
+            {
+                "topic": one.topic,
+                "partitions": [_end_of(broker, one.topic, part, one.topic in allowed) for part in one.partitions],
+            }
+            for one in request.topics
         ]
     }
 
 
-def _end_of(broker: Broker, topic: str, part: Struct) -> dict[str, Any]:
+def _allowed(authorizer: Authorizer, context: RequestContext, names: Collection[str]) -> Collection[str]:
+    """All of them to brokers, those that they may see to consumers."""
+    if authorizer.allows(context, Operation.CLUSTER_ACTION, CLUSTER, is_told=False):
+        return names
+    return authorizer.allowed(context, Operation.DESCRIBE, topic, names)
+
+
+def _end_of(broker: Broker, name: str, part: Struct, is_allowed: bool) -> dict[str, Any]:
     answer = _UNKNOWN | {"partition": part.partition}
     try:
-        partition = broker.replicas.partition(TopicPartition(topic, part.partition))
+        if not is_allowed:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = broker.replicas.partition(TopicPartition(name, part.partition))
         found = partition.epoch_end(part.leader_epoch, part.current_leader_epoch)
     except TidelogError as error:
         return answer | {"error_code": error_code_of(error)}

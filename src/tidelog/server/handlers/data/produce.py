@@ -33,6 +33,8 @@ from tidelog.protocol.produce import (
     write_produce_response,
 )
 from tidelog.server.answer import EncodedAnswer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
 from tidelog.server.handlers.data.produced_part import ProducedPart
 from tidelog.server.handlers.data.produced_transaction import verify_parts
@@ -62,13 +64,13 @@ def refuse(_context: RequestContext, request: ProduceRequest, error: TidelogErro
     code = error_code_of(error)
     responses = [
         {
-            "name": topic.name,
-            "topic_id": topic.topic_id,
+            "name": data.name,
+            "topic_id": data.topic_id,
             "partition_responses": [
-                {"index": data.index, "error_code": code, "base_offset": -1} for data in topic.partition_data
+                {"index": part.index, "error_code": code, "base_offset": -1} for part in data.partition_data
             ],
         }
-        for topic in request.topic_data
+        for data in request.topic_data
     ]
     return {"responses": responses}
 
@@ -93,7 +95,7 @@ class _Produce:
         self._context = context
         self._request = request
         self._topics: list[tuple[TopicProduceData, list[ProducedPart]]] = [
-            (topic, [ProducedPart(data) for data in topic.partition_data]) for topic in request.topic_data
+            (data, [ProducedPart(part) for part in data.partition_data]) for data in request.topic_data
         ]
         self._parts = [part for _topic, parts in self._topics for part in parts]
 
@@ -104,20 +106,39 @@ class _Produce:
 
     def look(self) -> None:
         """At every part; some are refused already."""
+        if self._broker.authorizer.is_on:
+            self._deny()
         replicas, version = self._broker.replicas, self._context.version
         is_administrator, has_transactional = self._context.client_id == _ADMIN_CLIENT, False
-        for topic, parts in self._topics:
+        for data, parts in self._topics:
             for part in parts:
-                part.look(replicas, topic, version)
-                if not is_administrator:
-                    part.require_public()
+                if part.answer is None:
+                    part.look(replicas, data, version)
+                    if not is_administrator:
+                        part.require_public()
                 has_transactional |= part.is_transactional
-        if has_transactional and self._request.transactional_id is None:
+        if has_transactional and not self._may_use_transaction():
             for part in self._parts:
                 part.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if self._request.acks not in (ACKS_ALL, _NO_ACKS, 1):
             for part in self.pending:
                 part.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
+
+    def _deny(self) -> None:
+        """What the client may not write to is not even looked up."""
+        image = self._broker.metadata.image
+        names = [image.topic_name(data.name, data.topic_id) for data, _parts in self._topics]
+        allowed = self._broker.authorizer.allowed(self._context, Operation.WRITE, topic, filter(None, names))
+        for name, (_data, parts) in zip(names, self._topics, strict=True):
+            if name is not None and name not in allowed:
+                for part in parts:
+                    part.deny(self._context.version)
+
+    def _may_use_transaction(self) -> bool:
+        name = self._request.transactional_id
+        if name is None:
+            return False
+        return self._broker.authorizer.allows(self._context, Operation.WRITE, transactional_id(name))
 
     async def run_slowly(self) -> Answer:
         """With appends in a thread, and questions to the transaction's coordinator."""
@@ -162,26 +183,26 @@ class _Produce:
             return None
         endpoints = self._tell_leaders() if self._context.version >= _FIRST_WITH_LEADER_HINTS else ()
         responses = [
-            TopicProduceResponse(topic.name, topic.topic_id, [part.answered for part in parts])
-            for topic, parts in self._topics
+            TopicProduceResponse(data.name, data.topic_id, [part.answered for part in parts])
+            for data, parts in self._topics
         ]
         return EncodedAnswer([write_produce_response(self._context.version, responses, throttle_ms, endpoints)])
 
     def _tell_leaders(self) -> Sequence[NodeEndpoint]:
         """Who leads the partitions that this broker does not: in their answers, and where these brokers are."""
         leaders = None
-        for topic, parts in self._topics:
+        for data, parts in self._topics:
             for part in parts:
                 if part.answered.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     leaders = leaders or LeaderLookup(self._broker.metadata.image, self._context.listener)
-                    leader = leaders.leader_of(topic.topic_id or topic.name, part.index)
+                    leader = leaders.leader_of(data.topic_id or data.name, part.index)
                     part.answer = part.answered._replace(current_leader=leader)
         return () if leaders is None else leaders.endpoints
 
     def _require_no_errors(self) -> None:
         errors = [
-            f"{topic.name or topic.topic_id}-{part.index} -> {ErrorCode(part.answer.error_code).name}"
-            for topic, parts in self._topics
+            f"{data.name or data.topic_id}-{part.index} -> {ErrorCode(part.answer.error_code).name}"
+            for data, parts in self._topics
             for part in parts
             if part.answer is not None and part.answer.error_code
         ]

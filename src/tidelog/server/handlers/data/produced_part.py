@@ -8,6 +8,7 @@ Called by: the produce handler. Thread rule: the loop's, but for the append that
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Final
 
 from tidelog.model import InvalidRecordError, TidelogError, TopicPartition
@@ -71,6 +72,12 @@ class ProducedPart:
             self.is_slow = log.takes_its_time or self._takes_long(log.config)
         except ApiError as error:
             self.refuse(error.code)
+
+    def deny(self, version: int) -> None:
+        """It is not the client's to write to. Whether it is transactional counts all the same."""
+        with suppress(ApiError):
+            self.is_transactional = look_at(version, self._records).is_transactional
+        self.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def require_public(self) -> None:
         """Only coordinators and administrators append to internal topics."""

@@ -1,35 +1,70 @@
-"""ConsumerGroupDescribe: consumer groups with members, epochs and assignments, each with its own error (KIP-848)."""
+"""ConsumerGroupDescribe: consumer groups with members, epochs and assignments, each with its own error (KIP-848).
+
+A group whose members have a topic that the client may not see is not described at all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidelog.protocol.errors import ApiError
+from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.authorized_operations import NOT_ASKED, ON_GROUP
+from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.reports import described_consumer_group
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
+_HIDDEN_TOPICS = ApiError(
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    "The group has described topic(s) that the client is not authorized to describe.",
+)
 
-def handle(broker: Broker, _context: RequestContext, request: Struct) -> Answer:
-    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
+
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    described = [_described(broker, context, group_id) for group_id in dict.fromkeys(request.group_ids)]
+    names = {name for one in described for name in _topics_of(one)}
+    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names)
     return {
         "groups": [
-            {**described, "authorized_operations": NOT_ASKED if described.get("error_code") else operations}
-            for described in (_described(broker, group_id) for group_id in dict.fromkeys(request.group_ids))
+            _with_operations(broker, context, request, one)
+            if shown.issuperset(_topics_of(one))
+            else _refused(one["group_id"], _HIDDEN_TOPICS)
+            for one in described
         ]
     }
 
 
-def _described(broker: Broker, group_id: str) -> Mapping[str, Any]:
+def _described(broker: Broker, context: RequestContext, group_id: str) -> Mapping[str, Any]:
     groups = broker.groups
     try:
         groups.require_consumer_protocol()
+        broker.authorizer.require(context, Operation.DESCRIBE, group(group_id))
         return described_consumer_group(groups.shard_of(group_id).groups, group_id, groups.assignors[0], groups.topics)
     except ApiError as error:
-        return {"group_id": group_id, "error_code": error.code, "error_message": error.message}
+        return _refused(group_id, error)
+
+
+def _refused(group_id: str, error: ApiError) -> Mapping[str, Any]:
+    """Where there is no message besides the code, as in Kafka: a client that may not see the group gets the code."""
+    message = None if error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED else error.message
+    return {"group_id": group_id, "error_code": error.code, "error_message": message}
+
+
+def _topics_of(described: Mapping[str, Any]) -> Iterator[str]:
+    for member in described.get("members", ()):
+        for assignment in (member["assignment"], member["target_assignment"]):
+            for part in assignment["topic_partitions"]:
+                yield part["topic_name"]
+
+
+def _with_operations(
+    broker: Broker, context: RequestContext, request: Struct, described: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    is_told = request.include_authorized_operations and not described.get("error_code")
+    operations = broker.authorizer.operations(context, group(described["group_id"])) if is_told else NOT_ASKED
+    return {**described, "authorized_operations": operations}

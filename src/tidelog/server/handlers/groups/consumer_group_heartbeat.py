@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.consumer.heartbeats import HeartbeatRequest, check_request
 from tidelog.server.handlers.groups.client_host import client_host
 from tidelog.server.request_context import RequestContext
@@ -16,7 +21,14 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
     broker.groups.require_consumer_protocol()
-    heartbeat = _heartbeat(context, request)
+    authorizer = broker.authorizer
+    if not authorizer.allows(context, Operation.READ, group(request.group_id)):
+        return {"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    names = set(request.subscribed_topic_names or ())
+    if len(authorizer.allowed(context, Operation.DESCRIBE, topic, names)) < len(names):
+        return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    visible = partial(authorizer.allowed, context, Operation.DESCRIBE, topic, is_told=False)
+    heartbeat = replace(_heartbeat(context, request), visible_topics=visible)
     check_request(heartbeat, context.version, broker.groups.assignors)
     answer: Mapping[str, Any] = await broker.groups.ask(
         request.group_id, lambda shard, reply: shard.consumer.heartbeat(heartbeat, reply)

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import group
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Answer:
-    results = [(group_id, await _deleted(broker, group_id)) for group_id in dict.fromkeys(request.groups_names)]
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    names = dict.fromkeys(request.groups_names)
+    allowed = broker.authorizer.allowed(context, Operation.DELETE, group, names)
+    results = [
+        (name, await _deleted(broker, name) if name in allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for name in names
+    ]
     return {"results": [{"group_id": group_id, "error_code": error} for group_id, error in results]}
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.authorized_operations import NOT_ASKED, ON_GROUP
+from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.resource import group
 from tidelog.server.groups.reports import described_group
 from tidelog.server.request_context import RequestContext
 
@@ -17,19 +18,20 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
-    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
-    return {
-        "groups": [
-            {**described, "authorized_operations": NOT_ASKED if described.get("error_code") else operations}
-            for described in (
-                _described(broker, group_id, context.version) for group_id in dict.fromkeys(request.groups)
-            )
-        ]
-    }
+    names = dict.fromkeys(request.groups)
+    return {"groups": [_with_operations(broker, context, request, group_id) for group_id in names]}
 
 
-def _described(broker: Broker, group_id: str, version: int) -> Mapping[str, Any]:
+def _with_operations(broker: Broker, context: RequestContext, request: Struct, group_id: str) -> Mapping[str, Any]:
+    described = _described(broker, context, group_id)
+    is_told = request.include_authorized_operations and not described.get("error_code")
+    operations = broker.authorizer.operations(context, group(group_id)) if is_told else NOT_ASKED
+    return {**described, "authorized_operations": operations}
+
+
+def _described(broker: Broker, context: RequestContext, group_id: str) -> Mapping[str, Any]:
     try:
-        return described_group(broker.groups.shard_of(group_id).groups, group_id, version)
+        broker.authorizer.require(context, Operation.DESCRIBE, group(group_id))
+        return described_group(broker.groups.shard_of(group_id).groups, group_id, context.version)
     except ApiError as error:
         return {"group_id": group_id, "error_code": ErrorCode(error.code)}

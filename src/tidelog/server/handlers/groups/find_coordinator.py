@@ -9,19 +9,23 @@ has a leader for the key's partition   that broker, at the listener the request 
 has none, or cannot be made            COORDINATOR_NOT_AVAILABLE: the client asks again
 =====================================  =========================================================================
 
+A key that the client may not see is refused by itself, and nothing is made for it.
 Share groups (key type 2) are not offered: INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.authorizer import failure
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import Resource, group, transactional_id
 from tidelog.server.groups.routing import partition_of
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -34,7 +38,8 @@ _log = logging.getLogger(__name__)
 
 _SEVERAL_KEYS = 4
 _TOPICS = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC}
-"""By key type."""
+_RESOURCES = {0: group, 1: transactional_id}
+"""Both by key type."""
 _NOBODY = {"node_id": -1, "host": "", "port": -1}
 
 
@@ -42,17 +47,33 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    if topic not in broker.metadata.image.topics:
-        await _make(broker, topic)
     keys = [request.key] if context.version < _SEVERAL_KEYS else request.coordinator_keys
+    resource = _RESOURCES[request.key_type]
+    allowed = broker.authorizer.allowed(context, Operation.DESCRIBE, resource, keys)
+    await _ready(broker, topic, allowed)
+    found = [
+        _coordinator(broker, context, topic, key) if key in allowed else _denied(context, resource(key)) for key in keys
+    ]
+    if context.version < _SEVERAL_KEYS:
+        return found[0]
+    return {"coordinators": [{"key": key, **one} for key, one in zip(keys, found, strict=True)]}
+
+
+async def _ready(broker: Broker, topic: str, keys: Collection[str]) -> None:
+    """The coordinators of ``keys`` can be asked, as far as they are here."""
+    if keys and topic not in broker.metadata.image.topics:
+        await _make(broker, topic)
     if any(_is_due_here(broker, topic, key) for key in keys):
         await broker.replicas.settled()
     for key in keys:
         await _make_ready(broker, _partition_of(broker, topic, key))
-    found = [_coordinator(broker, context, topic, key) for key in keys]
-    if context.version < _SEVERAL_KEYS:
-        return found[0]
-    return {"coordinators": [{"key": key, **one} for key, one in zip(keys, found, strict=True)]}
+
+
+def _denied(context: RequestContext, resource: Resource) -> dict[str, Any]:
+    """Where there are several, the code says it all."""
+    error = failure(resource.type)
+    message = error.message if context.version < _SEVERAL_KEYS else ""
+    return {**_NOBODY, "error_code": error.code, "error_message": message}
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:

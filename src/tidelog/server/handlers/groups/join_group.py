@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.classic.classic_member import Protocol
 from tidelog.server.groups.classic.joining import JoinRequest
 from tidelog.server.groups.routing import check_group_id
@@ -24,9 +28,11 @@ _MAY_SKIP_ASSIGNMENT = 9
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    broker.authorizer.require(context, Operation.READ, group(request.group_id))
     check_group_id(request.group_id)
     _check_session(request.session_timeout, broker.groups.settings)
-    joining = _join_request(context, request)
+    visible = partial(broker.authorizer.allowed, context, Operation.DESCRIBE, topic, is_told=False)
+    joining = replace(_join_request(context, request), visible_topics=visible)
     answer: Mapping[str, Any] = await broker.groups.ask(
         request.group_id, lambda shard, reply: shard.join(joining, reply)
     )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import group
 from tidelog.server.groups.classic.leaving import Leaver
 from tidelog.server.groups.routing import check_group_id
 from tidelog.server.request_context import RequestContext
@@ -18,6 +20,7 @@ _SEVERAL_MEMBERS = 3
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.READ, group(request.group_id))
     check_group_id(request.group_id)
     if context.version < _SEVERAL_MEMBERS:
         leavers = [Leaver(request.member_id)]

@@ -1,4 +1,4 @@
-"""ListGroups: the groups that this broker coordinates, by state (v4+) and type (v5+)."""
+"""ListGroups: the groups that this broker coordinates and the client may see, by state (v4+) and type (v5+)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER, group
 from tidelog.server.groups.reports import listed_groups
 from tidelog.server.request_context import RequestContext
 
@@ -13,12 +15,16 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, _context: RequestContext, request: Struct) -> Answer:
-    shards = broker.groups.loaded_shards()
-    return {
-        "groups": [
-            group
-            for shard in shards
-            for group in listed_groups(shard.groups, request.states_filter, request.types_filter)
-        ]
-    }
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    authorizer = broker.authorizer
+    sees_all = authorizer.allows(context, Operation.DESCRIBE, CLUSTER, is_told=False)
+    listed = [
+        one
+        for shard in broker.groups.loaded_shards()
+        for one in listed_groups(shard.groups, request.states_filter, request.types_filter)
+    ]
+    if not sees_all:
+        names = (one["group_id"] for one in listed)
+        shown = authorizer.allowed(context, Operation.DESCRIBE, group, names, is_told=False)
+        listed = [one for one in listed if one["group_id"] in shown]
+    return {"groups": listed}

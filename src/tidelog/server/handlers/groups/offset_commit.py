@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from tidelog.protocol.errors import ApiError
+from tidelog.model import TidelogError
+from tidelog.protocol.errors import ApiError, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
 from tidelog.server.handlers.groups.member_claim import claim_of
 from tidelog.server.handlers.groups.topic_parts import (
     Results,
     answered_topics,
+    denied_partitions,
     offsets_to_commit,
+    partitions_of,
     unknown_partitions,
 )
 from tidelog.server.request_context import RequestContext
@@ -25,10 +31,19 @@ _DEFAULT_RETENTION = -1
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
-    unknown = unknown_partitions(request.topics, broker.groups.topics)
-    offsets = offsets_to_commit(request.topics, unknown)
+    broker.authorizer.require(context, Operation.READ, group(request.group_id))
+    names = (asked.name for asked in request.topics)
+    allowed = broker.authorizer.allowed(context, Operation.READ, topic, names)
+    refused = unknown_partitions(request.topics, broker.groups.topics) | denied_partitions(request.topics, allowed)
+    offsets = offsets_to_commit(request.topics, refused)
     committed = await _committed(broker, context, request, offsets) if offsets or not request.topics else {}
-    return {"topics": answered_topics(request.topics, {**unknown, **committed})}
+    return {"topics": answered_topics(request.topics, {**refused, **committed})}
+
+
+def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """The error for every partition."""
+    results = dict.fromkeys(partitions_of(request.topics), error_code_of(error))
+    return {"topics": answered_topics(request.topics, results)}
 
 
 async def _committed(

@@ -6,19 +6,30 @@ from typing import TYPE_CHECKING
 
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.routing import check_group_id
-from tidelog.server.handlers.groups.topic_parts import Results, answered_topics, partitions_of, unknown_partitions
+from tidelog.server.handlers.groups.topic_parts import (
+    Results,
+    answered_topics,
+    denied_partitions,
+    partitions_of,
+    unknown_partitions,
+)
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, _context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.DELETE, group(request.group_id))
     check_group_id(request.group_id)
-    unknown = unknown_partitions(request.topics, broker.groups.topics)
-    there = [partition for partition in partitions_of(request.topics) if partition not in unknown]
+    names = (asked.name for asked in request.topics)
+    allowed = broker.authorizer.allowed(context, Operation.READ, topic, names)
+    refused = unknown_partitions(request.topics, broker.groups.topics) | denied_partitions(request.topics, allowed)
+    there = [partition for partition in partitions_of(request.topics) if partition not in refused]
     deleted: Results = await broker.groups.ask(
         request.group_id, lambda shard, reply: shard.commits.delete(request.group_id, there, reply)
     )
-    return {"topics": answered_topics(request.topics, {**unknown, **deleted})}
+    return {"topics": answered_topics(request.topics, {**refused, **deleted})}

@@ -6,6 +6,8 @@ a partition                   gets
 without an offset             offset -1 and no error
 with a pending one            UNSTABLE_OFFSET_COMMIT, if the client asks for stable ones (v7+, KIP-447)
 of a group with an error      that error (v1); later versions have a place for it beside the topics
+of a topic that the client    TOPIC_AUTHORIZATION_FAILED; where all are asked for, nothing
+may not see
 ============================  ======================================================================================
 """
 
@@ -18,6 +20,8 @@ from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.offsets.commit_rules import check_fetch
 from tidelog.server.groups.shard import Shard
 from tidelog.server.request_context import RequestContext
@@ -34,8 +38,8 @@ _NO_OFFSET = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     if context.version >= _SEVERAL_GROUPS:
-        once = {group.group_id: group for group in request.groups}
-        return {"groups": [_of_group(broker, context, request, group) for group in once.values()]}
+        once = {asked.group_id: asked for asked in request.groups}
+        return {"groups": [_of_group(broker, context, request, asked) for asked in once.values()]}
     return _of_group(broker, context, request, request)
 
 
@@ -43,33 +47,38 @@ def refuse(_context: RequestContext, _request: Struct, error: TidelogError) -> M
     return {"error_code": error_code_of(error)}
 
 
-def _of_group(broker: Broker, context: RequestContext, request: Struct, group: Struct) -> dict[str, Any]:
-    """``group``: the part of the request about one group; before v8 the request itself."""
-    head = {"group_id": group.group_id} if context.version >= _SEVERAL_GROUPS else {}
+def _of_group(broker: Broker, context: RequestContext, request: Struct, asked: Struct) -> dict[str, Any]:
+    """``asked``: the part of the request about one group; before v8 the request itself."""
+    head = {"group_id": asked.group_id} if context.version >= _SEVERAL_GROUPS else {}
     try:
-        shard = broker.groups.shard_of(group.group_id)
-        _check(shard, context, group)
+        broker.authorizer.require(context, Operation.DESCRIBE, group(asked.group_id))
+        shard = broker.groups.shard_of(asked.group_id)
+        _check(shard, context, asked)
     except ApiError as error:
         if context.version < _GROUP_ERRORS:
-            return {"topics": _refused(group.topics, error.code)}
+            return {"topics": _refused(asked.topics, error.code)}
         return {**head, "error_code": error.code, "topics": []}
-    asked = _all_of(shard, group.group_id) if group.topics is None else _named(group.topics)
+    wanted = _all_of(shard, asked.group_id) if asked.topics is None else _named(asked.topics)
+    names = (name for name, _partitions in wanted)
+    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names)
+    hidden = [part for part in asked.topics or () if part.name not in shown]
     topics = [
         {
             "name": name,
-            "partitions": [_of_partition(shard, group.group_id, one, request.require_stable) for one in partitions],
+            "partitions": [_of_partition(shard, asked.group_id, one, request.require_stable) for one in partitions],
         }
-        for name, partitions in asked
+        for name, partitions in wanted
+        if name in shown
     ]
-    return {**head, "topics": topics}
+    return {**head, "topics": topics + _refused(hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
 
 
-def _check(shard: Shard, context: RequestContext, group: Struct) -> None:
+def _check(shard: Shard, context: RequestContext, asked: Struct) -> None:
     """A group that is not there has no offsets, which is no error."""
-    found = shard.groups.get(group.group_id)
+    found = shard.groups.get(asked.group_id)
     if found is not None:
         says_who = context.version >= _MEMBERS
-        check_fetch(found, group.member_id if says_who else None, group.member_epoch if says_who else -1)
+        check_fetch(found, asked.member_id if says_who else None, asked.member_epoch if says_who else -1)
 
 
 def _named(parts: Iterable[Struct]) -> list[tuple[str, list[TopicPartition]]]:

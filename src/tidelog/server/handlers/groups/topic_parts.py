@@ -5,7 +5,7 @@ Called by: the handlers of committed offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tidelog.model import TopicPartition
@@ -29,6 +29,15 @@ def unknown_partitions(parts: Iterable[Struct], topics: Topics) -> dict[TopicPar
         partition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         for partition in partitions_of(parts)
         if not 0 <= partition.partition < counts.get(partition.topic, 0)
+    }
+
+
+def denied_partitions(parts: Iterable[Struct], allowed: Collection[str]) -> dict[TopicPartition, ErrorCode]:
+    """Those of topics that are not among ``allowed``."""
+    return {
+        partition: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for partition in partitions_of(parts)
+        if partition.topic not in allowed
     }
 
 

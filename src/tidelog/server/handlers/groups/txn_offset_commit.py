@@ -6,12 +6,15 @@ transaction, or adds it (v5+, KIP-890).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from tidelog.model import TopicPartition
-from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import group, topic, transactional_id
 from tidelog.server.coordinator_log import coordinator_code
 from tidelog.server.groups.journal import TransactionalProducer
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
@@ -21,13 +24,16 @@ from tidelog.server.handlers.groups.member_claim import claim_of
 from tidelog.server.handlers.groups.topic_parts import (
     Results,
     answered_topics,
+    denied_partitions,
     offsets_to_commit,
+    partitions_of,
     unknown_partitions,
 )
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
-from tidelog.server.transactions.verification import Membership, Operation
+from tidelog.server.transactions.verification import Membership
+from tidelog.server.transactions.verification import Operation as VerifiedOperation
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -38,10 +44,20 @@ _KNOWS_LOADING = 2
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
-    unknown = unknown_partitions(request.topics, broker.groups.topics)
-    offsets = offsets_to_commit(request.topics, unknown)
+    authorizer = broker.authorizer
+    authorizer.require(context, Operation.WRITE, transactional_id(request.transactional_id))
+    authorizer.require(context, Operation.READ, group(request.group_id))
+    allowed = authorizer.allowed(context, Operation.READ, topic, (asked.name for asked in request.topics))
+    refused = unknown_partitions(request.topics, broker.groups.topics) | denied_partitions(request.topics, allowed)
+    offsets = offsets_to_commit(request.topics, refused)
     committed = await _committed(broker, context, request, offsets) if offsets else {}
-    return {"topics": answered_topics(request.topics, {**unknown, **committed})}
+    return {"topics": answered_topics(request.topics, {**refused, **committed})}
+
+
+def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """The error for every partition."""
+    results = dict.fromkeys(partitions_of(request.topics), error_code_of(error))
+    return {"topics": answered_topics(request.topics, results)}
 
 
 async def _committed(
@@ -72,7 +88,7 @@ async def _verified(broker: Broker, context: RequestContext, request: Struct) ->
         transactional_id=request.transactional_id,
         producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         sequences={partition: _NO_SEQUENCE},
-        operation=Operation.of_offset_commit(context.version),
+        operation=VerifiedOperation.of_offset_commit(context.version),
     )
     verified = (await broker.transactions.verification.verify(membership))[partition]
     if verified.error is not ErrorCode.NONE:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.requests import Outcome, ScramDeletion, ScramUpsertion
 from tidelog.server.request_context import RequestContext
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.ALTER)
     deletions = [ScramDeletion(part.name, part.mechanism) for part in request.deletions]
     upsertions = [
         ScramUpsertion(part.name, part.mechanism, part.iterations, bytes(part.salt), bytes(part.salted_password))

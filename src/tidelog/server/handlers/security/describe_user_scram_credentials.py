@@ -9,10 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidelog.protocol.errors import ErrorCode
+from tidelog.model import TidelogError
+from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -22,9 +26,18 @@ Credentials = Sequence[Mapping[str, Any]]
 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    if not broker.authorizer.allows(context, Operation.DESCRIBE, CLUSTER):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = _known(broker.metadata.image)
     times = Counter(user.name for user in request.users or ()) or Counter(known.keys())
     return {"results": [_result(user, count, known.get(user, ())) for user, count in times.items()]}
+
+
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """With a result of nobody, as Kafka has it."""
+    outcome = Outcome.of(error)
+    nobody = {"user": "", "error_code": outcome.error, "error_message": outcome.message}
+    return {"error_code": outcome.error, "error_message": outcome.message, "results": [nobody]}
 
 
 def _known(image: MetadataImage) -> Mapping[str, list[Mapping[str, Any]]]:

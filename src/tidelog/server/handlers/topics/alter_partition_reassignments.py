@@ -5,11 +5,15 @@ Source: Kafka's ``ReplicationControlManager.alterPartitionReassignments``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
+from tidelog.model import TidelogError
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.metadata.requests import Reassignment
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.metadata.requests import Outcome, Reassignment
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -17,29 +21,42 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.ALTER)
     wanted = [
         Reassignment(topic.name, partition.partition_index, partition.replicas)
         for topic in request.topics
         for partition in topic.partitions
     ]
-    outcomes = iter(
-        await broker.metadata.alter_reassignments(wanted, may_change_factor=request.allow_replication_factor_change)
-    )
+    may_change_factor = request.allow_replication_factor_change
+    outcomes = await broker.metadata.alter_reassignments(wanted, may_change_factor=may_change_factor)
     return {
-        "allow_replication_factor_change": request.allow_replication_factor_change,
+        "allow_replication_factor_change": may_change_factor,
         "error_message": None,
-        "responses": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    {
-                        "partition_index": partition.partition_index,
-                        "error_code": outcome.error,
-                        "error_message": outcome.message,
-                    }
-                    for partition, outcome in zip(topic.partitions, outcomes, strict=False)
-                ],
-            }
-            for topic in request.topics
-        ],
+        "responses": _responses(request, outcomes),
     }
+
+
+def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """The error for the whole, and for every partition."""
+    outcome = Outcome.of(error)
+    responses = _responses(request, repeat(outcome))
+    return {"error_code": outcome.error, "error_message": outcome.message, "responses": responses}
+
+
+def _responses(request: Struct, outcomes: Iterable[Outcome]) -> list[Mapping[str, Any]]:
+    """One of the outcomes for each partition, one after the other."""
+    left = iter(outcomes)
+    return [
+        {
+            "name": topic.name,
+            "partitions": [
+                {
+                    "partition_index": partition.partition_index,
+                    "error_code": outcome.error,
+                    "error_message": outcome.message,
+                }
+                for partition, outcome in zip(topic.partitions, left, strict=False)
+            ],
+        }
+        for topic in request.topics
+    ]

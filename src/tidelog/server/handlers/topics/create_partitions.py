@@ -1,4 +1,4 @@
-"""CreatePartitions: more partitions for topics. A name that is in the request twice is refused.
+"""CreatePartitions: more partitions for topics. A name that is in the request twice, or not the client's, is refused.
 
 Source: Kafka's ``ControllerApis.createPartitions``.
 """
@@ -13,6 +13,8 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.requests import NewPartitions
 from tidelog.server.request_context import RequestContext
 
@@ -24,8 +26,10 @@ _FIRST_STRICT = 3
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
-    times = Counter(topic.name for topic in request.topics)
-    wanted = [_new_partitions(topic) for topic in request.topics if times[topic.name] == 1]
+    times = Counter(asked.name for asked in request.topics)
+    once = [name for name, count in times.items() if count == 1]
+    allowed = broker.authorizer.allowed(context, Operation.ALTER, topic, once)
+    wanted = [_new_partitions(asked) for asked in request.topics if times[asked.name] == 1 and asked.name in allowed]
     too_many: list[NewPartitions] = []
     if broker.quotas.limits_changes(context):
         checked = await broker.metadata.create_partitions(wanted, validate_only=True)
@@ -40,6 +44,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
                 for name, count in times.items()
                 if count > 1
             ),
+            *(_answer(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None) for name in once if name not in allowed),
             *(_answer(result.name, result.error, result.message) for result in results),
             *(_answer(new.topic, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for new in too_many),
         ]
@@ -47,7 +52,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    return {"results": [_answer(topic.name, error_code_of(error), error.message) for topic in request.topics]}
+    return {"results": [_answer(asked.name, error_code_of(error), error.message) for asked in request.topics]}
 
 
 def _may_add(broker: Broker, context: RequestContext, new: NewPartitions) -> bool:
@@ -55,11 +60,11 @@ def _may_add(broker: Broker, context: RequestContext, new: NewPartitions) -> boo
     return broker.quotas.may_change(context, count, is_strict=context.version >= _FIRST_STRICT)
 
 
-def _new_partitions(topic: Struct) -> NewPartitions:
-    assignments = topic.assignments
+def _new_partitions(asked: Struct) -> NewPartitions:
+    assignments = asked.assignments
     return NewPartitions(
-        topic=topic.name,
-        total=topic.count,
+        topic=asked.name,
+        total=asked.count,
         assignments=None if assignments is None else [assignment.broker_ids for assignment in assignments],
     )
 

@@ -1,13 +1,14 @@
 """CreateTopics: new topics, each with its counts or the brokers of each partition, and its settings.
 
-What is refused before the controller is asked: a name that is in the request twice, and the log of the metadata.
+What is refused before the controller is asked: a name that is in the request twice, the log of the metadata, and what
+the client may not create. Counts and settings are told of a topic whose settings the client may see.
 Source: Kafka's ``ControllerApis.createTopics``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.config.broker_config import BrokerConfig
@@ -15,8 +16,11 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.authorizer import Authorizer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.configs.resource_entries import topic_entries
-from tidelog.server.metadata.requests import NewTopic, TopicResult
+from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 
@@ -29,17 +33,21 @@ _FIRST_STRICT = 6
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     refused = _refused(request)
-    wanted = [_new_topic(topic) for topic in request.topics if topic.name not in refused]
+    left = [asked.name for asked in request.topics if asked.name not in refused]
+    refused |= _denied(broker.authorizer, context, left)
+    wanted = [_new_topic(asked) for asked in request.topics if asked.name not in refused]
     too_many: set[str | None] = set()
     if broker.quotas.limits_changes(context):
         too_many = too_many_partitions(broker, context, await broker.metadata.create_topics(wanted, validate_only=True))
-        wanted = [topic for topic in wanted if topic.name not in too_many]
+        wanted = [new for new in wanted if new.name not in too_many]
     results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only)
-    described = _Described(broker.config)
+    names = [result.name for result in results if result.name is not None]
+    shown = broker.authorizer.allowed(context, Operation.DESCRIBE_CONFIGS, topic, names, is_told=False)
+    described = _Described(broker.config, shown)
     return {
         "topics": [
             *(_answer(result, described) for result in results),
-            *(_refusal(name, ErrorCode.INVALID_REQUEST, reason) for name, reason in refused.items()),
+            *(_refusal(name, outcome.error, outcome.message) for name, outcome in refused.items()),
             *(_refusal(name, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for name in too_many),
         ]
     }
@@ -60,13 +68,22 @@ def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterab
     }
 
 
-def _refused(request: Struct) -> dict[str, str]:
+def _refused(request: Struct) -> dict[str, Outcome]:
     """Names and why not."""
-    times = Counter(topic.name for topic in request.topics)
-    refused = {name: "Duplicate topic name." for name, count in times.items() if count > 1}
+    times = Counter(asked.name for asked in request.topics)
+    reasons = {name: "Duplicate topic name." for name, count in times.items() if count > 1}
     if times[CLUSTER_METADATA_TOPIC] == 1:
-        refused[CLUSTER_METADATA_TOPIC] = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
-    return refused
+        reasons[CLUSTER_METADATA_TOPIC] = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+    return {name: Outcome(ErrorCode.INVALID_REQUEST, reason) for name, reason in reasons.items()}
+
+
+def _denied(authorizer: Authorizer, context: RequestContext, names: Sequence[str]) -> dict[str, Outcome]:
+    """Who may create anything in the cluster may create them all."""
+    if authorizer.allows(context, Operation.CREATE, CLUSTER, is_told=False):
+        return {}
+    allowed = authorizer.allowed(context, Operation.CREATE, topic, names)
+    denied = Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    return {name: denied for name in names if name not in allowed}
 
 
 def _new_topic(topic: Struct) -> NewTopic:
@@ -80,13 +97,29 @@ def _new_topic(topic: Struct) -> NewTopic:
 
 
 class _Described:
-    """The settings of topics; many topics of one request have the same ones."""
+    """What is told of new topics; many topics of one request have the same settings."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, shown: Container[str | None]) -> None:
+        """``shown``: the topics whose settings the client may see."""
         self._config = config
+        self._shown = shown
         self._known: dict[frozenset[tuple[str, str]], list[Mapping[str, Any]]] = {}
 
-    def of(self, texts: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    def of(self, result: TopicResult) -> Mapping[str, Any]:
+        if result.name not in self._shown:
+            return {
+                "topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                "num_partitions": -1,
+                "replication_factor": -1,
+                "configs": [],
+            }
+        return {
+            "num_partitions": result.partitions,
+            "replication_factor": result.replication_factor,
+            "configs": self._settings(result.configs),
+        }
+
+    def _settings(self, texts: Mapping[str, str]) -> list[Mapping[str, Any]]:
         key = frozenset(texts.items())
         if key not in self._known:
             self._known[key] = [entry.created() for entry in topic_entries(texts, self._config)]
@@ -96,14 +129,7 @@ class _Described:
 def _answer(result: TopicResult, described: _Described) -> Mapping[str, Any]:
     if result.error is not ErrorCode.NONE:
         return _refusal(result.name, result.error, result.message)
-    return {
-        "name": result.name,
-        "topic_id": result.topic_id,
-        "error_message": None,
-        "num_partitions": result.partitions,
-        "replication_factor": result.replication_factor,
-        "configs": described.of(result.configs),
-    }
+    return {"name": result.name, "topic_id": result.topic_id, "error_message": None, **described.of(result)}
 
 
 def _refusal(name: str | None, code: ErrorCode, message: str | None) -> Mapping[str, Any]:

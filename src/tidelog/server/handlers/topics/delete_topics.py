@@ -8,6 +8,9 @@ a name twice, an id twice                       the topic, once
 a name and the id of the same topic             the name; the topic stays
 ==============================================  ======================================================================
 
+Who may not delete a topic is told TOPIC_AUTHORIZATION_FAILED, and nothing of a name that is not the client's to see:
+neither whether there is such a topic, nor, where an id was asked for, what it is called.
+
 Source: Kafka's ``ControllerApis.deleteTopics``.
 """
 
@@ -22,6 +25,9 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.authorizer import failure
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER, AclResourceType, topic
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import TopicResult
 from tidelog.server.request_context import RequestContext
@@ -40,6 +46,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
         is_known = context.version >= _FIRST_WITH_DISABLED
         raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST, _DISABLED)
     refused, names, ids = sorted_out(request)
+    names, ids = _permitted(broker, context, names, ids, refused)
     names = _without_known_ids(broker.metadata.image, names, ids, refused)
     wanted: list[str | uuid.UUID] = [*names, *ids]
     if broker.quotas.limits_changes(context):
@@ -53,18 +60,18 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
     named = [{"name": name, "error_code": code} for name in request.topic_names]
     return {
         "responses": named
-        + [{"name": topic.name, "topic_id": topic.topic_id, "error_code": code} for topic in request.topics]
+        + [{"name": asked.name, "topic_id": asked.topic_id, "error_code": code} for asked in request.topics]
     }
 
 
 def _may_delete(broker: Broker, context: RequestContext, wanted: str | uuid.UUID, refused: list[TopicResult]) -> bool:
     """Whether the client's quota suffices for a topic, if it is there; if not, it is among ``refused``."""
     image = broker.metadata.image
-    topic = image.topics.get(wanted) if isinstance(wanted, str) else image.topics_by_id.get(wanted)
+    found = image.topics.get(wanted) if isinstance(wanted, str) else image.topics_by_id.get(wanted)
     is_strict = context.version >= _FIRST_STRICT
-    if topic is None or broker.quotas.may_change(context, len(topic.partitions), is_strict=is_strict):
+    if found is None or broker.quotas.may_change(context, len(found.partitions), is_strict=is_strict):
         return True
-    refused.append(TopicResult(name=topic.name, topic_id=topic.id, error=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+    refused.append(TopicResult(name=found.name, topic_id=found.id, error=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
     return False
 
 
@@ -72,18 +79,45 @@ def sorted_out(request: Struct) -> tuple[list[TopicResult], list[str], list[uuid
     """What is refused by itself; the names and the ids that are left."""
     refused = []
     names, ids = list(request.topic_names), []
-    for topic in request.topics:
-        if topic.name is None and topic.topic_id is None:
+    for asked in request.topics:
+        if asked.name is None and asked.topic_id is None:
             refused.append(_refusal(None, None, "Neither topic name nor id were specified."))
-        elif topic.name is None:
-            ids.append(topic.topic_id)
-        elif topic.topic_id is None:
-            names.append(topic.name)
+        elif asked.name is None:
+            ids.append(asked.topic_id)
+        elif asked.topic_id is None:
+            names.append(asked.name)
         else:
-            refused.append(_refusal(topic.name, topic.topic_id, "You may not specify both topic name and topic id."))
+            refused.append(_refusal(asked.name, asked.topic_id, "You may not specify both topic name and topic id."))
     refused += [_refusal(name, None, "Duplicate topic name.") for name in _repeated(names)]
     refused += [_refusal(None, topic_id, "Duplicate topic id.") for topic_id in _repeated(ids)]
     return refused, [name for name, count in Counter(names).items() if count == 1], _once(ids)
+
+
+def _permitted(
+    broker: Broker, context: RequestContext, names: list[str], ids: list[uuid.UUID], refused: list[TopicResult]
+) -> tuple[list[str], list[uuid.UUID]]:
+    """What the client may delete, and what is not there; the others are among ``refused``."""
+    authorizer, image = broker.authorizer, broker.metadata.image
+    if authorizer.allows(context, Operation.DELETE, CLUSTER, is_told=False):
+        return names, ids
+    known = {topic_id: image.topics_by_id[topic_id].name for topic_id in ids if topic_id in image.topics_by_id}
+    everything = {*names, *known.values()}
+    shown = authorizer.allowed(context, Operation.DESCRIBE, topic, everything)
+    allowed = authorizer.allowed(context, Operation.DELETE, topic, everything)
+    for topic_id, name in known.items():
+        if name not in allowed:
+            refused.append(_denied(name if name in shown else None, topic_id))
+    denied = {name for name in names if name not in shown or (name in image.topics and name not in allowed)}
+    refused += [_denied(name, None) for name in denied]
+    return (
+        [name for name in names if name not in denied],
+        [topic_id for topic_id in ids if topic_id not in known or known[topic_id] in allowed],
+    )
+
+
+def _denied(name: str | None, topic_id: uuid.UUID | None) -> TopicResult:
+    error = failure(AclResourceType.TOPIC)
+    return TopicResult(name=name, topic_id=topic_id, error=error.code, message=error.message)
 
 
 def _without_known_ids(
@@ -92,11 +126,11 @@ def _without_known_ids(
     """The names; of those whose id is asked for too neither is deleted."""
     kept = []
     for name in names:
-        topic = image.topics.get(name)
-        if topic is not None and topic.id in ids:
-            ids.remove(topic.id)
+        found = image.topics.get(name)
+        if found is not None and found.id in ids:
+            ids.remove(found.id)
             reason = "The provided topic name maps to an ID that was already supplied."
-            refused.append(_refusal(name, topic.id, reason))
+            refused.append(_refusal(name, found.id, reason))
         else:
             kept.append(name)
     return kept

@@ -1,7 +1,8 @@
 """DescribeTopicPartitions: topics in the order of their names, page by page (KIP-966).
 
 A page has so many partitions as the client, and ``max.request.partition.size.limit``, allow; the cursor of the answer
-names the first partition that is not in it. Source: Kafka's ``DescribeTopicPartitionsRequestHandler``.
+names the first partition that is not in it. A topic that the client may not see is refused by its name, and left out
+where all are asked for. Source: Kafka's ``DescribeTopicPartitionsRequestHandler``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
-from tidelog.server.authorized_operations import ON_TOPIC
+from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.image import Topic
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import is_internal, is_legal
@@ -26,24 +28,29 @@ if TYPE_CHECKING:
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     image = broker.metadata.image
     cursor = request.cursor
-    asked = {topic.name for topic in request.topics}
+    asked = {one.name for one in request.topics}
     names = _from_cursor(asked or image.topics, cursor)
     _check(names, cursor, is_of_all=not asked)
     limit = max(min(broker.config.number("max.request.partition.size.limit"), request.response_partition_limit), 1)
     viewpoint = Viewpoint(image=image, listener=context.listener)
     answered: list[Mapping[str, Any]] = []
     for name in names:
+        if not broker.authorizer.allows(context, Operation.DESCRIBE, topic(name)):
+            if asked:
+                answered.append(_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         if limit == 0:
             return _page(answered, name, 0)
-        topic = image.topics.get(name)
-        if topic is None:
+        operations = broker.authorizer.operations(context, topic(name))
+        found = image.topics.get(name)
+        if found is None:
             if asked:
-                answered.append(_missing(name))
+                answered.append(_missing(name, operations))
             continue
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        described = _described(viewpoint, topic)[start : start + limit]
-        answered.append(_topic(topic, described))
-        if start + limit < len(topic.partitions):
+        described = _described(viewpoint, found)[start : start + limit]
+        answered.append(_topic(found, described, operations))
+        if start + limit < len(found.partitions):
             return _page(answered, name, start + limit)
         limit -= len(described)
     return {"topics": answered, "next_cursor": None}
@@ -51,7 +58,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
     code = error_code_of(error)
-    return {"topics": [{"error_code": code, "name": topic.name} for topic in request.topics]}
+    return {"topics": [_refused(one.name, code) for one in request.topics]}
 
 
 def _from_cursor(names: Iterable[str], cursor: Struct | None) -> list[str]:
@@ -91,20 +98,24 @@ def _described(viewpoint: Viewpoint, topic: Topic) -> list[dict[str, Any]]:
     ]
 
 
-def _topic(topic: Topic, partitions: list[dict[str, Any]]) -> Mapping[str, Any]:
+def _topic(found: Topic, partitions: list[dict[str, Any]], operations: int) -> Mapping[str, Any]:
     return {
-        "name": topic.name,
-        "topic_id": topic.id,
-        "is_internal": is_internal(topic.name),
+        "name": found.name,
+        "topic_id": found.id,
+        "is_internal": is_internal(found.name),
         "partitions": partitions,
-        "topic_authorized_operations": ON_TOPIC,
+        "topic_authorized_operations": operations,
     }
 
 
-def _missing(name: str) -> Mapping[str, Any]:
+def _refused(name: str, code: ErrorCode) -> Mapping[str, Any]:
+    return {"error_code": code, "name": name, "topic_authorized_operations": NOT_ASKED}
+
+
+def _missing(name: str, operations: int) -> Mapping[str, Any]:
     return {
         "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
         "name": name,
         "is_internal": is_internal(name),
-        "topic_authorized_operations": ON_TOPIC,
+        "topic_authorized_operations": operations,
     }

@@ -15,6 +15,7 @@ from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.requests import ElectionType, Outcome
 from tidelog.server.request_context import RequestContext
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.ALTER)
     asked = request.topic_partitions
     partitions = None
     if asked is not None:

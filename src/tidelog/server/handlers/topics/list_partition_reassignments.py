@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.image import Topic
 from tidelog.server.request_context import RequestContext
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.DESCRIBE)
     topics = broker.metadata.image.topics
     if request.topics is None:
         wanted = [(topic, topic.partitions) for topic in topics.values()]

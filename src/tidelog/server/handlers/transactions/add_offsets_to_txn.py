@@ -10,6 +10,8 @@ from typing import Any
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import group, transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.handlers.transactions.client_errors import code_for
 from tidelog.server.request_context import RequestContext
@@ -20,6 +22,8 @@ _FENCED_SINCE = 2
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    broker.authorizer.require(context, Operation.WRITE, transactional_id(request.transactional_id))
+    broker.authorizer.require(context, Operation.READ, group(request.group_id))
     await broker.transactions.add_partitions(
         request.transactional_id,
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch),

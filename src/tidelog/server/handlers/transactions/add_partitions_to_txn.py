@@ -1,23 +1,26 @@
 """AddPartitionsToTxn: partitions become part of a transaction, or are asked for.
 
 Up to version 3 a producer sends it, about one transaction; from version 4 on a broker does, about many, each to be
-added to or, with ``verify_only``, only looked at (KIP-890). A partition that does not exist fails its transaction as a
-whole: the others of it get OPERATION_NOT_ATTEMPTED.
+added to or, with ``verify_only``, only looked at (KIP-890). A partition that does not exist, or that the producer may
+not write to, fails its transaction as a whole: the others of it get OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.handlers.transactions.client_errors import code_for
 from tidelog.server.request_context import RequestContext
+from tidelog.server.topic_name import is_internal
 from tidelog.server.transactions.rules.topics import partitions_by_topic
 from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, ProducerIdAndEpoch
 
@@ -38,7 +41,10 @@ class _Wish:
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
     if context.version < _FROM_BROKERS_SINCE:
-        return {"results_by_topic_v3_and_below": _by_topic(await _results(broker, context, _own_wish(request)))}
+        wish = _own_wish(request)
+        broker.authorizer.require(context, Operation.WRITE, transactional_id(wish.transactional_id))
+        return {"results_by_topic_v3_and_below": _by_topic(await _results(broker, context, wish))}
+    broker.authorizer.require(context, Operation.CLUSTER_ACTION)
     wishes = [_wish(transaction) for transaction in request.transactions]
     results = await asyncio.gather(*(_results(broker, context, wish) for wish in wishes))
     return {
@@ -58,13 +64,9 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 
 async def _results(broker: Broker, context: RequestContext, wish: _Wish) -> Mapping[TopicPartition, ErrorCode]:
     """NONE for what was done."""
-    image = broker.metadata.image
-    unknown = {name for name in wish.partitions if image.partition(name) is None}
-    if unknown:
-        return {
-            name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for name in wish.partitions
-        }
+    refused = _refused(broker, context, wish.partitions)
+    if refused:
+        return {name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in wish.partitions}
     transactions, name, producer = broker.transactions, wish.transactional_id, wish.producer
     try:
         if wish.verify_only:
@@ -73,6 +75,19 @@ async def _results(broker: Broker, context: RequestContext, wish: _Wish) -> Mapp
     except ApiError as error:
         return dict.fromkeys(wish.partitions, code_for(error, context.version, fenced_since=_FENCED_SINCE))
     return dict.fromkeys(wish.partitions, ErrorCode.NONE)
+
+
+def _refused(
+    broker: Broker, context: RequestContext, partitions: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, ErrorCode]:
+    """Producers need to be allowed to write to what they add, and never are to internal topics."""
+    image, denied = broker.metadata.image, set[str]()
+    if context.version < _FROM_BROKERS_SINCE:
+        names = {name.topic for name in partitions}
+        own = [name.topic for name in partitions if not is_internal(name.topic)]
+        denied = names - broker.authorizer.allowed(context, Operation.WRITE, topic, own)
+    unknown = {name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name in partitions if image.partition(name) is None}
+    return unknown | {name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for name in partitions if name.topic in denied}
 
 
 def _own_wish(request: Struct) -> _Wish:
@@ -96,17 +111,17 @@ def _wish(transaction: Struct) -> _Wish:
 
 
 def _partitions(topics: Iterable[Struct]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic.name, number) for topic in topics for number in topic.partitions)
+    return tuple(TopicPartition(asked.name, number) for asked in topics for number in asked.partitions)
 
 
 def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[dict[str, Any]]:
     return [
         {
-            "name": topic,
+            "name": name,
             "results_by_partition": [
-                {"partition_index": number, "partition_error_code": errors[TopicPartition(topic, number)]}
+                {"partition_index": number, "partition_error_code": errors[TopicPartition(name, number)]}
                 for number in numbers
             ],
         }
-        for topic, numbers in partitions_by_topic(errors).items()
+        for name, numbers in partitions_by_topic(errors).items()
     ]

@@ -1,5 +1,8 @@
-"""DescribeTransactions (KIP-664): what the coordinator knows of transactional ids, each once
-and with an error of its own."""
+"""DescribeTransactions (KIP-664): what the coordinator knows of transactional ids, each once and with an error of its
+own.
+
+Of a transaction's topics those are told that the client may see.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,32 @@ from typing import Any
 
 from tidelog.protocol.errors import ApiError
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.rules.topics import partitions_by_topic
 
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
-    return {"transaction_states": [_state(broker, name) for name in dict.fromkeys(request.transactional_ids)]}
+    names = dict.fromkeys(request.transactional_ids)
+    return {"transaction_states": [_state(broker, context, name) for name in names]}
 
 
-def _state(broker: Broker, transactional_id: str) -> Mapping[str, Any]:
+def _state(broker: Broker, context: RequestContext, name: str) -> Mapping[str, Any]:
     try:
-        record = broker.transactions.describe(transactional_id).record
+        broker.authorizer.require(context, Operation.DESCRIBE, transactional_id(name))
+        record = broker.transactions.describe(name).record
     except ApiError as error:
-        return {"transactional_id": transactional_id, "error_code": error.code}
+        return {"transactional_id": name, "error_code": error.code}
+    by_topic = partitions_by_topic(record.partitions)
+    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, by_topic)
     return {
-        "transactional_id": transactional_id,
+        "transactional_id": name,
         "transaction_state": record.state.label,
         "transaction_timeout": record.timeout_ms,
         "transaction_start_time": record.start_ms,
         "producer_id": record.producer_id,
         "producer_epoch": record.producer_epoch,
-        "topics": [
-            {"topic": topic, "partitions": numbers} for topic, numbers in partitions_by_topic(record.partitions).items()
-        ],
+        "topics": [{"topic": one, "partitions": numbers} for one, numbers in by_topic.items() if one in shown],
     }

@@ -7,6 +7,8 @@ from typing import Any
 
 from tidelog.model import TidelogError
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.handlers.transactions.client_errors import code_for
 from tidelog.server.request_context import RequestContext
@@ -18,6 +20,7 @@ _FENCED_SINCE = 2
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    broker.authorizer.require(context, Operation.WRITE, transactional_id(request.transactional_id))
     wish = Ending(
         producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         committed=request.committed,

@@ -8,6 +8,9 @@ from typing import Any
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.authorizer import Authorizer, failure
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER, AclResourceType, transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.handlers.transactions.client_errors import code_for
 from tidelog.server.request_context import RequestContext
@@ -18,6 +21,7 @@ _FENCED_SINCE = 4
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    _authorize(broker.authorizer, context, request.transactional_id)
     named = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     if (named.producer_id == NO_PRODUCER_ID) != (named.producer_epoch == NO_EPOCH):
         raise ApiError(ErrorCode.INVALID_REQUEST, "a producer id goes with an epoch")
@@ -25,6 +29,17 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
         return _answer(ProducerIdAndEpoch(await broker.transactions.new_producer_id(), 0))
     wish = Initialization(timeout_ms=request.transaction_timeout, named=None if named == NO_PRODUCER else named)
     return _answer(await broker.transactions.initialize(request.transactional_id, wish))
+
+
+def _authorize(authorizer: Authorizer, context: RequestContext, name: str | None) -> None:
+    """Who may write to anything may have a producer id for it (KIP-679)."""
+    if name is not None:
+        authorizer.require(context, Operation.WRITE, transactional_id(name))
+    elif not (
+        authorizer.allows(context, Operation.IDEMPOTENT_WRITE, CLUSTER, is_told=False)
+        or authorizer.allows_some(context, Operation.WRITE, AclResourceType.TOPIC)
+    ):
+        raise failure(AclResourceType.CLUSTER)
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:

@@ -1,4 +1,7 @@
-"""ListTransactions (KIP-664, KIP-994, KIP-1152): the transactional ids of this coordinator that pass the filters."""
+"""ListTransactions (KIP-664, KIP-994, KIP-1152): the transactional ids of this coordinator that pass the filters.
+
+A client that asks is told of those that it may see.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.listing import TransactionFilter
@@ -18,6 +23,9 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[
         duration_ms=request.duration_filter,
         pattern=request.transactional_id_pattern,
     )
+    found = list(broker.transactions.select(wanted))
+    names = (listed.transactional_id for listed in found)
+    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, transactional_id, names)
     return {
         "unknown_state_filters": wanted.unknown_states,
         "transaction_states": [
@@ -26,6 +34,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[
                 "producer_id": listed.record.producer_id,
                 "transaction_state": listed.record.state.label,
             }
-            for listed in broker.transactions.select(wanted)
+            for listed in found
+            if listed.transactional_id in shown
         ],
     }

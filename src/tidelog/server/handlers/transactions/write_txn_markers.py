@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tidelog.model import TopicPartition
-from tidelog.protocol.errors import ErrorCode
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.broker import Broker
 from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.markers import Marker
@@ -16,11 +18,24 @@ from tidelog.server.transactions.rules.topics import partitions_by_topic
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+    if not broker.authorizer.allows(context, Operation.ALTER, CLUSTER, is_told=False):
+        broker.authorizer.require(context, Operation.CLUSTER_ACTION)
     written = await asyncio.gather(
         *(broker.transactions.write_markers(_marker(asked), _partitions(asked)) for asked in request.markers)
     )
+    return _answer(zip(request.markers, written, strict=True))
+
+
+def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """The error for every partition."""
+    code = error_code_of(error)
+    return _answer((asked, dict.fromkeys(_partitions(asked), code)) for asked in request.markers)
+
+
+def _answer(results: Iterable[tuple[Struct, Mapping[TopicPartition, ErrorCode]]]) -> Mapping[str, Any]:
+    """By producer, whose markers may be many."""
     errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
-    for asked, answers in zip(request.markers, written, strict=True):
+    for asked, answers in results:
         errors.setdefault(asked.producer_id, {}).update(answers)
     return {
         "markers": [

@@ -1,0 +1,1 @@
+"""APIs of the access control lists."""

@@ -1,0 +1,44 @@
+"""CreateAcls: entries are added, each with an answer of its own; one that is there already is no error (KIP-140)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidelog.model import TidelogError
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.messages import read_request
+from tidelog.protocol.schemas import Struct
+from tidelog.server.answer import Answer
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.handlers.acls.wire_acls import acl_of, check_creation
+from tidelog.server.metadata.requests import Outcome
+from tidelog.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+def read(api: ApiKey, version: int, body: memoryview) -> Struct:
+    request = read_request(api, version, body)
+    for creation in request.creations:
+        check_creation(creation)
+    return request
+
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    broker.authorizer.require(context, Operation.ALTER)
+    if not broker.authorizer.is_on:
+        raise ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    outcomes = await broker.metadata.create_acls([acl_of(creation) for creation in request.creations])
+    return {"results": [_result(outcome) for outcome in outcomes]}
+
+
+def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    """The error for every entry."""
+    return {"results": [_result(Outcome.of(error))] * len(request.creations)}
+
+
+def _result(outcome: Outcome) -> Mapping[str, Any]:
+    return {"error_code": outcome.error, "error_message": outcome.message}

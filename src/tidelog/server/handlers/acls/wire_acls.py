@@ -1,0 +1,68 @@
+"""Entries and filters as requests and answers write them: numbers, and fields of their own names.
+
+A number that is none of Kafka's is UNKNOWN; one that says UNKNOWN by itself is no request.
+Called by: DescribeAcls, CreateAcls, DeleteAcls. Pure. Source: Kafka's requests of these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidelog.protocol.errors import MalformedMessageError
+from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.acl import Acl, Pattern, Permission
+from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import AclResourceType, PatternType
+
+
+def check_filter(struct: Struct) -> None:
+    """MalformedMessageError."""
+    _check(struct.resource_type_filter, struct.pattern_type_filter, struct.operation, struct.permission_type)
+
+
+def check_creation(struct: Struct) -> None:
+    """MalformedMessageError."""
+    _check(struct.resource_type, struct.resource_pattern_type, struct.operation, struct.permission_type)
+
+
+def filter_of(struct: Struct) -> AclFilter:
+    return AclFilter(
+        resource_type=AclResourceType.of(struct.resource_type_filter),
+        name=struct.resource_name_filter,
+        pattern_type=PatternType.of(struct.pattern_type_filter),
+        principal=struct.principal_filter,
+        host=struct.host_filter,
+        operation=Operation.of(struct.operation),
+        permission=Permission.of(struct.permission_type),
+    )
+
+
+def acl_of(struct: Struct) -> Acl:
+    pattern_type = PatternType.of(struct.resource_pattern_type)
+    return Acl(
+        Pattern(AclResourceType.of(struct.resource_type), struct.resource_name, pattern_type),
+        struct.principal,
+        struct.host,
+        Operation.of(struct.operation),
+        Permission.of(struct.permission_type),
+    )
+
+
+def pattern_fields(pattern: Pattern) -> Mapping[str, Any]:
+    return {"resource_type": pattern.resource_type, "resource_name": pattern.name, "pattern_type": pattern.type}
+
+
+def entry_fields(acl: Acl) -> Mapping[str, Any]:
+    return {
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation,
+        "permission_type": acl.permission,
+    }
+
+
+def _check(*numbers: int) -> None:
+    if 0 in numbers:
+        raise MalformedMessageError("an access control entry, or a filter, has an element that says UNKNOWN")

@@ -1,0 +1,93 @@
+"""Answers of brokers made comparable: what has to differ from one to the other is taken out, lists have an order."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from uuid import UUID
+
+from server.harness import WireClient
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.schemas import Struct
+
+CLOSED = "the connection is closed"
+
+_WITHOUT_MEANING = frozenset(
+    {
+        "throttle_time",
+        "host",
+        "port",
+        "cluster_id",
+        "log_dir",
+        "total_bytes",
+        "usable_bytes",
+        "partition_size",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "log_end_offset",
+        "last_fetch_timestamp",
+        "last_caught_up_timestamp",
+        "transaction_start_time",
+        "log_append_time",
+        "offset",
+        "base_offset",
+        "low_watermark",
+        "producer_id",
+        "producer_epoch",
+        "last_sequence",
+        "last_timestamp",
+        "nodes",
+        "current_voters",
+        "leader_epoch",
+        "listeners",
+        "aborted_transactions",
+    }
+)
+"""Fields that say where and when a broker is, or how much others have asked of it before."""
+_MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_NO_MESSAGE = ("", "NONE", None)
+_DENIED = re.compile(r"^Request .* (is not authorized|needs \w+ permission)\.$", re.DOTALL)
+"""Kafka's words, with the insides of its request."""
+
+
+def answer_to(client: WireClient, api: ApiKey, version: int, values: Mapping[str, Any], **options: Any) -> Any:
+    """CLOSED where the broker closes the connection instead (the client is of no use then)."""
+    try:
+        return plain(client.call(api, version, **values), **options)
+    except ConnectionError:
+        return CLOSED
+
+
+def plain(value: Any, names: Mapping[str, str] | None = None) -> Any:
+    """``names``: others in place of these."""
+    if isinstance(value, Struct):
+        fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))  # type: ignore[arg-type]
+        return {name: "" if _has_no_meaning(name, inner) else plain(inner, names) for name, inner in fields}
+    if isinstance(value, tuple):
+        return sorted((plain(item, names) for item in value), key=json.dumps)
+    if isinstance(value, UUID):
+        return "an id"
+    if isinstance(value, str):
+        text = _DENIED.sub("Cluster authorization failed.", _MADE_UP.sub("an id", value))
+        return (names or {}).get(text, text)
+    return bool(value) if isinstance(value, bytes | bytearray | memoryview) else value
+
+
+def _has_no_meaning(name: str, value: Any) -> bool:
+    return name in _WITHOUT_MEANING or (name == "error_message" and value in _NO_MESSAGE)
+
+
+def differences(mine: Any, theirs: Any, place: str = "") -> Iterator[str]:
+    """Where two answers part, and how."""
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        for name in mine.keys() | theirs.keys():
+            yield from differences(mine.get(name), theirs.get(name), f"{place}.{name}")
+    elif isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
+        for number, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+            yield from differences(one, other, f"{place}[{number}]")
+    elif mine != theirs:
+        yield f"{place}: ours {mine!r}, Kafka's {theirs!r}"

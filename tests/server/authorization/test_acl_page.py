@@ -1,0 +1,23 @@
+"""The page about access control lists says of every API that is served what it takes."""
+
+from __future__ import annotations
+
+import re
+
+from project.tree import ROOT
+from tidelog.protocol.api_key import ApiKey
+from tidelog.server.handlers.table import HANDLERS
+
+LOG_IN = {"SaslHandshake", "SaslAuthenticate"}
+"""Answered before anybody is somebody."""
+
+
+def name_of(api: ApiKey) -> str:
+    return api.name.title().replace("_", "")
+
+
+def test_every_api_has_a_row() -> None:
+    page = (ROOT / "docs" / "acls.md").read_text()
+    rows = re.findall(r"^\| ([A-Z]\w+(?:, \w+)*) \| ", page, re.MULTILINE)
+    named = [name for row in rows if row != "API" for name in row.split(", ")]
+    assert sorted(named) == sorted({name_of(api) for api in HANDLERS} - LOG_IN)

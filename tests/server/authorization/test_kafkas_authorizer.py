@@ -1,0 +1,111 @@
+"""Two brokers, ours and Kafka's, have the same access control lists, and answer every case the same, field by field.
+
+In Kafka the users log in with PLAIN, with us they are who their client ids say. What Kafka's broker is told by its
+controller it knows a moment later: a question is asked again until the answers agree, where it may be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from real_kafka.broker import SMALL, Broker
+from server.authorization.plain_answers import answer_to, differences
+from server.authorization.test_every_api import CASES, authenticated
+from server.authorization.world import SETTINGS, World
+from server.harness import WireClient, running_broker
+from tidelog.protocol.api_key import ApiKey
+from tidelog.testing.broker.in_process import keep_port
+
+pytestmark = pytest.mark.kafka
+
+PATIENCE_S = 10
+PASSWORD = "a-password"
+PROPERTIES = {**SMALL, **SETTINGS}
+CHANGING = {
+    ApiKey.PRODUCE,
+    ApiKey.JOIN_GROUP,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.OFFSET_DELETE,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.END_TXN,
+}
+"""What is not to be asked twice."""
+
+Connect = Callable[[str], WireClient]
+"""A connection of a user."""
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[tuple[World, Connect]]:
+    with closing(keep_port()) as place:
+        port = place.getsockname()[1]
+        users = " ".join(f'user_{user}="{PASSWORD}"' for user in CASES)
+        properties = SETTINGS | {
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.users.plain.sasl.jaas.config": (
+                f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+            ),
+        }
+        with Broker(
+            tmp_path / "kafka",
+            work=tmp_path / "work",
+            properties=properties,
+            more_listeners=f"USERS://127.0.0.1:{port}",
+        ) as broker:
+            broker.format()
+            broker.start()
+            with WireClient(int(broker.bootstrap.rpartition(":")[2])) as client:
+                yield World(client), lambda user: logged_in(port, user)
+
+
+def logged_in(port: int, user: str) -> WireClient:
+    client = WireClient(port, client_id=user)
+    assert client.call(ApiKey.SASL_HANDSHAKE, mechanism="PLAIN").error_code == 0
+    answer = client.call(ApiKey.SASL_AUTHENTICATE, auth_bytes=f"\0{user}\0{PASSWORD}".encode())
+    assert answer.error_code == 0, answer
+    return client
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[tuple[World, Connect]]:
+    settings = {key.replace(".", "_"): text for key, text in PROPERTIES.items()}
+    with running_broker(tmp_path / "ours", **settings, controller_quorum_voters="1@127.0.0.1:2") as home:
+        home.broker.requests.interceptor = authenticated
+        with home.client() as client:
+            yield World(client), lambda user: home.client(client_id=user)
+
+
+def test_every_answer(kafka: tuple[World, Connect], ours: tuple[World, Connect]) -> None:
+    for world, _connect in (kafka, ours):
+        world.make()
+        world.allow(acl._replace(principal=f"User:{user}") for user, case in CASES.items() for acl in case.rules)
+    differing: dict[str, list[str]] = {}
+    for user, case in CASES.items():
+        if case.api is ApiKey.API_VERSIONS:  # which names other APIs in Kafka
+            continue
+        mine = asked(ours, user)
+        theirs = asked(kafka, user)
+        deadline = time.monotonic() + PATIENCE_S
+        while theirs != mine and case.api not in CHANGING and time.monotonic() < deadline and not differing:
+            time.sleep(0.1)
+            mine, theirs = asked(ours, user), asked(kafka, user)
+        if mine != theirs:
+            differing[case.name] = list(differences(mine, theirs))
+    assert not differing, "\n".join(f"{name}{where}" for name, places in differing.items() for where in places)
+
+
+def asked(broker: tuple[World, Connect], user: str) -> Any:
+    world, connect = broker
+    case = CASES[user]
+    with connect(user) as client:
+        return answer_to(client, case.api, case.version, case.values(world))
