@@ -18,7 +18,7 @@ from benchmarks.datasets import CACHE
 from benchmarks.measure import Outcome, Unit, measure
 
 _LOG_ROWS = ("append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "spark", "audits", "startup")
-_SERVER_ROWS = ("produce", "consume", "start", "idle")
+_SERVER_ROWS = ("produce", "consume", "tls", "start", "idle")
 ROWS = _LOG_ROWS + _SERVER_ROWS
 """Each is a module: ``cases`` for the driver, and ``run`` (``prepare``, ``finish``) where our worker has a part."""
 

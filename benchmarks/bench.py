@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 
 from benchmarks.datasets import CACHE, Data
 from benchmarks.server.pair import Pair
+from benchmarks.server.tls_pair import tls_pair
 from benchmarks.worker import Worker
 from real_kafka.java import java_command
 
@@ -27,6 +28,7 @@ class Bench:
         self._data: Data | None = None
         self._ours: Worker | None = None
         self._brokers: Pair | None = None
+        self._tls_brokers: Pair | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -61,8 +63,15 @@ class Bench:
     def brokers(self) -> Pair:
         """Kafka's and ours, which serve until the end."""
         if self._brokers is None:
-            self._brokers = Pair(self.directory(), self.enter, self._scale)
+            self._brokers = Pair.start(self.directory(), self.enter, self._scale)
         return self._brokers
+
+    @property
+    def tls_brokers(self) -> Pair:
+        """Others of both, whose clients come by TLS."""
+        if self._tls_brokers is None:
+            self._tls_brokers = tls_pair(self.directory(), self.enter, self._scale)
+        return self._tls_brokers
 
     def enter(self, process: _Process) -> _Process:
         """Keep a worker or a broker until the end."""

@@ -28,7 +28,7 @@ _NO_TOPIC = TopicMetadata()
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 """Not for a broker: what is installed has its bytecode, too."""
 _PATIENCE_S = 60
-_SERVING = re.compile(r"^serving +PLAINTEXT://(\S+)$", re.MULTILINE)
+_SERVING = re.compile(r"^serving +PLAINTEXT://([^\s,]+)(?:, SSL://(\S+))?$", re.MULTILINE)
 
 
 class Server(Protocol):
@@ -43,12 +43,16 @@ class Server(Protocol):
 class TidelogBroker:
     """``tidelog serve`` on ``directory``, its messages in ``directory``.log; leaving the context ends it."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, more_listeners: str = "") -> None:
+        """``more_listeners``: besides the open one."""
         self.directory = directory
+        self._more_listeners = more_listeners
         self._settings = {**SETTINGS, "log.dirs": str(directory), **(settings or {})}
         self._log = directory.with_suffix(".log")
         self._process: subprocess.Popen[bytes] | None = None
         self.bootstrap = ""
+        self.tls_bootstrap = ""
+        """Of a listener with TLS, where it has one."""
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +70,8 @@ class TidelogBroker:
 
     def launch(self, address: str = "127.0.0.1:0") -> None:
         """Start the process; it does not serve yet."""
-        settings = {**self._settings, "listeners": f"PLAINTEXT://{address}"}
+        listeners = ",".join(filter(None, (f"PLAINTEXT://{address}", self._more_listeners)))
+        settings = {**self._settings, "listeners": listeners}
         command = [str(Path(sys.executable).with_name("tidelog")), "serve"]
         for key, value in settings.items():
             command += ["--override", f"{key}={value}"]
@@ -84,7 +89,7 @@ class TidelogBroker:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the broker did not start:\n{self._log.read_text()}")
             time.sleep(0.01)
-        self.bootstrap = found[1]
+        self.bootstrap, self.tls_bootstrap = found[1], found[2] or ""
 
     def stop(self) -> None:
         """In order."""
@@ -98,14 +103,15 @@ class TidelogBroker:
         self._process = None
 
 
-def kafka_broker(directory: Path) -> Broker:
-    """A formatted one that does not run yet."""
+def kafka_broker(directory: Path, settings: Mapping[str, str] | None = None, *, more_listeners: str = "") -> Broker:
+    """A formatted one that does not run yet. ``more_listeners``: besides the open one."""
     broker = Broker(
         directory / "data",
         work=directory / "work",
-        properties={**KAFKA_THREADS, **SETTINGS},
+        properties={**KAFKA_THREADS, **SETTINGS, **(settings or {})},
         heap_mib=1024,
         quick=False,
+        more_listeners=more_listeners,
     )
     broker.format()
     return broker

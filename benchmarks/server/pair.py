@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.measure import Times
 from benchmarks.server.brokers import Server, TidelogBroker, kafka_broker, renew_topic
-from benchmarks.server.performance import Load, consume, produce
+from benchmarks.server.performance import Entrance, Load, consume, produce
 from benchmarks.server.process import core_seconds, resident_bytes
 from benchmarks.worker import Done
 
@@ -26,6 +26,7 @@ class Side:
     """One broker, and what was measured of it."""
 
     server: Server
+    entrance: Entrance
     latencies: defaultdict[Load, list[Done]] = field(default_factory=lambda: defaultdict(list))
     """Of the runs of ``produce``, in order."""
     core_seconds: float = 0.0
@@ -36,7 +37,7 @@ class Side:
         """Into a new topic."""
         renew_topic(self.server, load.topic)
         before = core_seconds(self.server.process_id)
-        produced = produce(self.server, load)
+        produced = produce(self.entrance, load)
         self.core_seconds = core_seconds(self.server.process_id) - before
         self.latencies[load].append(Done(seconds=produced.mean_latency_s, bytes=0, records=0))
         self._written.add(load)
@@ -47,7 +48,7 @@ class Side:
         if load not in self._written:
             self.produce(load)
         before = core_seconds(self.server.process_id)
-        done = consume(self.server, load)
+        done = consume(self.entrance, load)
         self.core_seconds = core_seconds(self.server.process_id) - before
         return done
 
@@ -68,12 +69,18 @@ class Side:
 class Pair:
     """``kafka`` and ``tidelog``, and the loads for them."""
 
-    def __init__(self, directory: Path, enter: Callable[[AbstractContextManager[Any]], Any], scale: float) -> None:
+    def __init__(self, kafka: Side, tidelog: Side, scale: float) -> None:
+        """Of brokers that run."""
+        self.kafka = kafka
+        self.tidelog = tidelog
+        self.loads = tuple(replace(load, records=max(round(load.records * scale), 1000)) for load in LOADS)
+
+    @classmethod
+    def start(cls, directory: Path, enter: Callable[[AbstractContextManager[Any]], Any], scale: float) -> Pair:
         """``enter``: keeps a broker until the run ends."""
         kafka, tidelog = kafka_broker(directory), TidelogBroker(directory / "tidelog")
         for broker in (kafka, tidelog):
             enter(broker)
             broker.start()
-        self.kafka = Side(kafka)
-        self.tidelog = Side(tidelog)
-        self.loads = tuple(replace(load, records=max(round(load.records * scale), 1000)) for load in LOADS)
+        sides = (Side(broker, Entrance(bootstrap=broker.bootstrap)) for broker in (kafka, tidelog))
+        return cls(*sides, scale)

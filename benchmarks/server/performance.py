@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
-from benchmarks.server.brokers import Server
 from benchmarks.worker import Done
 from real_kafka.java import java_command
 
@@ -14,6 +14,18 @@ _TOOLS = "org.apache.kafka.tools"
 _PATIENCE_S = 600
 _HEAP_MIB = 512
 _PRODUCED = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .*, ([\d.]+) ms avg latency", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """Where clients get in, and what they have to know for it."""
+
+    bootstrap: str
+    properties: Path | None = None
+    """A client's file, for a listener that is not open to everybody."""
+
+    def options(self, name: str) -> tuple[str, ...]:
+        return () if self.properties is None else (name, str(self.properties))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +48,13 @@ class Produced:
     mean_latency_s: float
 
 
-def produce(server: Server, load: Load) -> Produced:
+def produce(entrance: Entrance, load: Load) -> Produced:
     """As fast as it goes, acks=all, every other setting of the producer its default."""
     printed = _run(
         "ProducerPerformance",
         *("--topic", load.topic, "--num-records", str(load.records), "--record-size", str(load.record_bytes)),
-        *("--throughput", "-1", "--producer-props", f"bootstrap.servers={server.bootstrap}", "acks=all"),
+        *entrance.options("--producer.config"),
+        *("--throughput", "-1", "--producer-props", f"bootstrap.servers={entrance.bootstrap}", "acks=all"),
     )
     sent, rate, latency_ms = _PRODUCED.findall(printed)[-1]
     if int(sent) != load.records:
@@ -52,11 +65,12 @@ def produce(server: Server, load: Load) -> Produced:
     )
 
 
-def consume(server: Server, load: Load) -> Done:
+def consume(entrance: Entrance, load: Load) -> Done:
     """From the beginning, by a new group, joining it included."""
     printed = _run(
         "ConsumerPerformance",
-        *("--bootstrap-server", server.bootstrap, "--topic", load.topic, "--messages", str(load.records)),
+        *entrance.options("--consumer.config"),
+        *("--bootstrap-server", entrance.bootstrap, "--topic", load.topic, "--messages", str(load.records)),
         *("--timeout", "60000"),
     )
     names, values = (line.split(", ") for line in printed.strip().splitlines()[-2:])
