@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cli.runner import run
+from golden_sets import FORMATS
 from server.harness import WireClient
 from server.server_process import ANY_PORT, RUN, serving
 from tidelog.protocol.api_key import ApiKey
@@ -58,6 +60,17 @@ def test_a_properties_file_is_taken_and_its_mistakes_are_told(tmp_path: Path) ->
         assert "SSL is SSL" in words
         assert code == 2
     assert not (tmp_path / "tidelog-data").exists()
+
+
+def test_a_directory_that_cannot_be_served_is_named_and_what_to_do(
+    golden_copy: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    directory = golden_copy(FORMATS, "clean")
+    with serving(tmp_path, *ON_ANY_PORT, "--override", f"log.dirs={directory}") as process:
+        code, words = process.ended()
+    assert code == 3
+    assert f"`tidelog import {directory}` shows" in words
+    assert "Traceback" not in words
 
 
 @pytest.mark.parametrize("text", ["no-equals-sign", "=value"])

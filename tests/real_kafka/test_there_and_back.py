@@ -46,7 +46,9 @@ PROPERTIES = {
     "log.retention.ms": "-1",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
 }
+"""Either server takes snapshots of the metadata all the time, from which the other has to go on."""
 _PATIENT = {"message.timeout.ms": PATIENCE_S * 1000}
 TOPICS: Mapping[str, tuple[int, dict[str, str]]] = {
     "plain": (3, {}),
@@ -181,19 +183,25 @@ class Home:
         self.clients = Clients(self.kafka.bootstrap)
 
     @contextmanager
-    def tidelog(self) -> Iterator[None]:
+    def tidelog(self, *, is_killed: bool = False) -> Iterator[None]:
         with serving(self.kafka.work, str(self.properties)) as process:
             process.line_with("serving")
             yield
+            if is_killed:
+                process.kill()
+                return
             process.send_signal(signal.SIGTERM)
             code, words = process.ended()
             assert code == 0, words
 
     @contextmanager
-    def real(self) -> Iterator[None]:
+    def real(self, *, is_killed: bool = False) -> Iterator[None]:
         self.kafka.start()
         yield
-        self.kafka.stop()
+        if is_killed:
+            self.kafka.kill()
+        else:
+            self.kafka.stop()
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -207,6 +215,11 @@ class Home:
         ]
         voters = [(voter.id, voter.directory_id) for voter in view.voters.voters]
         return sorted([*known, ("voters", repr(voters)), ("kraft.version", str(view.voters.kraft_version))])
+
+    @property
+    def has_snapshot(self) -> bool:
+        view = read_metadata(LOCAL, self.kafka.directory)
+        return view is not None and view.snapshot is not None and view.snapshot.offset > 0
 
     def was_cleaned(self) -> bool:
         checkpoint = self.kafka.directory / "cleaner-offset-checkpoint"
@@ -249,6 +262,7 @@ def test_from_tidelog_to_kafka_and_back(home: Home, ports: tuple[int, int], vote
         clients.check()
     before = home.facts
     assert {name for name, _ in before} >= KEPT
+    assert home.has_snapshot
     with home.real():
         clients.check()
         clients.work("kafka")
@@ -276,6 +290,7 @@ def test_from_kafka_to_tidelog_and_back(home: Home, voters_in_log: bool) -> None
         clients.check()
     before = home.facts
     assert {name for name, _ in before} >= KEPT
+    assert home.has_snapshot
     with home.tidelog():
         clients.check()
         clients.work("tidelog")
@@ -284,6 +299,28 @@ def test_from_kafka_to_tidelog_and_back(home: Home, voters_in_log: bool) -> None
     with home.real():
         clients.check()
         clients.work("kafka again")
+        clients.commit()
+        clients.check(is_committed=True)
+    assert home.facts == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("voters_in_log", [False, True])
+def test_where_each_of_them_is_killed(home: Home) -> None:
+    home.kafka.format()
+    clients = home.clients
+    with home.real(is_killed=True):
+        clients.begin()
+        clients.work("kafka")
+    with home.tidelog(is_killed=True):
+        clients.check()
+        clients.work("tidelog")
+    before = home.facts
+    with home.real(is_killed=True):
+        clients.check()
+        clients.work("kafka again")
+    with home.tidelog():
+        clients.check()
         clients.commit()
         clients.check(is_committed=True)
     assert home.facts == before

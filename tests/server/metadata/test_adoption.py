@@ -121,6 +121,14 @@ class TestSurvey:
         assert words in run("import", directory, "--apply", code=code).stderr
         assert footprint(directory) == before
 
+    def test_one_on_its_way_to_kraft_or_in_use_is_refused(self, golden_copy: GoldenCopy) -> None:
+        directory = golden_copy(SCENARIOS, "clean")
+        (directory / META_PROPERTIES_FILE).write_text("version=0\nbroker.id=1\n")
+        assert "on its way from ZooKeeper to KRaft" in run("import", directory, "--apply", code=3).stderr
+        lock = LOCAL.lock(directory / ".lock")
+        assert "holds the directory" in run("import", directory, "--apply", code=3).stderr
+        lock.release()
+
     def test_directories_of_one_broker_belong_together(self, golden_copy: GoldenCopy, tmp_path: Path) -> None:
         directory, other = golden_copy(FORMATS, "clean"), tmp_path / "other"
         shutil.copytree(directory / "v0-none-0", other / "v0-none-0")
