@@ -57,7 +57,7 @@ def test_a_properties_file_is_taken_and_its_mistakes_are_told(tmp_path: Path) ->
     with serving(tmp_path, "server.properties") as process:
         code, words = process.ended()
         assert "num.partitons is not a key of Kafka" in words
-        assert "SSL is SSL" in words
+        assert "listener SSL needs a key" in words
         assert code == 2
     assert not (tmp_path / "tidelog-data").exists()
 

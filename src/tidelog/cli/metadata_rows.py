@@ -12,6 +12,9 @@ from typing import Any, Final
 
 from tidelog.config.broker_keys import broker_key
 from tidelog.config.value_text import KeyType
+from tidelog.server.authorization.acl import Permission
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import METADATA_VERSION
@@ -22,16 +25,6 @@ from tidelog.storage.checkpoint import uuid_to_text
 
 HIDDEN: Final = "[hidden]"
 _EVERY: Final = "<default>"
-
-_RESOURCES: Final = ("unknown", "any", "topic", "group", "cluster", "transactional-id", "delegation-token", "user")
-_PATTERNS: Final = ("unknown", "any", "match", "literal", "prefixed")
-_PERMISSIONS: Final = ("unknown", "any", "deny", "allow")
-_OPERATIONS: Final = (
-    *("unknown", "any", "all", "read", "write", "create", "delete", "alter", "describe", "cluster-action"),
-    *("describe-configs", "alter-configs", "idempotent-write", "create-tokens", "describe-tokens"),
-    "two-phase-commit",
-)
-"""Of access control entries, by Kafka's numbers."""
 
 Fields = dict[str, object]
 KINDS: Final = ("quorum", "feature", "broker", "topic", "partition", "config", "user", "acl", "token", "quota")
@@ -144,18 +137,20 @@ def _user(source: Source, _names: Names) -> Made:
 
 def _acl(source: Source, _names: Names) -> Made:
     return source["principal"], {
-        "permission": _named(_PERMISSIONS, source["permissionType"]),
-        "operation": _named(_OPERATIONS, source["operation"]),
+        "permission": _named(Permission, source["permissionType"]),
+        "operation": _named(Operation, source["operation"]),
         "host": source["host"],
-        "resource_type": _named(_RESOURCES, source["resourceType"]),
+        "resource_type": _named(AclResourceType, source["resourceType"]),
         "resource": source["resourceName"],
-        "pattern": _named(_PATTERNS, source["patternType"]),
+        "pattern": _named(PatternType, source["patternType"]),
         "id": source["id"],
     }
 
 
-def _named(names: tuple[str, ...], number: int) -> str:
-    return names[number] if 0 <= number < len(names) else f"{names[0]} {number}"
+def _named(kind: type[Operation | Permission | AclResourceType | PatternType], number: int) -> str:
+    """As Kafka's tools write it, in small letters."""
+    name = kind.of(number).name.lower().replace("_", "-")
+    return name if number in list(kind) else f"{name} {number}"
 
 
 def _token(source: Source, _names: Names) -> Made:
