@@ -8,6 +8,8 @@ import pytest
 
 from cli.runner import rows, run
 from server.harness import running_broker
+from server.security.logins import log_in
+from tidelog.protocol.errors import ErrorCode
 from tidelog.storage.checkpoint import uuid_from_text
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -45,6 +47,23 @@ def test_users_are_told_by_name_alone(file: Path) -> None:
     result = run("format", "-s", "-t", CLUSTER_ID, "-c", file, "-S", "SCRAM-SHA-256=[name=alice,password=secret]")
     assert "alice (SCRAM-SHA-256)" in result.output
     assert "secret" not in result.output
+
+
+def test_a_user_from_the_start_logs_in(tmp_path: Path, file: Path) -> None:
+    user = "SCRAM-SHA-512=[name=alice,password=secret]"
+    run("format", "-s", "-t", CLUSTER_ID, "-c", file, "-S", user, "--apply")
+    settings = {
+        "listeners": "SASL://127.0.0.1:0",
+        "listener_security_protocol_map": "SASL:SASL_PLAINTEXT",
+        "inter_broker_listener_name": "SASL",
+        "sasl_mechanism_inter_broker_protocol": "SCRAM-SHA-512",
+        "sasl_enabled_mechanisms": "SCRAM-SHA-512",
+        "sasl_jaas_config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+    }
+    with running_broker(tmp_path / "data", **settings) as home:
+        for password, error in (("secret", ErrorCode.NONE), ("guess", ErrorCode.SASL_AUTHENTICATION_FAILED)):
+            with home.client() as client:
+                assert log_in(client, "SCRAM-SHA-512", "alice", password).error_code == error
 
 
 @pytest.mark.parametrize(
