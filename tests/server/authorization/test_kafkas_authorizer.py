@@ -1,7 +1,7 @@
 """Two brokers, ours and Kafka's, have the same access control lists, and answer every case the same, field by field.
 
-In Kafka the users log in with PLAIN, with us they are who their client ids say. What Kafka's broker is told by its
-controller it knows a moment later: a question is asked again until the answers agree, where it may be.
+The users log in with PLAIN. What Kafka's broker is told by its controller it knows a moment later: a question is asked
+again until the answers agree, where it may be.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from real_kafka.broker import SMALL, Broker
 from server.authorization.plain_answers import answer_to, differences
-from server.authorization.test_every_api import CASES, authenticated
+from server.authorization.test_every_api import CASES
 from server.authorization.world import SETTINGS, World
 from server.harness import WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
@@ -26,7 +26,18 @@ pytestmark = pytest.mark.kafka
 
 PATIENCE_S = 10
 PASSWORD = "a-password"
-PROPERTIES = {**SMALL, **SETTINGS}
+USERS = SETTINGS | {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.users.plain.sasl.jaas.config": " ".join(
+        (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required",
+            *(f'user_{user}="{PASSWORD}"' for user in CASES),
+            ";",
+        )
+    ),
+}
+"""With another listener, at which users log in."""
 CHANGING = {
     ApiKey.PRODUCE,
     ApiKey.JOIN_GROUP,
@@ -48,18 +59,10 @@ Connect = Callable[[str], WireClient]
 def kafka(tmp_path: Path) -> Iterator[tuple[World, Connect]]:
     with closing(keep_port()) as place:
         port = place.getsockname()[1]
-        users = " ".join(f'user_{user}="{PASSWORD}"' for user in CASES)
-        properties = SETTINGS | {
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.users.plain.sasl.jaas.config": (
-                f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
-            ),
-        }
         with Broker(
             tmp_path / "kafka",
             work=tmp_path / "work",
-            properties=properties,
+            properties=USERS,
             more_listeners=f"USERS://127.0.0.1:{port}",
         ) as broker:
             broker.format()
@@ -68,21 +71,22 @@ def kafka(tmp_path: Path) -> Iterator[tuple[World, Connect]]:
                 yield World(client), lambda user: logged_in(port, user)
 
 
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[tuple[World, Connect]]:
+    listeners = {"listeners": "PLAINTEXT://127.0.0.1:0,USERS://127.0.0.1:0"}
+    settings = {key.replace(".", "_"): text for key, text in {**SMALL, **USERS, **listeners}.items()}
+    with running_broker(tmp_path / "ours", **settings, controller_quorum_voters="1@127.0.0.1:2") as home:
+        _open, of_users = home.broker.listeners
+        with home.client() as client:
+            yield World(client), lambda user: logged_in(of_users.port, user)
+
+
 def logged_in(port: int, user: str) -> WireClient:
     client = WireClient(port, client_id=user)
     assert client.call(ApiKey.SASL_HANDSHAKE, mechanism="PLAIN").error_code == 0
     answer = client.call(ApiKey.SASL_AUTHENTICATE, auth_bytes=f"\0{user}\0{PASSWORD}".encode())
     assert answer.error_code == 0, answer
     return client
-
-
-@pytest.fixture
-def ours(tmp_path: Path) -> Iterator[tuple[World, Connect]]:
-    settings = {key.replace(".", "_"): text for key, text in PROPERTIES.items()}
-    with running_broker(tmp_path / "ours", **settings, controller_quorum_voters="1@127.0.0.1:2") as home:
-        home.broker.requests.interceptor = authenticated
-        with home.client() as client:
-            yield World(client), lambda user: home.client(client_id=user)
 
 
 def test_every_answer(kafka: tuple[World, Connect], ours: tuple[World, Connect]) -> None:
