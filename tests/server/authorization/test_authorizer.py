@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tracemalloc
 
 import pytest
 
@@ -159,4 +160,16 @@ def test_verdicts_that_are_remembered_are_those_of_the_present_entries() -> None
         assert made.allows(asked_by("ann"), Operation.READ, topic("t"))
         assert not made.allows(asked_by("bob"), Operation.READ, topic("t"))
         made.change([], [read_of("t")])
-    assert all(not made.allows(asked_by("ann"), Operation.READ, topic(str(number))) for number in range(10_005))
+
+
+def test_clients_that_ask_for_many_names_and_long_ones_take_no_memory() -> None:
+    made = authorizer(read_of("t"))
+    tracemalloc.start()
+    for number in range(12_000):
+        assert not made.allows(asked_by("ann"), Operation.READ, topic(str(number)), is_told=False)
+    for number in range(1000):
+        assert not made.allows(asked_by("ann"), Operation.READ, group(f"{number:03}" * 10_000), is_told=False)
+    _now, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10_000_000
+    assert made.allows(asked_by("ann"), Operation.READ, topic("t"))

@@ -53,6 +53,8 @@ _FAILURES: Final = {
 
 _SUPER: Final = Verdict(True, None, is_super=True)
 _MOST_KNOWN: Final = 10_000
+_LONGEST_KNOWN: Final = 249
+"""Characters of a name whose verdict is remembered: a topic's has no more, and clients choose the others."""
 _HARD_CODED: Final = "hardcode"
 """A name that Kafka asks about where any name will do."""
 
@@ -164,13 +166,13 @@ class Authorizer:
         if client.principal in self._settings.super_users:
             return _SUPER
         verdict = self._known.get((client, operation, resource))
-        if verdict is None:
+        if verdict is not None:
+            return verdict
+        verdict = self._index.verdict(client, operation, resource, default=self._settings.allows_by_default)
+        if len(resource.name) <= _LONGEST_KNOWN:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            default = self._settings.allows_by_default
-            verdict = self._known[client, operation, resource] = self._index.verdict(
-                client, operation, resource, default=default
-            )
+            self._known[client, operation, resource] = verdict
         return verdict
 
 
