@@ -6,11 +6,11 @@ In the order in which a broker is asked: what is deleted goes last.
 from __future__ import annotations
 
 from server.authorization.case import Case
-from server.authorization.cluster_cases import access, cluster, settings
+from server.authorization.cluster_cases import access, cluster, quotas_and_users, settings
 from server.authorization.data_cases import reading, writing
 from server.authorization.group_cases import groups, offsets
 from server.authorization.metadata_cases import deletions, metadata, topics
-from server.authorization.transaction_cases import transactions
+from server.authorization.transaction_cases import added_partitions, offsets_and_markers, producer_ids, transactions
 
 
 def cases() -> list[Case]:
@@ -20,7 +20,11 @@ def cases() -> list[Case]:
         *groups(),
         *offsets(),
         *transactions(),
+        *producer_ids(),
+        *added_partitions(),
+        *offsets_and_markers(),
         *settings(),
+        *quotas_and_users(),
         *cluster(),
         *access(),
         *topics(),

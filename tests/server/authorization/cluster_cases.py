@@ -86,6 +86,9 @@ def settings() -> Iterator[Case]:
     listed = asked(ApiKey.LIST_CONFIG_RESOURCES, {"resource_types": [2]})
     yield listed.by("denied", denial=CLUSTER_DENIED)
     yield listed.by("allowed", on_cluster(Operation.DESCRIBE_CONFIGS))
+
+
+def quotas_and_users() -> Iterator[Case]:
     quotas = asked(ApiKey.DESCRIBE_CLIENT_QUOTAS, {"components": [], "strict": False})
     yield quotas.by("denied", denial=CLUSTER_DENIED)
     yield quotas.by("allowed", on_cluster(Operation.DESCRIBE_CONFIGS))

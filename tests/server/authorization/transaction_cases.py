@@ -33,6 +33,9 @@ def transactions() -> Iterator[Case]:
     yield described.by("allowed", *seeing, denial=TRANSACTION_DENIED)
     yield asked(ApiKey.LIST_TRANSACTIONS, {"duration_filter": -1}).by("denied")
     yield asked(ApiKey.LIST_TRANSACTIONS, {"duration_filter": -1}).by("allowed", on_transaction(Operation.DESCRIBE))
+
+
+def producer_ids() -> Iterator[Case]:
     idempotent = asked(
         ApiKey.INIT_PRODUCER_ID,
         {"transactional_id": None, "transaction_timeout": 1000, "producer_id": -1, "producer_epoch": -1},
@@ -50,6 +53,8 @@ def transactions() -> Iterator[Case]:
     yield transactional.by("denied", denial=TRANSACTION_DENIED)
     yield transactional.by("allowed", on_transaction(Operation.WRITE, "y"))
 
+
+def added_partitions() -> Iterator[Case]:
     def adding(*topics: str) -> Callable[[World], Values]:
         return lambda world: {
             "v3_and_below_transactional_id": TRANSACTION,
@@ -81,6 +86,9 @@ def transactions() -> Iterator[Case]:
     )
     yield by_brokers.by("denied", denial=CLUSTER_DENIED)
     yield by_brokers.by("allowed", on_cluster(Operation.CLUSTER_ACTION))
+
+
+def offsets_and_markers() -> Iterator[Case]:
     offsets = asked(
         ApiKey.ADD_OFFSETS_TO_TXN,
         lambda world: {"transactional_id": TRANSACTION, **producer_of(world), "group_id": GROUP},
