@@ -11,7 +11,7 @@ import pytest
 from server.security.test_tls_settings import shake_hands, tls
 from tidelog.model import ConfigError
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PASSWORD = "changeit"
 
