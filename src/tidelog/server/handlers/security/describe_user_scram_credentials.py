@@ -56,4 +56,4 @@ def _result(user: str, count: int, credentials: Credentials) -> Mapping[str, Any
     if not credentials:
         reason = "Attempt to describe a user credential that does not exist: "
         return {"user": user, "error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": reason + user}
-    return {"user": user, "error_message": None, "credential_infos": credentials}
+    return {"user": user, "error_message": "", "credential_infos": credentials}
