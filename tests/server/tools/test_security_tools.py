@@ -27,7 +27,8 @@ CASES = [
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureHome]:
     advertised = {"advertised.listeners": ",".join(f"{name}://localhost:0" for name in LISTENERS)}
-    with secure_broker(tmp_path_factory.mktemp("secure"), advertised | {"log.retention.ms": "-1"}) as running:
+    settings = advertised | {"log.retention.ms": "-1", "offsets.topic.replication.factor": "1"}
+    with secure_broker(tmp_path_factory.mktemp("secure"), settings) as running:
         yield running
 
 
@@ -91,8 +92,11 @@ def test_the_java_client_understands_that_the_password_is_wrong(
 def test_users_are_set_described_and_removed(home: SecureHome, tools: KafkaTools) -> None:
     at = tools.at(f"localhost:{home.listener('PLAINTEXT').port}")
     bob = (*USERS, "--entity-name", "bob")
-    credentials = "SCRAM-SHA-256=[iterations=8192,password=bobs secret],SCRAM-SHA-512=[password=bobs secret]"
-    at.told(CONFIGS, "--alter", *bob, "--add-config", credentials)
+    strong, usual = "SCRAM-SHA-256=[iterations=8192,password=bobs secret]", "SCRAM-SHA-512=[password=bobs secret]"
+    twice = at.run(CONFIGS, "--alter", *bob, "--add-config", f"{strong},{usual}")
+    assert "cannot be altered twice in the same request" in twice.err, "Kafka's controller takes a user once"
+    for credential in (strong, usual):
+        at.told(CONFIGS, "--alter", *bob, "--add-config", credential)
     of_bob = "SCRAM credential configs for user-principal 'bob' are"
     both = "SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096"
     assert at.told(CONFIGS, "--describe", *bob) == [f"{of_bob} {both}"]

@@ -41,7 +41,7 @@ from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
 from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
@@ -101,6 +101,8 @@ class SurveyRequest:
 def survey_directories(fs: FileSystem, request: SurveyRequest) -> Survey:
     """DirectoryError, ConfigError and LockedError as the module says; CheckpointError for a file that is damaged."""
     reading = ReadOnlyFileSystem(fs)
+    for path in request.directories:
+        require_log_directory(reading, path)
     properties = {path: _properties(reading, path, request.metadata_directory) for path in request.directories}
     found: dict[TopicPartition, Path] = {}
     for path in request.directories:
