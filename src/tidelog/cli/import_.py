@@ -16,6 +16,7 @@ from tidelog.model import ConfigError
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.server.metadata.adoption.adoption import Adopter
 from tidelog.server.metadata.adoption.survey import FoundTopic, Survey, SurveyRequest, survey_directories
+from tidelog.server.metadata.kraft.formatting import metadata_directory_of
 from tidelog.server.start_settings import complete_settings
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import automatic_topic
@@ -102,7 +103,7 @@ def _metadata_directory(config: BrokerConfig, paths: Sequence[Path], *, has_file
             f"log.dirs in the file names {', '.join(map(str, sorted(configured)))}, the arguments are"
             f" {', '.join(map(str, sorted(paths)))}: they have to be the same"
         )
-    directory = Path(str(config["metadata.log.dir"] or config.log_dirs[0])).absolute()
+    directory = metadata_directory_of(config).absolute()
     if directory not in configured:
         raise ConfigError("metadata.log.dir is none of log.dirs: leave it out, or make it one of them")
     return directory

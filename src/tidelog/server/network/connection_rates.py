@@ -114,12 +114,18 @@ class ConnectionRates:
         return rate.wait_ms(limit, now_ms) if limit else self._limits.window_ms
 
     def _rate(self, name: str) -> SampledRate:
-        return self._rates.setdefault(name, self._made())
+        rate = self._rates.get(name)
+        if rate is None:
+            rate = self._rates[name] = self._made()
+        return rate
 
     def _of_address(self, address: str, now_ms: int) -> SampledRate:
-        if address not in self._of_addresses and len(self._of_addresses) >= _MANY_ADDRESSES:
-            self._forget_the_silent(now_ms)
-        return self._of_addresses.setdefault(address, self._made())
+        rate = self._of_addresses.get(address)
+        if rate is None:
+            if len(self._of_addresses) >= _MANY_ADDRESSES:
+                self._forget_the_silent(now_ms)
+            rate = self._of_addresses[address] = self._made()
+        return rate
 
     def _forget_the_silent(self, now_ms: int) -> None:
         """Once in the time that it takes to become silent, or each new address would cost a look at all others."""

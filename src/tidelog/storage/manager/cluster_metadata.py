@@ -28,6 +28,7 @@ from tidelog.record.internal.metadata_tables import METADATA_TYPES
 from tidelog.storage.checkpoint import uuid_from_text
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.log.load.listing import list_partition
+from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -99,6 +100,11 @@ class ClusterMetadata:
             settings.pop(fields["name"], None)
         else:
             settings[fields["name"]] = fields["value"]
+
+
+def topic_partitions(fs: FileSystem, log_dir: Path) -> Iterator[TopicPartition]:
+    """Those of ``live_partitions`` but the metadata's."""
+    return (partition for partition in live_partitions(fs, log_dir) if partition.topic != METADATA_TOPIC)
 
 
 def partition_for_writing(directory: Path) -> TopicPartition:

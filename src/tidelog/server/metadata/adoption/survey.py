@@ -41,9 +41,9 @@ from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
+from tidelog.storage.log.view.partitions import require_log_directory
 from tidelog.storage.log.view.view_producers import read_producers
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.cluster_metadata import topic_partitions
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
 
 T = TypeVar("T")
@@ -106,9 +106,7 @@ def survey_directories(fs: FileSystem, request: SurveyRequest) -> Survey:
     properties = {path: _properties(reading, path, request.metadata_directory) for path in request.directories}
     found: dict[TopicPartition, Path] = {}
     for path in request.directories:
-        for partition in live_partitions(reading, path):
-            if partition.topic == METADATA_TOPIC:
-                continue
+        for partition in topic_partitions(reading, path):
             if partition in found:
                 raise DirectoryError(
                     f"{partition} lies in {found[partition]}, too: take one of the two away", path=path

@@ -14,17 +14,16 @@ Called by: ``formatting``. Source: KIP-853, Kafka's ``MetaPropertiesEnsemble``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tidelog.model import DirectoryError, TopicPartition
+from tidelog.model import DirectoryError
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.kraft.refusals import refusals
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE
-from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
+from tidelog.storage.manager.cluster_metadata import topic_partitions
 
 _WITH_ZOOKEEPER: Final = 0
 
@@ -38,10 +37,10 @@ def require_kraft(fs: FileSystem, path: Path) -> None:
             f" not here. `tidelog import {path}` shows how it gets a metadata log",
             path=path,
         )
-    if properties is None and (name := next(partition_directories(fs, path), None)) is not None:
+    if properties is None and (partition := next(topic_partitions(fs, path), None)) is not None:
         raise DirectoryError(
-            f"there are partitions ({name}) but no {META_PROPERTIES_FILE}, so nobody knows to which cluster and broker"
-            f" they belong. `tidelog import {path}` shows how the directory gets its metadata",
+            f"there are partitions ({partition}) but no {META_PROPERTIES_FILE}, so nobody knows to which cluster and"
+            f" broker they belong. `tidelog import {path}` shows how the directory gets its metadata",
             path=path,
         )
 
@@ -61,14 +60,3 @@ def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> 
     reasons = list(refusals(view, node_id, None if properties is None else properties.directory_id))
     if reasons:
         raise DirectoryError("; ".join(reasons), path=view.directory)
-
-
-def partition_directories(fs: FileSystem, path: Path) -> Iterator[str]:
-    """Names of the directories that are partitions' of topics."""
-    for name in fs.list_directories(path):
-        try:
-            TopicPartition.from_directory_name(name)
-        except DirectoryError:
-            continue
-        if name != METADATA_DIRECTORY:
-            yield name

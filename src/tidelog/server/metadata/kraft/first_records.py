@@ -12,6 +12,7 @@ from typing import Final
 
 from tidelog.model import ConfigError
 from tidelog.server.metadata.controller.feature_updates import feature_record
+from tidelog.server.metadata.controller.scram_users import OLDEST_METADATA_VERSION
 from tidelog.server.metadata.features import (
     KRAFT_VERSION,
     LATEST_METADATA_VERSION,
@@ -24,7 +25,6 @@ from tidelog.server.metadata.features import (
 from tidelog.server.metadata.image import METADATA_VERSION
 from tidelog.server.metadata.metadata_record import MetadataRecord
 
-_SCRAM_SINCE: Final = 11
 """metadata.version 3.5-IV2."""
 
 NEW_RECORDS: Final[Sequence[MetadataRecord]] = tuple(feature_record(name, level) for name, level in NEW_CLUSTER.items())
@@ -52,8 +52,10 @@ def feature_levels(release: str | None, asked: Mapping[str, int], *, voters_in_l
 
 def first_records(levels: Mapping[str, int], credentials: Sequence[MetadataRecord] = ()) -> list[MetadataRecord]:
     """``levels`` as of ``feature_levels``; ``credentials`` are SCRAM users'. ConfigError where the release has none."""
-    if credentials and levels[METADATA_VERSION] < _SCRAM_SINCE:
-        raise ConfigError(f"SCRAM is only supported in {METADATA_VERSION} {_SCRAM_SINCE} (3.5-IV2) or later.")
+    if credentials and levels[METADATA_VERSION] < OLDEST_METADATA_VERSION:
+        raise ConfigError(
+            f"SCRAM is only supported in {METADATA_VERSION} {OLDEST_METADATA_VERSION} (3.5-IV2) or later."
+        )
     others = sorted(name for name in levels if name not in (METADATA_VERSION, KRAFT_VERSION) and levels[name])
     return [*(feature_record(name, levels[name]) for name in (METADATA_VERSION, *others)), *credentials]
 
