@@ -1,6 +1,6 @@
 """Flipped bits and bytes in real directories: no crash, no record that was not written, and verify says so.
 
-10,000 flips here, 90,000 more in the slow run; each is known by its seed (``flips.try_flip(disks, seed)`` repeats it).
+4,000 flips here, 96,000 more in the slow run; each is known by its seed (``flips.try_flip(disks, seed)`` repeats it).
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def test_undamaged_directories_have_no_findings(roots: list[Path]) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_ten_thousand_flips(roots: list[Path]) -> None:
-    run(roots, range(10_000))
+def test_thousands_of_flips(roots: list[Path]) -> None:
+    run(roots, range(4_000))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_ninety_thousand_flips_more(roots: list[Path]) -> None:
-    run(roots, range(10_000, 100_000))
+def test_a_hundred_thousand_flips(roots: list[Path]) -> None:
+    run(roots, range(4_000, 100_000))
