@@ -146,7 +146,7 @@ class Broker:
             await self._start_logs()
             self.state = BrokerState.RECOVERY
             await self._follow_settings()
-            await self._follow_quotas()
+            self._follow_quotas()
             self._follow_acls()
             await self.metadata.start()
             metadata_metrics = MetadataMetrics(self.metadata, self.node_id)
@@ -286,22 +286,15 @@ class Broker:
             )
         )
 
-    async def _follow_quotas(self) -> None:
+    def _follow_quotas(self) -> None:
         self.quotas = ClientQuotas(self.config, self.timers)
-        in_turn = asyncio.Lock()
-
-        async def follow_addresses() -> None:
-            """An address may be a host's name, and a resolver slow."""
-            async with in_turn:
-                quotas = dict(self.metadata.image.client_quotas)
-                self.connection_counts.rates.change_quotas(await self.in_thread(address_quotas, quotas))
 
         def follow() -> None:
-            self.quotas.change(self.metadata.image.client_quotas)
-            self.spawn(follow_addresses())
+            quotas = self.metadata.image.client_quotas
+            self.quotas.change(quotas)
+            self.connection_counts.rates.change_quotas(address_quotas(quotas))
 
-        self.quotas.change(self.metadata.image.client_quotas)
-        await follow_addresses()
+        follow()
         self._started.callback(self.metrics.add_source(lambda: quota_samples(self.quotas, self.timers.monotonic_ms())))
         self._started.callback(self.metadata.subscribe(lambda change: follow() if change.quotas else None))
 
