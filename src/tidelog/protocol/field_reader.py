@@ -6,7 +6,7 @@ the compact one (unsigned varint, one more than the length, 0 for null), where e
 A message that ends early, a negative length, a varint without an end: MalformedMessageError, where the function that
 reads is a ``message_reader``.
 Numbers of items are not believed: more than a request may have are refused before one is read.
-Called by: produce, fetch. Thread rule: one reader, one thread. Source: Kafka's protocol guide, KIP-482.
+Called by: produce, fetch, array_counts. Thread rule: one reader, one thread. Source: Kafka's protocol guide, KIP-482.
 """
 
 from __future__ import annotations
@@ -57,6 +57,15 @@ class FieldReader:
         self._items = 0
         self.position = 0
         self.is_flexible = is_flexible
+
+    @property
+    def left(self) -> int:
+        """Bytes that were not read; below 0 where more was passed over."""
+        return self._end - self.position
+
+    def skip(self, size: int) -> None:
+        """Pass over so many bytes. What is read behind the end is an error, not this."""
+        self.position += size
 
     def int8(self) -> int:
         value: int = _INT8.unpack_from(self._data, self.position)[0]
@@ -126,10 +135,14 @@ class FieldReader:
         length = self.varint() - 1 if self.is_flexible else self.int32()
         if length < 0:
             raise MalformedMessageError(f"an array of {length} items", position=self.position)
-        self._items += length
+        self.expect_items(length)
+        return [item() for _ in range(length)]
+
+    def expect_items(self, count: int) -> None:
+        """MalformedMessageError where they are more than a message may have, with those before."""
+        self._items += count
         if self._items > MOST_ITEMS:
             require_few_items(self._items)
-        return [item() for _ in range(length)]
 
     def tagged_fields(self, known: dict[int, Callable[[], None]] | None = None) -> None:
         """At the end of a struct of a flexible version: ``known`` ones are read by tag, others passed over."""

@@ -1,0 +1,88 @@
+"""Whether the arrays of a message can have the items that they announce: looked at before the message is decoded.
+
+kio's decoder takes the memory for an array's items before it reads the first, and a request for more memory than there
+is ends the process. So nothing may announce more items than bytes that follow. What else is wrong with the bytes the
+decoder says.
+Called by: messages. Pure. Source: Kafka's protocol guide, KIP-482, KIP-893.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import struct
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from tidelog.protocol.errors import MalformedMessageError
+from tidelog.protocol.field_reader import FieldReader
+from tidelog.protocol.schemas import is_array, is_optional, struct_type
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Walk = Callable[[FieldReader], None]
+
+_SIZES = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16}
+_LONG_VARINT = re.compile(rb"[\x80-\xff]{3}")
+"""How a varint of two million or more begins; without one no array of a flexible version announces as many."""
+
+
+def require_true_counts(message: Any, body: Buffer) -> None:
+    """MalformedMessageError for an array of more items than bytes that follow. ``message``: the class."""
+    if message.__flexible__ and _LONG_VARINT.search(body) is None:
+        return
+    try:
+        _struct_walk(message)(FieldReader(memoryview(body), is_flexible=message.__flexible__))
+    except (IndexError, struct.error):
+        return
+
+
+@cache
+def _struct_walk(message: Any) -> Walk:
+    """Over all fields of a struct."""
+    plain = [_field_walk(field) for field in dataclasses.fields(message) if "tag" not in field.metadata]
+    tagged = {
+        field.metadata["tag"]: _field_walk(field) for field in dataclasses.fields(message) if "tag" in field.metadata
+    }
+
+    def walk(reader: FieldReader) -> None:
+        for one in plain:
+            one(reader)
+        reader.tagged_fields({tag: partial(one, reader) for tag, one in tagged.items()})
+
+    return walk
+
+
+def _field_walk(field: dataclasses.Field[Any]) -> Walk:
+    inner = struct_type(field.type)
+    item = _plain_walk(field.metadata["kafka_type"]) if inner is None else _struct_walk(inner)
+    if is_array(field.type):
+        return lambda reader: _walk_items(reader, item)
+    if inner is not None and is_optional(field.type):
+        return lambda reader: None if reader.int8() < 0 else item(reader)
+    return item
+
+
+def _plain_walk(kind: str) -> Walk:
+    size = _SIZES.get(kind)
+    if size is not None:
+        return lambda reader: reader.skip(size)
+    is_short = kind == "string"
+
+    def walk(reader: FieldReader) -> None:
+        length = reader.varint() - 1 if reader.is_flexible else reader.int16() if is_short else reader.int32()
+        reader.skip(max(length, 0))
+
+    return walk
+
+
+def _walk_items(reader: FieldReader, item: Walk) -> None:
+    count = reader.varint() - 1 if reader.is_flexible else reader.int32()
+    if count > reader.left:
+        raise MalformedMessageError(f"an array of {count} items, with {reader.left} bytes", position=reader.position)
+    if count > 0:
+        reader.expect_items(count)
+    for _ in range(count):
+        item(reader)
