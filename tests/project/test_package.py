@@ -42,8 +42,9 @@ class Built:
     """Every file below src that went in."""
 
 
-def run(*command: str | Path, cwd: Path | None = None) -> str:
+def run(*command: str | Path, cwd: Path | None = None, **variables: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TIDELOG"))}
+    environment |= variables
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -51,7 +52,10 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The sdist of the files that belong to the project, and the wheel built from that sdist alone."""
+    """The sdist of the files that belong to the project, and the wheel built from that sdist alone.
+
+    Its kernels are not optimised, which takes a quarter of the time.
+    """
     source = tmp_path_factory.mktemp("source")
     for path in project_files():
         if path.parts[0] != "tests":
@@ -59,7 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
             (source / path).write_bytes((ROOT / path).read_bytes())
     files = {path.relative_to(source) for path in (source / "src").rglob("*") if path.is_file()}
     target = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source, CFLAGS="-O0")
     return Built(sdist=next(target.glob("*.tar.gz")), wheel=next(target.glob("*.whl")), sources=files)
 
 
