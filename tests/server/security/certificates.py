@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ssl
 from collections.abc import Sequence
 from functools import cache
 from ipaddress import ip_address
@@ -51,6 +52,18 @@ class Identity(NamedTuple):
         return pkcs12.serialize_key_and_certificates(b"kafka", self.key, self.certificate, [self.issuer], encryption)
 
 
+class OddCertificate(NamedTuple):
+    """Of a name whose bytes need not be what their tag says: not every library reads it."""
+
+    der: bytes
+    key_pem: str
+
+    @property
+    def pem(self) -> str:
+        """With its key."""
+        return self.key_pem + ssl.DER_cert_to_PEM_cert(self.der)
+
+
 class Authority:
     def __init__(self, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -76,6 +89,20 @@ class Authority:
 
     def issue_named(self, name: str, *, expired: bool = False) -> Identity:
         return self.issue(x509.NameAttribute(NameOID.COMMON_NAME, name), expired=expired)
+
+    def issue_value(self, tag: int, name: bytes) -> OddCertificate:
+        placeholder = "P" * len(name)
+        issued = self.issue_named(placeholder)
+        whole, signed = issued.certificate.public_bytes(Encoding.DER), issued.certificate.tbs_certificate_bytes
+        value = bytes([0x0C, len(name)]) + placeholder.encode()
+        assert signed.count(value) == 1
+        changed = signed.replace(value, bytes([tag, len(name)]) + name)
+        begin = whole.index(signed)
+        algorithm_size = 2 + whole[begin + len(signed) + 1]
+        algorithm = whole[begin + len(signed) : begin + len(signed) + algorithm_size]
+        signature = b"\0" + self._key.sign(changed, ec.ECDSA(hashes.SHA256()))
+        body = changed + algorithm + bytes([0x03, len(signature)]) + signature
+        return OddCertificate(b"\x30\x82" + len(body).to_bytes(2) + body, issued.key_pem())
 
     def _signed(
         self,

@@ -67,20 +67,25 @@ class TlsConnection(Connection):
 
     def _shake_hands(self) -> None:
         try:
-            self._is_shaken = self._stream.shake_hands()
+            is_shaken = self._stream.shake_hands()
         except ssl.SSLError as error:
             self._fail(reason_of(error))
             return
         except (OSError, EOFError):
             self.close()
             return
-        if self._is_shaken and self._counts is not None and not self._identify(self._counts):
+        if is_shaken and self._counts is not None and not self._identify(self._counts):
             return
+        self._is_shaken = is_shaken  # only now: who cannot be told from others is not served
         self._send_out()
 
     def _identify(self, counts: AuthenticationCounts) -> bool:
         """By its certificate. False: it was closed."""
-        principal = self._settings.principal_of(self._stream.certificate)
+        try:
+            principal = self._settings.principal_of(self._stream.certificate)
+        except ValueError as error:
+            self._fail(f"the name in its certificate cannot be read: {error}")
+            return False
         if principal is None:
             self._fail("ssl.principal.mapping.rules says nothing of the name in its certificate")
             return False

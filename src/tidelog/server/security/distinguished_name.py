@@ -1,62 +1,97 @@
 """The name in a certificate, as Java writes it: what Kafka's principals and access control lists have. Pure.
 
 ``CN=alice,OU=accounts,O=Example\\, Inc.,C=SE``: the last part first, by RFC 2253, with its nine short names.
-What it has no name for, an e-mail address say, is its number and its bytes: ``1.2.840.113549.1.9.1=#1603612e62``.
-Source: ``X500Principal.getName``.
+What it has no name for, an e-mail address say, is its number and its bytes: ``1.2.840.113549.1.9.1=#1603612e62``. Bytes
+stand for what is no text, too.
+It is read from the certificate's own bytes: whatever an authority has put there has a name, also text that is not what
+its type says, as in Java. Source: ``X500Principal.getName``; X.690 for the bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from cryptography import x509
-from cryptography.x509.oid import NameOID
+from typing import NamedTuple
 
 _NAMES = {
-    NameOID.COMMON_NAME: "CN",
-    NameOID.COUNTRY_NAME: "C",
-    NameOID.LOCALITY_NAME: "L",
-    NameOID.STATE_OR_PROVINCE_NAME: "ST",
-    NameOID.STREET_ADDRESS: "STREET",
-    NameOID.ORGANIZATION_NAME: "O",
-    NameOID.ORGANIZATIONAL_UNIT_NAME: "OU",
-    NameOID.DOMAIN_COMPONENT: "DC",
-    NameOID.USER_ID: "UID",
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.25": "DC",
+    "0.9.2342.19200300.100.1.1": "UID",
 }
+_TEXTS = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
+"""Tags of the strings that are written as text: UTF8, printable, T61, IA5, general, BMP. All are read as UTF-8."""
 _ESCAPED = frozenset(',=+<>#;"\\')
+_SPACES = " \r"
+_VERSION = 0xA0
+_SUBJECT = 4
+"""Behind serial number, algorithm, issuer and validity."""
 
 
 def distinguished_name(certificate: bytes) -> str:
     """Of the subject of a certificate, whose DER is given. ValueError for bytes that are none."""
-    subject = x509.load_der_x509_certificate(certificate).subject
-    return ",".join("+".join(map(_part, part)) for part in reversed(subject.rdns))
+    try:
+        fields = list(_elements(next(_elements(next(_elements(certificate)).content)).content))
+        subject = [field for field in fields if field.tag != _VERSION][_SUBJECT]
+        parts = ["+".join(map(_attribute, _elements(part.content))) for part in _elements(subject.content)]
+    except (IndexError, StopIteration):
+        raise ValueError("it is no certificate") from None
+    return ",".join(reversed(parts))
 
 
-def _part(attribute: x509.NameAttribute[str | bytes]) -> str:
-    name = _NAMES.get(attribute.oid)
-    if name is None or isinstance(attribute.value, bytes):
-        return f"{attribute.oid.dotted_string}=#{_value_bytes(attribute).hex()}"
-    return f"{name}={_escaped(attribute.value)}"
+class _Element(NamedTuple):
+    tag: int
+    data: bytes
+    """Whole, with tag and length."""
+    content: bytes
+
+
+def _elements(data: bytes) -> Iterator[_Element]:
+    position = 0
+    while position < len(data):
+        tag, size, begin = data[position], data[position + 1], position + 2
+        if size > 0x80:
+            count = size & 0x7F
+            size = int.from_bytes(data[begin : begin + count])
+            begin += count
+        end = begin + size
+        if end > len(data):
+            raise ValueError(f"{end - len(data)} bytes of the certificate are missing")
+        yield _Element(tag, data[position:end], data[begin:end])
+        position = end
+
+
+def _attribute(attribute: _Element) -> str:
+    number, value = _elements(attribute.content)
+    dotted = _dotted(number.content)
+    name = _NAMES.get(dotted, dotted)
+    if name is dotted or value.tag not in _TEXTS:
+        return f"{name}=#{value.data.hex()}"
+    return f"{name}={_escaped(value.content.decode(errors='replace'))}"
+
+
+def _dotted(number: bytes) -> str:
+    """Seven bits a byte; the first two numbers are one."""
+    numbers, value = [], 0
+    for byte in number:
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            numbers.append(value)
+            value = 0
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, [first, numbers[0] - 40 * first, *numbers[1:]]))
 
 
 def _escaped(text: str) -> str:
-    def escaped() -> Iterator[str]:
-        first, last = len(text) - len(text.lstrip(" ")), len(text.rstrip(" "))
-        for index, char in enumerate(text):
-            is_outer_space = char == " " and not first <= index < last
-            yield f"\\{char}" if char in _ESCAPED or is_outer_space else char
+    first, last = len(text) - len(text.lstrip(_SPACES)), len(text.rstrip(_SPACES))
 
-    return "".join(escaped())
+    def escaped(index: int, char: str) -> str:
+        if char == "\0":
+            return "\\00"
+        return f"\\{char}" if char in _ESCAPED or not first <= index < last else char
 
-
-def _value_bytes(attribute: x509.NameAttribute[str | bytes]) -> bytes:
-    """The value's own DER, with tag and length: what is left of the name that has this attribute alone."""
-    data = x509.Name([attribute]).public_bytes()
-    for _ in range(3):  # into the sequence of parts, the part, the attribute
-        data = data[_header_size(data) :]
-    return data[2 + data[1] :]  # behind its number, which is short
-
-
-def _header_size(data: bytes) -> int:
-    """Of a tag of one byte and a length."""
-    return 2 if data[1] < 0x80 else 2 + (data[1] & 0x7F)
+    return "".join(escaped(index, char) for index, char in enumerate(text))

@@ -24,12 +24,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from tidelog.model import ConfigError
 from tidelog.server.principal import ANONYMOUS, Principal
 from tidelog.server.security.cipher_suites import TLS_13_SUITES, openssl_name
-from tidelog.server.security.key_stores import INSTALL, KeyChain, key_chain, trusted_certificates
+from tidelog.server.security.distinguished_name import distinguished_name
+from tidelog.server.security.key_stores import KeyChain, key_chain, trusted_certificates
 from tidelog.server.security.listener_config import ListenerConfig
 from tidelog.server.security.principal_rules import PrincipalRules
 
@@ -59,11 +59,10 @@ class TlsSettings:
         return cls(context=context, rules=PrincipalRules(str(config["ssl.principal.mapping.rules"] or "DEFAULT")))
 
     def principal_of(self, certificate: bytes | None) -> Principal | None:
-        """Of a client with this certificate, in DER; None where no rule is about its name."""
+        """Of a client with this certificate, in DER; None where no rule is about its name. ValueError for what is no
+        certificate."""
         if certificate is None:
             return ANONYMOUS
-        from tidelog.server.security.distinguished_name import distinguished_name
-
         user = self.rules.user_of(distinguished_name(certificate))
         return None if user is None else Principal("User", user)
 
@@ -138,8 +137,6 @@ def _set_client_auth(context: ssl.SSLContext, config: ListenerConfig, *, has_sas
         return
     if trusted is None:
         raise ConfigError(f"{config.named('ssl.client.auth')}: {asked} needs ssl.truststore.location: whom to trust")
-    if find_spec("cryptography") is None:
-        raise ConfigError(f"{config.named('ssl.client.auth')}: {asked} needs a library: {INSTALL}")
 
 
 @contextmanager
