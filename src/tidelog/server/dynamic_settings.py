@@ -76,11 +76,20 @@ class DynamicSettings:
         """The broker's settings are what the metadata make of them, and so are those of ``topics``."""
         before, after = self._broker.config, self._configured()
         self._broker.config = after
-        self._broker.connection_counts.change(NetworkLimits.of(after))
+        await self._limit_connections(after)
         for listener in self._broker.listeners:
             _secure(listener, after)
         await self._broker.in_thread(self._tell, before, after)
         await self._broker.in_thread(self._tell_topics, topics)
+
+    async def _limit_connections(self, config: BrokerConfig) -> None:
+        """Hosts may be named, and looking them up may take long."""
+        try:
+            limits = await self._broker.in_thread(NetworkLimits.of(config).looked_up)
+        except ConfigError as error:
+            _log.error("Connections are limited as before: %s", error)
+        else:
+            self._broker.connection_counts.change(limits)
 
     def _tell(self, before: BrokerConfig, after: BrokerConfig) -> None:
         """In a thread: a log may be busy, and the cleaner lets its threads end."""

@@ -61,7 +61,7 @@ class StartSettings:
         """ConfigError names every mistake."""
         mistakes = list(_role_mistakes(config))
         endpoints = _checked(lambda: endpoints_of(config), mistakes)
-        limits = _checked(lambda: NetworkLimits.of(config), mistakes)
+        limits = _checked(lambda: NetworkLimits.of(config).looked_up(), mistakes)
         security: dict[str, ListenerSecurity] = {}
         for one in endpoints.listeners if endpoints is not None else ():
             found = _checked(partial(ListenerSecurity.of, config, one.name, one.protocol), mistakes)

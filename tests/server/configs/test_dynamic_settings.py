@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,18 @@ KEY = "log.retention.bytes"
 
 
 def alter(
-    client: WireClient, kind: int, name: str, key: str, value: str | None, code: ErrorCode = ErrorCode.NONE
+    client: WireClient,
+    kind: int,
+    name: str,
+    key: str,
+    value: str | None,
+    code: ErrorCode = ErrorCode.NONE,
+    *,
+    validate_only: bool = False,
 ) -> None:
     change = {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
     resource = {"resource_type": kind, "resource_name": name, "configs": [change]}
-    answer = client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=[resource], validate_only=False)
+    answer = client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=[resource], validate_only=validate_only)
     assert [response.error_code for response in answer.responses] == [code], answer
 
 
@@ -61,6 +70,32 @@ def test_exceptions_for_addresses_have_to_be_pairs(home: BrokerHome, client: Wir
     assert in_use(home, key) == ""
     alter(client, BROKER, "", key, "127.0.0.1:5")
     assert home.call(lambda: home.broker.connection_counts.limit_of("127.0.0.1")) == 5
+
+
+def test_hosts_are_looked_up_beside_the_loop_and_only_when_their_limits_are_to_count(
+    home: BrokerHome, client: WireClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever may change nothing, too, can have settings checked."""
+    asked: list[tuple[str, bool]] = []
+    loop_thread = home.call(threading.current_thread)
+
+    def look_up(host: str, port: object, *more: Any) -> list[Any]:
+        asked.append((host, threading.current_thread() is loop_thread))
+        if host == "nowhere.example":
+            raise socket.gaierror(-2, "Name or service not known")
+        return real(host if host != "somewhere.example" else "127.0.0.9", port, *more)
+
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    key = "max.connections.per.ip.overrides"
+    alter(client, BROKER, "", key, "somewhere.example:5", validate_only=True)
+    assert asked == []
+    alter(client, BROKER, "", key, "somewhere.example:5")
+    home.wait_for(lambda: home.broker.connection_counts.limit_of("127.0.0.9") == 5)
+    alter(client, BROKER, "", key, "nowhere.example:6")
+    home.wait_for(lambda: "Connections are limited as before" in caplog.text)
+    assert home.call(lambda: home.broker.connection_counts.limit_of("127.0.0.9")) == 5
+    assert {on_loop for _, on_loop in asked} == {False}
 
 
 def test_a_topic_keeps_its_own(home: BrokerHome, client: WireClient) -> None:

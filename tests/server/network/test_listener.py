@@ -10,11 +10,12 @@ from dataclasses import replace
 import pytest
 
 from server.network.listener_home import echo, listening, reply
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.protocol.frames import length_prefix
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.endpoint import Endpoint
-from tidelog.server.network.limits import parse_overrides
+from tidelog.server.network.limits import NetworkLimits, parse_overrides
 
 IDLE_MS = 10_000
 
@@ -66,10 +67,17 @@ def test_an_exception_for_an_address_goes_before_the_general_number(general: int
 def test_exceptions_are_pairs_of_hosts_and_numbers() -> None:
     assert parse_overrides("") == {}
     assert parse_overrides("127.0.0.1:5, [::1]:6") == {"127.0.0.1": 5, "::1": 6}
-    assert parse_overrides("localhost:7")["127.0.0.1"] == 7
-    for text in ("127.0.0.1", "127.0.0.1:x", "127.0.0.1:-1", ":5"):
+    for text in ("127.0.0.1", "127.0.0.1:x", "127.0.0.1:-1", ":5", "a host:5", "127.0.0.1:1_0"):
         with pytest.raises(ConfigError, match=r"is no host:count"):
             parse_overrides(text)
+
+
+def test_hosts_are_looked_up_when_they_are_to_count() -> None:
+    named = replace(NetworkLimits.of(BrokerConfig()), max_connections_per_ip_overrides={"localhost": 7})
+    assert named.looked_up().max_connections_per_ip_overrides["127.0.0.1"] == 7
+    nowhere = replace(named, max_connections_per_ip_overrides={"nowhere.invalid": 7})
+    with pytest.raises(ConfigError, match=r"'nowhere.invalid' has no address: "):
+        nowhere.looked_up()
 
 
 def test_a_connection_that_is_idle_too_long_is_closed_and_one_that_waits_for_its_answer_is_not() -> None:

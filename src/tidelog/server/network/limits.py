@@ -15,15 +15,19 @@ Called by: Listener. Source: Kafka's ``ConnectionQuotas`` and ``SimpleMemoryPool
 
 from __future__ import annotations
 
+import re
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.network.connection_rates import NO_LIMIT, ConnectionRates, RateLimits, listeners_numbers
+
+_HOST = re.compile(r"[0-9a-zA-Z\-%._:]+")
+_COUNT = re.compile(r"\s*[0-9]{1,10}\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,7 @@ class NetworkLimits:
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
-    """By address."""
+    """By host: its name or its address. Counting goes by addresses: ``looked_up``."""
     max_connections_of_listeners: Mapping[str, int] = field(default_factory=dict)
     """By the listener's name."""
     inter_broker_listener: str = "PLAINTEXT"
@@ -50,7 +54,8 @@ class NetworkLimits:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """ConfigError for overrides that are no pairs of hosts and numbers."""
+        """ConfigError for overrides that are no pairs of hosts and numbers. Hosts are not looked up: who may change
+        nothing can have settings checked, too."""
         overrides = str(config["max.connections.per.ip.overrides"] or "")
         between = config["inter.broker.listener.name"]
         return cls(
@@ -68,20 +73,28 @@ class NetworkLimits:
             socket_listen_backlog_size=config.number("socket.listen.backlog.size"),
         )
 
+    def looked_up(self) -> Self:
+        """With the addresses that the hosts have now, which the system is asked for: it may take its time. ConfigError
+        for a host that has none."""
+        overrides: dict[str, int] = {}
+        for host, limit in self.max_connections_per_ip_overrides.items():
+            try:
+                addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+            except (ValueError, OSError) as error:
+                raise ConfigError(f"max.connections.per.ip.overrides: {host!r} has no address: {error}") from None
+            overrides |= dict.fromkeys(addresses, limit)
+        return replace(self, max_connections_per_ip_overrides=overrides)
+
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """``host:count,…`` by address; a host's name counts for the addresses it has now."""
+    """``host:count,…`` by host."""
     overrides: dict[str, int] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         host, _, count = pair.rpartition(":")
-        try:
-            limit = int(count)
-            addresses = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[] "), None)} if host else set()
-        except (ValueError, OSError) as error:
-            raise ConfigError(f"max.connections.per.ip.overrides: {pair!r} is no host:count: {error}") from None
-        if not addresses or limit < 0:
+        host = host.strip("[] ")
+        if _HOST.fullmatch(host) is None or _COUNT.fullmatch(count) is None:
             raise ConfigError(f"max.connections.per.ip.overrides: {pair!r} is no host:count")
-        overrides |= dict.fromkeys(addresses, limit)
+        overrides[host] = int(count)
     return overrides
 
 
