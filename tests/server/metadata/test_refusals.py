@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +46,8 @@ OTHER_BROKER = MetadataRecord(
 )
 THERE = ConfigResource(ResourceType.TOPIC, "there")
 TIERED = config_record(THERE, "remote.storage.enable", "true")
-SHARED = MetadataRecord("TopicRecord", {"name": "__share_group_state", "topicId": ZERO_UUID[:-1] + "Q"})
+NEW_ID = ZERO_UUID[:-1] + "Q"
+SHARED = MetadataRecord("TopicRecord", {"name": "__share_group_state", "topicId": NEW_ID})
 
 
 class TestMetadata:
@@ -63,6 +65,15 @@ class TestMetadata:
     def test_of_a_log_that_cannot_be_served(self, tmp_path: Path, record: MetadataRecord, words: str) -> None:
         home = left(tmp_path, record)
         assert_refused(home, tmp_path, DirectoryError, words)
+
+    @pytest.mark.parametrize("name", ["../../evil", "/elsewhere/orders", "sub/deep", "..", "", "a\0b", "x" * 300])
+    def test_a_topic_whose_name_would_be_a_path(self, tmp_path: Path, name: str) -> None:
+        home = left(tmp_path, MetadataRecord("TopicRecord", {"name": name, "topicId": NEW_ID}))
+        assert_refused(home, tmp_path, DirectoryError, re.escape(f"TopicRecord of {name[:60]!r}) whose names are not"))
+
+    def test_a_topic_of_the_metadatas_own_name(self, tmp_path: Path) -> None:
+        home = left(tmp_path, MetadataRecord("TopicRecord", {"name": "__cluster_metadata", "topicId": NEW_ID}))
+        assert_refused(home, tmp_path, DirectoryError, "TopicRecord of '__cluster_metadata'")
 
     def test_everything_is_named_at_once(self, tmp_path: Path) -> None:
         home = left(tmp_path, OTHER_BROKER, TIERED, SHARED)

@@ -471,3 +471,23 @@ def test_many_logs_are_deleted_with_one_checkpoint(home: ManagerHome, monkeypatc
     assert len(manager.deleted_logs) == 2
     assert sorted(paths) == sorted([HIGH_WATERMARK, LOG_START, RECOVERY_POINT])
     assert list(OffsetCheckpoint.read(LOCAL, home.paths[0] / RECOVERY_POINT)) == [T1]
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        TopicPartition("../../evil", 0),
+        TopicPartition("sub/deep", 0),
+        TopicPartition("a\0b", 0),
+        TopicPartition("x" * 250, 0),
+        TopicPartition("t", -1),
+        TopicPartition("__cluster_metadata", 0),
+    ],
+)
+def test_a_name_that_leads_elsewhere_is_refused(home: ManagerHome, tmp_path: Path, partition: TopicPartition) -> None:
+    manager = home.start()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(DirectoryError, match=r"is not (the name of )?a partition"):
+        manager.get_or_create(partition)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not (tmp_path.parent / "evil-0").exists()

@@ -115,6 +115,12 @@ def partition_for_writing(directory: Path) -> TopicPartition:
     return partition
 
 
+def require_name(partition: TopicPartition) -> None:
+    """DirectoryError where its directory would be another's, or outside of the log directory."""
+    if partition.topic == METADATA_TOPIC or TopicPartition.from_directory_name(str(partition)) != partition:
+        raise DirectoryError(f"{str(partition)!r} is not the name of a partition that can be written")
+
+
 def read_cluster_metadata(fs: FileSystem, log_directory: Path) -> ClusterMetadata:
     """Empty where the directory holds no metadata log. Damage ends the reading, it is never an error."""
     metadata = ClusterMetadata()

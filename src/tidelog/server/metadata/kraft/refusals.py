@@ -10,6 +10,8 @@ other brokers                         RegisterBrokerRecord
 a feature, or a level of one, that    FeatureLevelRecord
 is not known
 tiered topics                         ConfigRecord ``remote.storage.enable=true`` of a topic
+topics whose names are not legal:     TopicRecord of a name that Kafka gives no topic, or of ``__cluster_metadata``
+they would be paths
 share groups in use                   TopicRecord of ``__share_group_state``, which the first of them makes
 a record of a later release           found when the log is read (``metadata_view``)
 ====================================  ================================================================================
@@ -24,17 +26,21 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
+from tidelog.model.topic_partition import is_legal_topic
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.features import KRAFT_VERSION, SUPPORTED, release_name
 from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
 from tidelog.server.metadata.kraft.voters import Voters
+from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 from tidelog.storage.checkpoint import uuid_to_text
 
 SHARE_STATE_TOPIC: Final = "__share_group_state"
 _TIERED: Final = "remote.storage.enable"
 _SHOWN: Final = 5
 """Names in a sentence."""
+_SHOWN_CHARACTERS: Final = 60
+"""Of a name that may be anything."""
 
 
 def refusals(view: MetadataView, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
@@ -91,6 +97,13 @@ def _feature_refusals(image: MetadataImage) -> Iterator[str]:
 
 
 def _topic_refusals(image: MetadataImage) -> Iterator[str]:
+    odd = sorted(name for name in image.topics if not is_legal_topic(name) or name == CLUSTER_METADATA_TOPIC)
+    if odd:
+        yield (
+            f"there are topics (TopicRecord of {_listed([repr(name[:_SHOWN_CHARACTERS]) for name in odd])}) whose names"
+            " are not legal, and directories would be made of them; Kafka gives no topic such a name, so something else"
+            " has written this log: take the directory from a copy that you trust"
+        )
     tiered = sorted(
         resource.name
         for resource, settings in image.configs.items()

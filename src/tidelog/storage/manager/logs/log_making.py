@@ -8,7 +8,8 @@ a directory id                 there, if it is online
 nothing                        in each log directory, those with the fewest logs first
 =============================  =====================================================================================
 
-Never where another log of the partition lies. A log directory whose disk fails while the log is made is offline from
+Never where another log of the partition lies, and never under a name that leads elsewhere: whoever asks for logs may
+have their names from anybody. A log directory whose disk fails while the log is made is offline from
 then on, and the next one is tried.
 Called by: ``LogManager``, under its lock. Source: Kafka's ``LogManager.getOrCreateLog``.
 """
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.cluster_metadata import require_name
 from tidelog.storage.manager.directory.directory_set import DirectorySet
 from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.manager.logs.log_table import LogTable, new_name
@@ -56,8 +58,9 @@ class LogMaking:
     ) -> PartitionLog:
         """Made, and in the table; ``syncs``: the name of its directory is on the disk, too.
 
-        StorageError where no log directory takes it.
+        StorageError where no log directory takes it, DirectoryError for a name that no partition can have.
         """
+        require_name(partition)
         name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else PartitionDirectoryName(partition)
         wanted = self._homes_for(partition, directory_id)
         if is_future and (partition not in self._preferred or not wanted):
