@@ -121,6 +121,31 @@ class TestSurvey:
         assert words in run("import", directory, "--apply", code=code).stderr
         assert footprint(directory) == before
 
+    def test_a_number_that_is_far_away_is_named_and_not_counted_up_to(self, golden_copy: GoldenCopy) -> None:
+        directory = golden_copy(FORMATS, "clean")
+        (directory / "far-2147483647").mkdir()
+        message = run("import", directory, "--apply", code=3).stderr
+        assert "far has no partition 0, 1, 2, 3, 4 and 2147483642 more here, but 2147483647" in message
+
+    @pytest.mark.parametrize("arguments", [(), ("--apply",)])
+    def test_files_of_others_are_not_removed(
+        self, golden_copy: GoldenCopy, tmp_path: Path, arguments: tuple[str, ...]
+    ) -> None:
+        directory, home = golden_copy(FORMATS, "clean"), tmp_path / "home"
+        home.mkdir()
+        (home / "00000000000000000000.log").write_text("a thesis")
+        metadata = directory / "__cluster_metadata-0"
+        metadata.symlink_to(home)
+        assert "it is a link" in run("import", directory, *arguments, code=3).stderr
+        metadata.unlink()
+        metadata.mkdir()
+        (metadata / "thesis.txt").write_text("a thesis")
+        assert "'thesis.txt' is no file of a metadata log" in run("import", directory, *arguments, code=3).stderr
+        (metadata / "thesis.txt").unlink()
+        (metadata / "leader-epoch-checkpoint").symlink_to(home / "00000000000000000000.log")
+        assert "'leader-epoch-checkpoint' is no file of a" in run("import", directory, *arguments, code=3).stderr
+        assert [path.read_text() for path in home.iterdir()] == ["a thesis"]
+
     def test_one_on_its_way_to_kraft_or_in_use_is_refused(self, golden_copy: GoldenCopy) -> None:
         directory = golden_copy(SCENARIOS, "clean")
         (directory / META_PROPERTIES_FILE).write_text("version=0\nbroker.id=1\n")

@@ -29,6 +29,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError
 from tidelog.runtime import Clock, ThreadScheduler
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.adoption.left_metadata import left_metadata
 from tidelog.server.metadata.adoption.survey import FoundTopic, Survey
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.image import ConfigResource
@@ -105,8 +106,8 @@ class Adopter:
 
     def _clear(self, directory: Path) -> None:
         """What an adoption left that did not finish."""
-        for name in self.fs.list_names(directory) if self.fs.exists(directory) else ():
-            self.fs.remove(directory / name)
+        for path in left_metadata(self.fs, directory):
+            self.fs.remove(path)
 
     def _directory_id(self, path: Path) -> uuid.UUID:
         """That of an adoption that did not finish, or a new one."""

@@ -13,7 +13,8 @@ producer ids                producer snapshots and the batches behind them: the 
 ==========================  ==========================================================================================
 
 Refused by name: a directory that has a metadata log, one that a process holds, a partition in two directories, two ids
-of one topic, a topic with a gap between its partitions (the rest lies on another broker), no node id.
+of one topic, a topic with a gap between its partitions (the rest lies on another broker), no node id, a
+``__cluster_metadata-0`` that is a link, or has anybody else's files in it.
 Called by: ``tidelog import``. Source: KIP-631, KIP-866; Kafka's ``MetaProperties``.
 """
 
@@ -23,10 +24,12 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
 from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
+from tidelog.server.metadata.adoption.left_metadata import left_metadata
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_snapshot
 from tidelog.storage.checkpoint import (
@@ -43,13 +46,15 @@ from tidelog.storage.log.view.directory_state import LOCK_FILE, read_directory_s
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
 from tidelog.storage.log.view.view_producers import read_producers
-from tidelog.storage.manager.cluster_metadata import topic_partitions
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY, topic_partitions
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
 
 T = TypeVar("T")
 
 _BLOCK: Final = 1000
 """Producer ids are given out in such blocks."""
+_SHOWN: Final = 5
+"""Numbers in a sentence."""
 KEEPING: Final[Mapping[str, str]] = {"retention.ms": "-1", "retention.bytes": "-1"}
 """Of a topic whose settings nobody gave: what was to be kept cannot be brought back."""
 
@@ -141,6 +146,7 @@ def _properties(fs: FileSystem, path: Path, metadata_directory: Path) -> MetaPro
             " from ZooKeeper to KRaft; finish that with Kafka, or take __cluster_metadata-0 away",
             path=path,
         )
+    left_metadata(fs, path / METADATA_DIRECTORY)
     return properties
 
 
@@ -192,12 +198,15 @@ def _topics(fs: FileSystem, found: Mapping[TopicPartition, Path], request: Surve
 def _topic(
     fs: FileSystem, name: str, places: Mapping[int, Path], request: SurveyRequest, *, is_compacted: bool
 ) -> FoundTopic:
-    missing = sorted(set(range(max(places) + 1)) - set(places))
-    if missing:
+    last = max(places)
+    if len(places) <= last:  # a name may have any number in it: not all that are missing are written out
+        missing = list(islice((number for number in range(last) if number not in places), _SHOWN))
+        more = last + 1 - len(places) - len(missing)
         raise DirectoryError(
-            f"{name} has no partition {', '.join(map(str, missing))} here, but {max(places)}: the others lie on another"
+            f"{name} has no partition {', '.join(map(str, missing))}{f' and {more} more' if more else ''} here, but"
+            f" {last}: the others lie on another"
             " broker or disk; bring all of them together, or take this topic's directories away",
-            path=places[max(places)],
+            path=places[last],
         )
     homes = {number: path / f"{name}-{number}" for number, path in sorted(places.items())}
     ids = {number: PartitionMetadata.read(fs, home / PARTITION_METADATA_FILE) for number, home in homes.items()}
