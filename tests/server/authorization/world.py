@@ -87,6 +87,28 @@ class World:
         answer = self.client.call(ApiKey.DESCRIBE_ACLS, **kinds, **names)
         return sum(len(resource.acls) for resource in answer.resources)
 
+    def find(self, kind: int, key: str) -> None:
+        """Its coordinator, which there is from then on."""
+        self._until(
+            lambda answer: answer.coordinators[0].error_code,
+            ApiKey.FIND_COORDINATOR,
+            key_type=kind,
+            coordinator_keys=[key],
+        )
+
+    def init(self, transaction: str) -> tuple[int, int]:
+        """Its producer's id and epoch."""
+        self.find(1, transaction)
+        made = self._until(
+            lambda answer: answer.error_code,
+            ApiKey.INIT_PRODUCER_ID,
+            transactional_id=transaction,
+            transaction_timeout=TRANSACTION_MS,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        return made.producer_id, made.producer_epoch
+
     # --- parts ---
 
     def _make_topics(self) -> None:
@@ -103,7 +125,7 @@ class World:
             )
 
     def _commit(self, group: str) -> None:
-        self._find(0, group)
+        self.find(0, group)
         topics = [
             {"name": name, "partitions": [{"partition_index": 0, "committed_offset": 0}]} for name in (TOPIC, HIDDEN)
         ]
@@ -127,32 +149,15 @@ class World:
         )
 
     def _begin(self, transaction: str) -> None:
-        self._find(1, transaction)
-        made = self._until(
-            lambda answer: answer.error_code,
-            ApiKey.INIT_PRODUCER_ID,
-            transactional_id=transaction,
-            transaction_timeout=TRANSACTION_MS,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        self.producers[transaction] = made.producer_id, made.producer_epoch
+        producer_id, epoch = self.producers[transaction] = self.init(transaction)
         self._until(
             lambda answer: answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
             ApiKey.ADD_PARTITIONS_TO_TXN,
             3,
             v3_and_below_transactional_id=transaction,
-            v3_and_below_producer_id=made.producer_id,
-            v3_and_below_producer_epoch=made.producer_epoch,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
             v3_and_below_topics=[{"name": name, "partitions": [0]} for name in (TOPIC, HIDDEN)],
-        )
-
-    def _find(self, kind: int, key: str) -> None:
-        self._until(
-            lambda answer: answer.coordinators[0].error_code,
-            ApiKey.FIND_COORDINATOR,
-            key_type=kind,
-            coordinator_keys=[key],
         )
 
     def _until(self, error_of: Any, api: ApiKey, version: int | None = None, **values: Any) -> Struct:

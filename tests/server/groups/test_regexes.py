@@ -118,6 +118,18 @@ def test_topics_that_the_member_may_not_see_are_not_matched() -> None:
     assert one.partitions == {("logs_a", 0)}
 
 
+def test_what_an_expression_costs_tells_nothing_of_topics_that_are_not_seen(caplog: pytest.LogCaptureFixture) -> None:
+    """``SLOW`` is matched only where the hidden name is guessed: what is seen is assigned all the same."""
+    for guess in ("secret-", "secrez-"):
+        rig = Rig(MemoryTopics(mine=1, **{f"secret-{'a' * 200}": 1, f"secret-{'a' * 201}": 1}))
+        one = Consumer(rig, "m1", topic_regex=f"mine|{guess}{SLOW}", visible_topics={"mine"}.intersection)
+        one.beat()
+        rig.wait(0)
+        settle(one)
+        assert one.partitions == {("mine", 0)}
+    assert not caplog.text
+
+
 def test_an_expression_that_others_have_is_resolved_already() -> None:
     rig = Rig(MemoryTopics(a=2))
     one, two = Consumer(rig, "m1", topic_regex="a"), Consumer(rig, "m2", topic_regex="a")

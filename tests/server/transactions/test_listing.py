@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from server.transactions.transaction_cases import NOW, record, refusal
@@ -21,7 +23,7 @@ def known() -> list[Transaction]:
 
 
 def names(wanted: TransactionFilter) -> list[str]:
-    return [listed.transactional_id for listed in select(known(), wanted, now_ms=NOW)]
+    return [listed.transactional_id for listed in select(known(), wanted, set, now_ms=NOW)]
 
 
 ALL = ["orders-1", "orders-2", "bills"]
@@ -69,14 +71,26 @@ def test_names_of_no_state_are_told_back() -> None:
 )
 def test_names_have_any_characters(pattern: str, matching: list[str]) -> None:
     transactions = [Transaction(transactional_id=name, record=record(State.EMPTY)) for name in ("app:1 -> ü", "app_1")]
-    listed = select(transactions, TransactionFilter.of(pattern=pattern), now_ms=NOW)
+    listed = select(transactions, TransactionFilter.of(pattern=pattern), set, now_ms=NOW)
     assert [one.transactional_id for one in listed] == matching
 
 
 def test_no_pattern_keeps_the_broker_busy() -> None:
     """It would, by backtracking, for longer than there is time."""
     transactions = [Transaction(transactional_id="a" * 3000 + "!", record=record(State.EMPTY))]
-    assert not list(select(transactions, TransactionFilter.of(pattern="(a+)+(a*)*b"), now_ms=NOW))
+    assert not list(select(transactions, TransactionFilter.of(pattern="(a+)+(a*)*b"), set, now_ms=NOW))
+
+
+def test_what_may_be_seen_is_asked_of_what_passes_the_other_filters() -> None:
+    asked: list[str] = []
+    wanted = TransactionFilter.of(states=["Ongoing", "Empty"], pattern="bills")
+
+    def visible(names: Iterable[str]) -> list[str]:
+        asked.extend(names)
+        return asked[:1]
+
+    assert not list(select(known(), wanted, visible, now_ms=NOW))
+    assert asked == ["orders-1", "bills"]
 
 
 def test_a_bad_pattern() -> None:
@@ -86,5 +100,5 @@ def test_a_bad_pattern() -> None:
 def test_what_is_being_forgotten_is_not_told_of() -> None:
     transactions = known()
     transactions[2].begin(expire(transactions[2].record))
-    listed = select(transactions, TransactionFilter.of(), now_ms=NOW)
+    listed = select(transactions, TransactionFilter.of(), set, now_ms=NOW)
     assert [one.transactional_id for one in listed] == ALL[:2]

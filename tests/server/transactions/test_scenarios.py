@@ -311,7 +311,7 @@ def test_nothing_is_answered_while_a_partition_is_loaded(world: HeldWorld) -> No
     number = world.coordinator.partition_of("orders")
     world.coordinator.elected(number, 9)
     loading = world.loop.create_task(world.coordinator.initialize("orders", wish))
-    listing = refusal(lambda: list(world.coordinator.select(_all())))
+    listing = refusal(lambda: list(world.coordinator.select(_all(), set)))
     assert listing is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert refusal(lambda: world.coordinator.describe("orders")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.settle()
@@ -324,7 +324,7 @@ def test_a_partition_that_is_anothers(world: HeldWorld) -> None:
     world.coordinator.resigned(world.coordinator.partition_of("orders"))
     assert refusal(lambda: world.end(producer, True)) is ErrorCode.NOT_COORDINATOR
     assert refusal(world.initialize) is ErrorCode.NOT_COORDINATOR
-    assert not list(world.coordinator.select(_all()))
+    assert not list(world.coordinator.select(_all(), set))
 
 
 def test_a_partition_that_is_lost_while_its_log_is_written(world: HeldWorld) -> None:
@@ -362,7 +362,7 @@ def test_a_bad_record_costs_one_transactional_id(world: HeldWorld) -> None:
                 build_batch([record]), origin=AppendOrigin.COORDINATOR
             )
     world.crash()
-    assert [listed.transactional_id for listed in world.coordinator.select(_all())] == ["orders"]
+    assert [listed.transactional_id for listed in world.coordinator.select(_all(), set)] == ["orders"]
 
 
 # --- producer ids ---
@@ -437,12 +437,12 @@ def test_ids_that_cannot_be_forgotten_now_are_forgotten_later(world: HeldWorld) 
     world.settle()
     for number in range(STATE_PARTITIONS):
         world.replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, number)).error = None
-    assert len(list(world.coordinator.select(_all()))) == 5
+    assert len(list(world.coordinator.select(_all(), set))) == 5
     world.clock.sleep_ms(world.settings.removal_interval_ms)
     world.settle()
-    assert not list(world.coordinator.select(_all()))
+    assert not list(world.coordinator.select(_all(), set))
     world.crash()
-    assert not list(world.coordinator.select(_all()))
+    assert not list(world.coordinator.select(_all(), set))
 
 
 def _all() -> TransactionFilter:

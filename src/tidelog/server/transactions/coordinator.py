@@ -25,7 +25,13 @@ from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.expiry import Expiry
-from tidelog.server.transactions.listing import ListedTransaction, TransactionFilter, is_being_forgotten, select
+from tidelog.server.transactions.listing import (
+    ListedTransaction,
+    TransactionFilter,
+    VisibleTransactions,
+    is_being_forgotten,
+    select,
+)
 from tidelog.server.transactions.markers import Marker, MarkerWriter
 from tidelog.server.transactions.operations import Operations
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
@@ -226,13 +232,13 @@ class TransactionCoordinator:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"nothing is known of {transactional_id!r}")
         return ListedTransaction(transactional_id, transaction.record)
 
-    def select(self, wanted: TransactionFilter) -> Iterator[ListedTransaction]:
+    def select(self, wanted: TransactionFilter, visible: VisibleTransactions) -> Iterator[ListedTransaction]:
         """Of the partitions of this broker. ApiError while one of them is being loaded."""
         self._require_active()
         if self._partitions.is_loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a partition is being loaded")
         known = (transaction for partition in self._partitions for transaction in partition.transactions.values())
-        return select(known, wanted, now_ms=self._timers.now_ms())
+        return select(known, wanted, visible, now_ms=self._timers.now_ms())
 
     # --- inside ---
 

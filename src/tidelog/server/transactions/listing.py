@@ -9,13 +9,14 @@ duration           whose last transaction began more than so many ms ago; below 
 pattern            whose whole name matches the regular expression (KIP-1152); empty: not asked
 =================  ===================================================================================================
 
-An empty filter passes all. One that is being forgotten is not told of. Pure.
+An empty filter passes all. One that is being forgotten is not told of. The pattern comes last, and is matched with
+what the client may see only: that it takes too long would tell of the other names. Pure.
 Source: Kafka's ``TransactionStateManager.listTransactionStates``, ``TransactionCoordinator``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -24,6 +25,10 @@ from tidelog.record.internal.transaction_state import STATES_BY_LABEL, Transacti
 from tidelog.server.groups.consumer.pattern.syntax import PatternError
 from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
 from tidelog.server.transactions.rules.transaction import Transaction, TransactionRecord
+
+
+VisibleTransactions = Callable[[Iterable[str]], Collection[str]]
+"""Those of transactional ids that the client may see."""
 
 
 class ListedTransaction(NamedTuple):
@@ -63,22 +68,23 @@ class TransactionFilter:
         )
 
     def passes(self, transaction: Transaction, now_ms: int) -> bool:
-        """ApiError INVALID_REGULAR_EXPRESSION for one that takes too long."""
+        """All filters but the pattern."""
         record = transaction.record
         asks_states = bool(self.states or self.unknown_states)
         return (
             (not self.producer_ids or record.producer_id in self.producer_ids)
             and (not asks_states or record.state in self.states)
             and (self.duration_ms < 0 or now_ms - record.start_ms > self.duration_ms)
-            and (self.pattern is None or _matches(self.pattern, transaction.transactional_id))
         )
 
-
-def _matches(pattern: TopicPattern, name: str) -> bool:
-    try:
-        return pattern.matches(name)
-    except PatternError as error:
-        raise _refused(pattern.text, error) from None
+    def matches(self, name: str) -> bool:
+        """The pattern. ApiError INVALID_REGULAR_EXPRESSION for one that takes too long."""
+        if self.pattern is None:
+            return True
+        try:
+            return self.pattern.matches(name)
+        except PatternError as error:
+            raise _refused(self.pattern.text, error) from None
 
 
 def _refused(pattern: str | None, error: PatternError) -> ApiError:
@@ -86,12 +92,18 @@ def _refused(pattern: str | None, error: PatternError) -> ApiError:
 
 
 def select(
-    transactions: Iterable[Transaction], wanted: TransactionFilter, *, now_ms: int
+    transactions: Iterable[Transaction], wanted: TransactionFilter, visible: VisibleTransactions, *, now_ms: int
 ) -> Iterator[ListedTransaction]:
-    """Those that pass."""
-    for transaction in transactions:
-        if not is_being_forgotten(transaction) and wanted.passes(transaction, now_ms):
-            yield ListedTransaction(transaction.transactional_id, transaction.record)
+    """Those that pass and may be seen."""
+    passing = {
+        transaction.transactional_id: transaction.record
+        for transaction in transactions
+        if not is_being_forgotten(transaction) and wanted.passes(transaction, now_ms)
+    }
+    seen = visible(passing)
+    for name, record in passing.items():
+        if name in seen and wanted.matches(name):
+            yield ListedTransaction(name, record)
 
 
 def is_being_forgotten(transaction: Transaction) -> bool:

@@ -10,7 +10,8 @@ topics were made or deleted             all are matched again with the next hear
 ``regex.refresh.interval.ms`` passed    the same
 ======================================  =======================================================================
 
-A match counts if the member may see the topic whose request had the expressions looked up, as in Kafka.
+Matched are the topics that the member may see whose request had the expressions looked up, as in Kafka, and no
+others: what an expression costs would tell of their names.
 If what is matched has changed the group epoch grows, and the next heartbeats bring the assignments.
 Called by: ``ConsumerChange``. Thread rule: the loop's thread. Source: Kafka's
 ``GroupMetadataManager.maybeUpdateRegularExpressions``, ``handleRegularExpressionsResult``; KIP-848.
@@ -94,8 +95,9 @@ class Regexes:
         if not isinstance(group, ConsumerGroup):
             return
         draft = GroupDraft(group)
+        seen = visible(self._context.topics.names)
         for expression in sorted(group.member_regexes):
-            draft.add(consumer_records.regex(group_id, expression, self._resolved(expression, visible)))
+            draft.add(consumer_records.regex(group_id, expression, self._resolved(expression, seen)))
         has_changed = any(
             resolved.topics != group.regexes.get(expression, ResolvedRegex()).topics
             for expression, resolved in draft.group.regexes.items()
@@ -106,11 +108,10 @@ class Regexes:
             self._context.counts.consumer_rebalances.mark()
         self._context.journal.write(draft.records, lambda error: _tell(group_id, error))
 
-    def _resolved(self, expression: str, visible: VisibleTopics) -> ResolvedRegex:
-        topics = self._context.topics
+    def _resolved(self, expression: str, names: Iterable[str]) -> ResolvedRegex:
         return ResolvedRegex(
-            topics=frozenset(visible(_matched(expression, topics.names))),
-            version=topics.version,
+            topics=_matched(expression, names),
+            version=self._context.topics.version,
             resolved_ms=self._context.timers.now_ms(),
         )
 

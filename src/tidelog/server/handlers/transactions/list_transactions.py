@@ -6,6 +6,7 @@ A client that asks is told of those that it may see.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tidelog.protocol.schemas import Struct
@@ -23,9 +24,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[
         duration_ms=request.duration_filter,
         pattern=request.transactional_id_pattern,
     )
-    found = list(broker.transactions.select(wanted))
-    names = (listed.transactional_id for listed in found)
-    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, transactional_id, names)
+    visible = partial(broker.authorizer.allowed, context, Operation.DESCRIBE, transactional_id)
     return {
         "unknown_state_filters": wanted.unknown_states,
         "transaction_states": [
@@ -34,7 +33,6 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[
                 "producer_id": listed.record.producer_id,
                 "transaction_state": listed.record.state.label,
             }
-            for listed in found
-            if listed.transactional_id in shown
+            for listed in broker.transactions.select(wanted, visible)
         ],
     }
