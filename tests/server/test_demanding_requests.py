@@ -18,6 +18,7 @@ from tidelog.protocol.headers import write_request_header
 from tidelog.protocol.messages import read_request, write_request
 from tidelog.protocol.produce import read_produce_request
 from tidelog.protocol.request_size import MOST_ITEMS, MOST_PLAIN_BYTES
+from tidelog.server.handlers.data import alter_replica_log_dirs
 
 BROKER = 4
 MANY = MOST_ITEMS + 1
@@ -137,3 +138,75 @@ def test_topics_that_cannot_be_made_on_demand_are_one_line(
     client.call(ApiKey.METADATA, 1, topics=[{"name": f"wanted-{number}"} for number in range(11_000)])
     home.wait_for(lambda: "11000 topics, which a client asked for, cannot be made" in caplog.text)
     assert "Traceback" not in caplog.text
+
+
+# --- long names of which there is much to say ---
+
+LONG = "n" * 30_000
+OF_EACH = 1200
+"""Bytes of an answer about one partition or resource, at most."""
+
+
+@pytest.mark.parametrize(
+    ("api", "asked"),
+    [
+        (
+            ApiKey.ELECT_LEADERS,
+            {"timeout": 1000, "topic_partitions": [{"topic": LONG, "partitions": list(range(TIMES))}]},
+        ),
+        (
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            {
+                "timeout": 1000,
+                "topics": [
+                    {
+                        "name": LONG,
+                        "partitions": [{"partition_index": number, "replicas": None} for number in range(TIMES)],
+                    }
+                ],
+            },
+        ),
+        (
+            ApiKey.DESCRIBE_CONFIGS,
+            {"resources": [{"resource_type": 99, "resource_name": name} for name in (LONG, *map(str, range(TIMES)))]},
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, ApiKey) else "",
+)
+def test_a_long_name_is_not_in_every_message(client: WireClient, api: ApiKey, asked: dict[str, Any]) -> None:
+    asked_bytes = len(write_request(api, VERSIONS[api].latest, asked))
+    assert size_of(client, api, **asked) < asked_bytes + OF_EACH * TIMES
+
+
+def test_the_message_says_how_long_the_name_is(client: WireClient) -> None:
+    answer = client.call(ApiKey.ELECT_LEADERS, timeout=1000, topic_partitions=[{"topic": LONG, "partitions": [0]}])
+    (partition,) = answer.replica_election_results[0].partition_result
+    assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert partition.error_message == f"No such topic as {LONG[:300]}... (30000 characters)"
+
+
+def test_a_directory_that_is_none_is_looked_at_once(
+    client: WireClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def path_of(text: str) -> Path:
+        made.append(text)
+        return Path(text)
+
+    monkeypatch.setattr(alter_replica_log_dirs, "Path", path_of)
+    topics = [{"name": "t", "partitions": list(range(TIMES))}]
+    answer = client.call(ApiKey.ALTER_REPLICA_LOG_DIRS, dirs=[{"path": f"/{LONG}", "topics": topics}])
+    (topic,) = answer.results
+    assert [one.error_code for one in topic.partitions] == [ErrorCode.LOG_DIR_NOT_FOUND] * TIMES
+    assert made == [f"/{LONG}"]
+    (line,) = [record.getMessage() for record in caplog.records if "cannot be moved" in record.getMessage()]
+    assert f"{TIMES} in this request" in line
+    assert len(line) < OF_EACH
+
+
+def test_of_several_directories_for_a_partition_the_last_counts(client: WireClient, tmp_path: Path) -> None:
+    topics = [{"name": "nowhere", "partitions": [0, 0]}]
+    dirs = [{"path": str(tmp_path / name), "topics": topics} for name in ("one", "two")]
+    (topic,) = client.call(ApiKey.ALTER_REPLICA_LOG_DIRS, dirs=dirs).results
+    assert [one.partition_index for one in topic.partitions] == [0]

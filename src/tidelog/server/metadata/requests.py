@@ -17,6 +17,7 @@ from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.changes import SettingChange
 from tidelog.server.metadata.image import ConfigResource, QuotaEntity
 from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.server.shown_text import MOST_OF_A_MESSAGE, shown
 
 DEFAULT: Final = -1
 """As many partitions, or replicas, as the broker's settings say."""
@@ -30,9 +31,9 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of(cls, error: TidelogError) -> Self:
-        """Without a message where the error has none besides its code."""
+        """Without a message where the error has none besides its code; a part of a message that is very long."""
         code = error_code_of(error)
-        return cls(code, None if error.message == code.name else error.message)
+        return cls(code, None if error.message == code.name else shown(error.message, MOST_OF_A_MESSAGE))
 
     @property
     def is_failure(self) -> bool:

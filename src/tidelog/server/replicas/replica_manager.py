@@ -31,6 +31,7 @@ from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected, OnResigned
 from tidelog.server.replicas.partition import Partition
+from tidelog.server.shown_text import shown
 from tidelog.server.timers import Timers
 from tidelog.server.work import InThread, Spawn
 from tidelog.storage.manager.log_manager import LogManager
@@ -118,7 +119,7 @@ class ReplicaManager:
         if partition is not None:
             return partition
         if self._metadata.image.partition(topic_partition) is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {topic_partition}")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {shown(str(topic_partition))}")
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on broker {self._node_id}")
 
     def by_topic_id(self, topic_id: uuid.UUID | None, number: int) -> Partition:

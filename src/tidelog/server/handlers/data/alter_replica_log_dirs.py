@@ -11,22 +11,26 @@ not here yet                                 REPLICA_NOT_AVAILABLE; it will be m
 here                                         nothing: the move has begun; asking for where it is now ends one
 ===========================================  ======================================================================
 
+Of a partition that is to go to several directories the last one counts. The log has one line of all that are
+refused for the same reason.
 Thread rule: the loop's; moves begin in a thread. Source: Kafka's ``ReplicaManager.alterReplicaLogDirs`` (KIP-113).
 """
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.request_context import RequestContext
+from tidelog.server.shown_text import shown
+from tidelog.server.work import in_pieces
 from tidelog.storage.manager.log_manager import LogManager
 
 if TYPE_CHECKING:
@@ -38,54 +42,75 @@ _LONGEST_NAME: Final = 255
 _FUTURE_SUFFIX_BYTES: Final = 1 + 32 + len("-future")
 
 
+class _Directory(NamedTuple):
+    path: Path
+    refusal: tuple[ErrorCode, str] | None
+    """Why nothing can be moved there."""
+
+
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
     broker.authorizer.require(context, Operation.ALTER)
-    return _answer({(name, path): await _move(broker, name, path) for name, path in _moves(request)})
+    directories: dict[str, _Directory] = {}
+    codes: dict[TopicPartition, ErrorCode] = {}
+    refused: dict[ErrorCode, str] = {}
+    async for name, text in in_pieces(_wanted(request).items()):
+        if text not in directories:
+            directories[text] = _directory(broker.logs, text)
+        try:
+            codes[name] = await _move(broker, name, directories[text])
+        except TidelogError as error:
+            codes[name] = code = error_code_of(error)
+            if code not in refused:
+                refused[code] = f"{shown(str(name))} cannot be moved to {shown(text)}: {error}"
+    times = Counter(codes.values())
+    for code, line in refused.items():
+        _log.warning("%s (%s, %d in this request)", line, code.name, times[code])
+    return _answer(codes)
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
     """The error for every partition."""
-    return _answer(dict.fromkeys(_moves(request), error_code_of(error)))
+    return _answer(dict.fromkeys(_wanted(request), error_code_of(error)))
 
 
-def _moves(request: Struct) -> list[tuple[TopicPartition, Path]]:
-    return [
-        (TopicPartition(topic.name, number), Path(directory.path))
+def _wanted(request: Struct) -> dict[TopicPartition, str]:
+    """The directory where each partition is to go."""
+    return {
+        TopicPartition(topic.name, number): directory.path
         for directory in request.dirs
         for topic in directory.topics
         for number in topic.partitions
-    ]
+    }
 
 
-def _answer(codes: Mapping[tuple[TopicPartition, Path], ErrorCode]) -> Mapping[str, Any]:
+def _answer(codes: Mapping[TopicPartition, ErrorCode]) -> Mapping[str, Any]:
     results = defaultdict(list)
-    for (name, _path), code in codes.items():
+    for name, code in codes.items():
         results[name.topic].append({"partition_index": name.partition, "error_code": code})
     return {"results": [{"topic_name": topic, "partitions": partitions} for topic, partitions in results.items()]}
 
 
-async def _move(broker: Broker, partition: TopicPartition, path: Path) -> ErrorCode:
+async def _move(broker: Broker, partition: TopicPartition, directory: _Directory) -> ErrorCode:
+    if len(partition.topic) + len(f"-{partition.partition}") + _FUTURE_SUFFIX_BYTES > _LONGEST_NAME:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+    if directory.refusal is not None:
+        raise ApiError(*directory.refusal)
     try:
-        if len(partition.directory_name) + _FUTURE_SUFFIX_BYTES > _LONGEST_NAME:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
-        _require_directory(broker.logs, path)
-        try:
-            broker.replicas.partition(partition).leading_log()
-        except ApiError as error:
-            if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                raise
-            broker.logs.prefer(partition, path)
-            return ErrorCode.REPLICA_NOT_AVAILABLE
-        await broker.in_thread(broker.logs.move, partition, path)
-    except TidelogError as error:
-        _log.warning("%s cannot be moved to %s: %s", partition, path, error)
-        return error_code_of(error)
+        broker.replicas.partition(partition).leading_log()
+    except ApiError as error:
+        if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            raise
+        broker.logs.prefer(partition, directory.path)
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    await broker.in_thread(broker.logs.move, partition, directory.path)
     return ErrorCode.NONE
 
 
-def _require_directory(logs: LogManager, path: Path) -> None:
-    """ApiError for one that is not configured, or is offline."""
+def _directory(logs: LogManager, text: str) -> _Directory:
+    path = Path(text)
+    refusal = None
     if path in logs.offline:
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
-    if path not in [directory.path for directory in logs.online]:
-        raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
+        refusal = ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {text} is offline"
+    elif path not in [directory.path for directory in logs.online]:
+        refusal = ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {shown(text)} is not found in the config."
+    return _Directory(path, refusal)

@@ -19,6 +19,7 @@ from tidelog.server.metadata.features import keeps_eligible_leaders
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, ConfigChanges, Outcome
+from tidelog.server.shown_text import shown
 
 Altered = Callable[[ConfigResource, Mapping[str, str]], Mapping[str, str | None]]
 """From a resource and its settings until now to what is different: None is not set any more."""
@@ -83,7 +84,7 @@ def _check(
 
 def _require_existing(image: MetadataImage, settings: ControllerSettings, resource: ConfigResource) -> None:
     if resource.type is ResourceType.TOPIC and resource.name not in image.topics:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{shown(resource.name)}' does not exist.")
     if resource.type is ResourceType.BROKER and resource.name:
         number = int(resource.name)
         if number not in image.brokers and number not in image.controllers and number != settings.node_id:

@@ -37,6 +37,7 @@ from tidelog.server.metadata.requests import (
     Outcome,
     PartitionAlteration,
 )
+from tidelog.server.shown_text import shown
 from tidelog.storage.checkpoint import uuid_to_text
 
 
@@ -190,7 +191,7 @@ def _elect_leader(
 ) -> Outcome:
     topic = image.topics.get(name.topic)
     if topic is None:
-        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name.topic}")
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {shown(name.topic)}")
     state = topic.partitions.get(name.partition)
     if state is None:
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}")
