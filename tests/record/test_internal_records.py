@@ -149,6 +149,8 @@ def test_what_cannot_be_written() -> None:
         encode_message(offset_commit, {"expireTimestamp": 5}, 3)
     with pytest.raises(InvalidRecordError, match="metadata may not be null"):
         encode_message(offset_commit, {"metadata": None}, 3)
+    with pytest.raises(InvalidRecordError, match="metadata has 32768 bytes, and a string has at most 32767"):
+        encode_message(offset_commit, {"metadata": "x" * 32_768}, 4)
     with pytest.raises(InvalidRecordError, match="no field ofset"):
         encode_message(offset_commit, {"ofset": 1}, 3)
     with pytest.raises(InvalidRecordError, match="does not fit"):

@@ -6,7 +6,8 @@ the compact one (unsigned varint, one more than the length, 0 for null), where e
 A message that ends early, a negative length, a varint without an end: MalformedMessageError, where the function that
 reads is a ``message_reader``.
 Numbers of items are not believed: more than a request may have are refused before one is read.
-Called by: produce, fetch, array_counts. Thread rule: one reader, one thread. Source: Kafka's protocol guide, KIP-482.
+Called by: produce, fetch, announced_sizes. Thread rule: one reader, one thread.
+Source: Kafka's protocol guide, KIP-482.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from tidelog.protocol.errors import MalformedMessageError
-from tidelog.protocol.request_size import MOST_ITEMS, require_few_items
+from tidelog.protocol.request_size import MOST_ITEMS, MOST_STRING_BYTES, require_few_items, require_short_string
 
 T = TypeVar("T")
 
@@ -123,6 +124,8 @@ class FieldReader:
 
     def nullable_string(self) -> str | None:
         length = self.varint() - 1 if self.is_flexible else self.int16()
+        if length > MOST_STRING_BYTES:
+            require_short_string(length)
         return None if length == -1 else str(self._take(length), "utf-8")
 
     def nullable_bytes(self) -> bytearray | None:

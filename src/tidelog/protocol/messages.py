@@ -17,8 +17,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
+from tidelog.protocol.announced_sizes import require_true_sizes
 from tidelog.protocol.api_key import ApiKey
-from tidelog.protocol.array_counts import require_true_counts
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.request_size import MOST_ITEMS, item_count, require_few_items, require_plain_size
 from tidelog.protocol.schemas import Direction, Struct, default_of, is_array, is_optional, struct_class, struct_type
@@ -40,7 +40,7 @@ def read_request(api: ApiKey, version: int, body: Buffer) -> Struct:
     for one that asks for too much."""
     size = memoryview(body).nbytes
     require_plain_size(size)
-    require_true_counts(struct_class(api, Direction.REQUEST, version), body)
+    require_true_sizes(struct_class(api, Direction.REQUEST, version), body)
     message = _read(api, Direction.REQUEST, version, body)
     if size > MOST_ITEMS:  # each has a byte at least
         require_few_items(item_count(message))

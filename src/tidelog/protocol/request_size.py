@@ -1,15 +1,16 @@
 """How much one request may ask for: what costs its sender two bytes may cost the broker hundreds.
 
-====================  =============  =================================================================================
-limit                 holds for      why
-====================  =============  =================================================================================
-``MOST_ITEMS``        every request  each item of an array becomes an object, work, and a part of the answer
-``MOST_PLAIN_BYTES``  those without  until they are decoded nobody knows how many items they have; the largest that
-                      records        clients send are assignments of groups, of a megabyte or few
-====================  =============  =================================================================================
+=====================  =============  ================================================================================
+limit                  holds for      why
+=====================  =============  ================================================================================
+``MOST_ITEMS``         every request  each item of an array becomes an object, work, and a part of the answer
+``MOST_PLAIN_BYTES``   those without  until they are decoded nobody knows how many items they have; the largest that
+                       records        clients send are assignments of groups, of a megabyte or few
+``MOST_STRING_BYTES``  every string  what is longer no release of Kafka reads, from the wire or from a log
+=====================  =============  ================================================================================
 
-Kafka knows neither: there a request of 100 MB is decoded, whatever it is.
-Called by: messages, FieldReader. Pure.
+Kafka knows the last alone: there a request of 100 MB is decoded, whatever it is.
+Called by: messages, announced_sizes, FieldReader. Pure.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tidelog.protocol.schemas import Struct, is_array, struct_type
 
 MOST_ITEMS: Final = 100_000
 MOST_PLAIN_BYTES: Final = 8 * 1024 * 1024
+MOST_STRING_BYTES: Final = 0x7FFF
 
 
 def require_few_items(count: int) -> None:
@@ -35,6 +37,11 @@ def require_plain_size(size: int) -> None:
     """Of a request without records."""
     if size > MOST_PLAIN_BYTES:
         raise MalformedMessageError(f"a request of {size} bytes; without records {MOST_PLAIN_BYTES} are the most")
+
+
+def require_short_string(size: int) -> None:
+    if size > MOST_STRING_BYTES:
+        raise MalformedMessageError(f"a string of {size} bytes; {MOST_STRING_BYTES} are the most")
 
 
 def item_count(message: Struct) -> int:

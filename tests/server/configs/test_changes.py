@@ -59,6 +59,8 @@ def test_a_value_may_be_so_long() -> None:
     assert changed(ResourceType.BROKER, {}, [longest])
     with pytest.raises(ConfigError, match="exceeds the maximum value size of 32767 bytes"):
         changed(ResourceType.BROKER, {}, [longest._replace(value="x" * 32_768)])
+    with pytest.raises(ConfigError, match="exceeds the maximum value size of 32767 bytes"):
+        changed(ResourceType.BROKER, {}, [longest._replace(value="\N{EURO SIGN}" * 10_923)])
 
 
 def test_all_settings_at_once() -> None:

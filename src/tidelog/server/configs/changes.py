@@ -61,7 +61,7 @@ def changed(
     after: dict[str, str | None] = {}
     for change in changes:
         value = _value_after(resource_type, before.get(change.key), change)
-        if value is not None and len(value) > _LONGEST_VALUE:
+        if value is not None and len(value.encode()) > _LONGEST_VALUE:
             raise ConfigError(
                 f"The configuration value cannot be added because it exceeds the maximum value size of {_LONGEST_VALUE}"
                 " bytes."

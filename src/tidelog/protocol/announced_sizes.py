@@ -1,8 +1,14 @@
-"""Whether the arrays of a message can have the items that they announce: looked at before the message is decoded.
+"""Whether what a message announces can be: looked at before it is decoded.
 
-kio's decoder takes the memory for an array's items before it reads the first, and a request for more memory than there
-is ends the process. So nothing may announce more items than bytes that follow. What else is wrong with the bytes the
-decoder says.
+=====================  ================================================================================================
+what is announced      what is refused
+=====================  ================================================================================================
+items of an array      more than bytes that follow: kio's decoder takes the memory for all of them before it reads the
+                       first, and a request for more memory than there is ends the process
+bytes of a string      more than 32,767, the most that Kafka reads or writes; kio would hand on 4 GiB
+=====================  ================================================================================================
+
+What else is wrong with the bytes the decoder says.
 Called by: messages. Pure. Source: Kafka's protocol guide, KIP-482, KIP-893.
 """
 
@@ -17,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.field_reader import FieldReader
+from tidelog.protocol.request_size import require_short_string
 from tidelog.protocol.schemas import is_array, is_optional, struct_type
 
 if TYPE_CHECKING:
@@ -25,13 +32,13 @@ if TYPE_CHECKING:
 Walk = Callable[[FieldReader], None]
 
 _SIZES = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16}
-_LONG_VARINT = re.compile(rb"[\x80-\xff]{3}")
-"""How a varint of two million or more begins; without one no array of a flexible version announces as many."""
+_LARGE_VARINT = re.compile(rb"[\x80-\xff]{2}[\x02-\xff]")
+"""How one of 32,768 or more looks; without any, what a flexible version announces is small."""
 
 
-def require_true_counts(message: Any, body: Buffer) -> None:
-    """MalformedMessageError for an array of more items than bytes that follow. ``message``: the class."""
-    if message.__flexible__ and _LONG_VARINT.search(body) is None:
+def require_true_sizes(message: Any, body: Buffer) -> None:
+    """MalformedMessageError for what is refused. ``message``: the class."""
+    if message.__flexible__ and _LARGE_VARINT.search(body) is None:
         return
     try:
         _struct_walk(message)(FieldReader(memoryview(body), is_flexible=message.__flexible__))
@@ -73,6 +80,8 @@ def _plain_walk(kind: str) -> Walk:
 
     def walk(reader: FieldReader) -> None:
         length = reader.varint() - 1 if reader.is_flexible else reader.int16() if is_short else reader.int32()
+        if is_short:
+            require_short_string(length)
         reader.skip(max(length, 0))
 
     return walk
