@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -94,6 +95,7 @@ class TestQuotas:
             ((("user", "u"), ("user", "v")), {}, "Invalid client quota entity, duplicate entity entry user"),
             ((("user", "u"),), {"no_quota": 1.0}, "Invalid configuration key no_quota"),
             ((("user", "u"),), {"producer_byte_rate": 0.0}, "Quota producer_byte_rate must be greater than 0"),
+            ((("user", "u"),), {"producer_byte_rate": math.nan}, "Quota producer_byte_rate must be greater than 0"),
             ((("user", "u"),), {"producer_byte_rate": 1.5}, "producer_byte_rate cannot be a fractional value."),
             (
                 (("ip", "1.2.3.4"),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -183,6 +184,14 @@ def test_an_address_is_kept_unserved_and_others_are_not() -> None:
         assert b"1" not in home.begun
         assert home.listener.address_waits.mean_ms == 1000
         assert home.call(lambda: home.counts.total) <= 1
+
+
+def test_a_quota_that_is_no_number_keeps_nobody_out() -> None:
+    with listening(echo) as home:
+        home.call(lambda: home.counts.rates.change_quotas({ADDRESS: math.nan}))
+        for _ in range(3):
+            with home.client() as client:
+                assert client.exchange(b"1") == b"1"
 
 
 def test_a_listener_that_closes_leaves_nobody_waiting() -> None:

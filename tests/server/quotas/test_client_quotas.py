@@ -76,6 +76,19 @@ def test_produced_and_fetched_are_counted_apart(home: QuotaHome) -> None:
     assert home.quotas.throttle(home.context(), fetched=200) == 10_000
 
 
+@pytest.mark.parametrize("limit", [math.nan, math.inf, 1e308, 5e-324])
+def test_whatever_number_a_quota_is_clients_are_answered(home: QuotaHome, limit: float) -> None:
+    """The controller takes no NaN, but a directory may have one that somebody else has made."""
+    keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+    home.quotas.change({OF_C: dict.fromkeys(keys, limit)})
+    longest_ms = 2**31 - 1 if limit < 1 else 0
+    for _ in range(2):
+        home.quotas.count_time(home.context(), 100)
+        assert home.quotas.throttle(home.context(), produced=1000, fetched=1000) == longest_ms
+        assert home.quotas.most_fetched(home.context()) == (0 if limit < 1 else None)
+        assert home.quotas.may_change(home.context(), 1000, is_strict=False)
+
+
 def test_clients_are_counted_apart_by_a_default(home: QuotaHome) -> None:
     home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
     assert home.quotas.throttle(home.context("a"), produced=2000) == 10_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tidelog.runtime.metrics.sampled.sampled_rate import SampledRate
@@ -42,6 +44,11 @@ def test_per_second(amounts: list[tuple[int, float]], at_ms: int, per_second: fl
 def test_wait(amounts: list[tuple[int, float]], limit: float, wait_ms: int) -> None:
     at_ms = START_MS + amounts[-1][0]
     assert rate_of(*amounts).wait_ms(limit, at_ms) == wait_ms
+
+
+@pytest.mark.parametrize(("limit", "wait_ms"), [(math.nan, 0), (math.inf, 0), (1e-320, 2**31 - 1)])
+def test_a_wait_is_a_number_whatever_the_limit(limit: float, wait_ms: int) -> None:
+    assert rate_of((0, 1000)).wait_ms(limit, START_MS) == wait_ms
 
 
 def test_what_is_old_is_forgotten() -> None:

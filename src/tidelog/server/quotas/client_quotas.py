@@ -22,6 +22,7 @@ KIP-219, KIP-599).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -73,7 +74,8 @@ class ClientQuotas:
     def most_fetched(self, context: RequestContext) -> int | None:
         """Bytes that one answer may have: what the client may fetch in all windows but one. None: no limit."""
         found = self._find(CONSUMER_BYTE_RATE, context) if self.is_on else None
-        return None if found is None else int(found.limit * (self._windows - 1) * self._window_ms / 1000)
+        most = math.inf if found is None else found.limit * (self._windows - 1) * self._window_ms / 1000
+        return int(most) if math.isfinite(most) else None
 
     def limits_changes(self, context: RequestContext) -> bool:
         """Whether the client has a quota for partitions that it makes and deletes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tidelog.runtime.metrics.sampled.sampled_rate import LONGEST_WAIT_MS
+
 
 class TokenBucket:
     """Full at first. Times must not fall from call to call."""
@@ -34,7 +36,7 @@ class TokenBucket:
     def wait_ms(self, rate: float, now_ms: int) -> int:
         """Until nothing is owed."""
         self._fill(rate, now_ms)
-        return round(-self._tokens * 1000 / rate) if self._tokens < 0 else 0
+        return round(min(-self._tokens * 1000 / rate, LONGEST_WAIT_MS)) if self._tokens < 0 else 0
 
     def _fill(self, rate: float, now_ms: int) -> None:
         self._rate = rate

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Final
+
+LONGEST_WAIT_MS: Final = 2**31 - 1
+"""The most that an answer has room for; a limit next to 0 asks for more."""
 
 
 @dataclass(slots=True)
@@ -45,11 +49,11 @@ class SampledRate:
         return sum(one.amount for one in samples) * 1000 / self._span_since(first_ms, now_ms)
 
     def wait_ms(self, limit: float, now_ms: int) -> int:
-        """How long nothing must come until the rate is ``limit``; 0 where it is not above."""
+        """How long nothing must come until the rate is ``limit``; 0 where it is not above, as nothing is above NaN."""
         rate = self.per_second(now_ms)
-        if rate <= limit:
+        if not rate > limit:
             return 0
-        return round((rate - limit) / limit * self._span_ms(now_ms))
+        return round(min((rate - limit) / limit * self._span_ms(now_ms), LONGEST_WAIT_MS))
 
     @property
     def is_empty(self) -> bool:

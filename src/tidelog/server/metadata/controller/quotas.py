@@ -96,7 +96,7 @@ def _check_value(keys: Mapping[str, Key], name: str, value: float) -> None:
     key = keys.get(name)
     if key is None:
         raise _refusal(f"Invalid configuration key {name}")
-    if value <= 0:
+    if not value > 0:  # which NaN is not either
         raise _refusal(f"Quota {name} must be greater than 0")
     if key.type not in _LARGEST:
         return
