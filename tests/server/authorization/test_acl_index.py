@@ -34,7 +34,7 @@ acls = st.builds(
     st.sampled_from(PRINCIPALS),
     st.sampled_from(HOSTS),
     operations,
-    st.sampled_from([Permission.ALLOW, Permission.DENY]),
+    st.sampled_from(Permission),
 )
 clients = st.builds(Client, st.sampled_from(PRINCIPALS[:2]), st.sampled_from(HOSTS[:2]))
 resources = st.builds(Resource, st.sampled_from(TYPES), names)
@@ -54,11 +54,11 @@ def is_for(acl: Acl, client: Client) -> bool:
 
 
 def may(found: list[Acl], client: Client, operation: Operation, resource: Resource, *, default: bool) -> bool:
-    """By Kafka's rules, entry for entry."""
+    """By Kafka's rules, entry for entry: whatever does not allow denies."""
     about = [acl for acl in found if is_about(acl, resource)]
     own = [acl for acl in about if is_for(acl, client)]
     same = {operation, Operation.ALL}
-    if any(acl.permission is Permission.DENY and acl.operation in same for acl in own):
+    if any(acl.permission is not Permission.ALLOW and acl.operation in same for acl in own):
         return False
     if any(acl.permission is Permission.ALLOW and acl.operation in same | IMPLIED.get(operation, set()) for acl in own):
         return True
@@ -112,12 +112,22 @@ def acl(name: str, kind: PatternType = PatternType.LITERAL, permission: Permissi
     return Acl(Pattern(AclResourceType.TOPIC, name, kind), "User:ann", WILDCARD, Operation.WRITE, permission)
 
 
+@pytest.mark.parametrize("permission", [Permission.UNKNOWN, Permission.ANY])
+def test_a_permission_that_is_none_allows_nothing(permission: Permission) -> None:
+    """A record of the metadata log may have any number."""
+    client, resource = Client("User:ann", "10.0.0.1"), Resource(AclResourceType.TOPIC, "t")
+    for found in ([acl("t", permission=permission)], [acl("t"), acl("t", permission=permission)]):
+        assert not AclIndex().changed(found).verdict(client, Operation.WRITE, resource, default=True).is_allowed
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
         ([], False),
         ([acl("t")], True),
         ([acl("t"), acl("t", permission=Permission.DENY)], False),
+        ([acl("t", permission=Permission.ANY)], False),
+        ([acl("t"), acl("t", permission=Permission.UNKNOWN)], False),
         ([acl("t", PatternType.PREFIXED), acl("t", permission=Permission.DENY)], True),
         ([acl("tt"), acl("t", PatternType.PREFIXED, Permission.DENY)], False),
         ([acl("t", PatternType.PREFIXED), acl("t", PatternType.PREFIXED, Permission.DENY)], False),

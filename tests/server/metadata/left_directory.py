@@ -10,14 +10,16 @@ from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.fs import LOCAL
 
 
-def left(directory: Path, *records: MetadataRecord, settings: dict[str, str] | None = None) -> MetadataHome:
-    """What a run left that wrote ``records``, with a topic ``there`` before them."""
+def left(
+    directory: Path, *records: MetadataRecord, settings: dict[str, str] | None = None, topic: str = "there"
+) -> MetadataHome:
+    """What a run left that wrote ``records``, with a topic before them."""
     home = MetadataHome(LOCAL, {"log.dirs": str(directory), **(settings or {})})
 
     async def work() -> None:
         metadata = await home.started()
         await home.register(metadata)
-        await create(metadata, "there")
+        await create(metadata, topic)
         for record in records:
             await metadata._store.change(lambda record=record: Decision([record], None))
         await metadata.close()

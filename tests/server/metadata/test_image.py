@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from server.metadata.images import TOPIC_ID, image_of, partition_of, with_topic
+from server.metadata.images import TOPIC_ID, directory_of, image_of, partition_of, with_topic
 from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
 from tidelog.record.internal.frames import encode_framed
 from tidelog.record.internal.metadata_tables import MESSAGES
@@ -19,6 +19,7 @@ from tidelog.server.metadata.controller.acls import acl_record
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record, encode_record
+from tidelog.server.metadata.partition_state import UNASSIGNED
 from tidelog.server.security.scram_mechanism import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text
 
@@ -117,6 +118,13 @@ class TestChanges:
         assert change.quotas == {(("client-id", "c"), ("user", None))}
         assert image.configs[TOPIC] == {"segment.ms": "6"}
 
+    def test_of_replicas_without_directories_leave_those_that_stay_where_they_are(self) -> None:
+        """As logs of metadata.version below 17 have it."""
+        image = full_image()
+        image.apply(MetadataRecord("PartitionChangeRecord", {"topicId": ID, "partitionId": 0, "replicas": [3, 4, 1]}))
+        state = image.topics["t"].partitions[0]
+        assert state.directories == (UNASSIGNED, UNASSIGNED, directory_of(1))
+
     def test_of_a_topic_that_goes(self) -> None:
         image, change = full_image(), MetadataChange()
         image.apply(MetadataRecord("RemoveTopicRecord", {"topicId": ID}), change)
@@ -175,6 +183,12 @@ class TestChanges:
         ("UnregisterBrokerRecord", {"brokerId": 5, "brokerEpoch": 0}),
         ("RemoveUserScramCredentialRecord", {"name": "u", "mechanism": 2}),
         ("RemoveUserScramCredentialRecord", {"name": "v", "mechanism": 1}),
+        ("TopicRecord", {"name": "other", "topicId": ID}),
+        ("ClearElrRecord", {"topicName": "absent"}),
+        ("AccessControlEntryRecord", {**ACL.fields(), "id": ACL_ID, "patternType": 1}),
+        ("ClientQuotaRecord", {"entity": [], "key": "k", "value": 1.0, "remove": False}),
+        ("FeatureLevelRecord", {"name": "metadata.version", "featureLevel": 0}),
+        ("ProducerIdsRecord", {"brokerId": 1, "brokerEpoch": 10, "nextProducerId": -1}),
     ],
 )
 def test_a_record_that_contradicts_it_is_an_error(name: str, fields: dict[str, object]) -> None:

@@ -89,7 +89,7 @@ class TestSnapshots:
             await metadata.close()
             newest = snapshots(home.fs)[-1]
             assert newest == (end, 1)
-            replay = Replay(MetadataImage(cluster_id=image.cluster_id, controller_id=1), ALONE)
+            replay = Replay(MetadataImage(cluster_id=image.cluster_id, controller_id=1), ALONE, path=METADATA)
             for batch in read_snapshot(home.fs, METADATA / newest.file_name):
                 replay.take(batch)
             assert replay._image == image
@@ -250,7 +250,7 @@ LEVEL = feature_record("metadata.version", 27)
 class TestTransactions:
     def test_count_as_a_whole(self) -> None:
         image = MetadataImage()
-        replay = Replay(image, ALONE)
+        replay = Replay(image, ALONE, path=METADATA)
         replay.take(batch_of("BeginTransactionRecord"))
         replay.take(MetadataBatch(1, 1, 1, 0, (feature_record(*FEATURE),), ()))
         assert replay.is_in_transaction
@@ -261,7 +261,7 @@ class TestTransactions:
         assert not replay.is_empty
 
     def test_that_are_aborted_never_were(self) -> None:
-        replay = Replay(MetadataImage(), ALONE)
+        replay = Replay(MetadataImage(), ALONE, path=METADATA)
         replay.take(batch_of("BeginTransactionRecord"))
         replay.take(MetadataBatch(1, 1, 1, 0, (feature_record(*FEATURE),), ()))
         replay.take(batch_of("AbortTransactionRecord"))
@@ -269,7 +269,7 @@ class TestTransactions:
         assert not replay.is_in_transaction
 
     def test_that_nobody_ended_are_aborted_by_the_next_controller(self) -> None:
-        replay = Replay(MetadataImage(), ALONE)
+        replay = Replay(MetadataImage(), ALONE, path=METADATA)
         replay.take(batch_of("BeginTransactionRecord"))
         names = [record.name for record in activation_records(replay, [LEVEL], settings())]
         assert names == [
@@ -285,7 +285,7 @@ class TestTransactions:
 
     def test_are_not_of_releases_before_3_6(self) -> None:
         old = feature_record("metadata.version", 12)
-        assert activation_records(Replay(MetadataImage(), ALONE), [old], settings()) == [old]
+        assert activation_records(Replay(MetadataImage(), ALONE, path=METADATA), [old], settings()) == [old]
 
 
 class TestFormatting:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,21 +14,31 @@ from golden_sets import FORMATS, footprint
 from server.harness import running_broker
 from server.metadata.left_directory import left
 from server.metadata.metadata_home import MetadataHome
-from tidelog.model import ConfigError, DirectoryError, TidelogError, UnsupportedFormatError
+from tidelog.model import (
+    ConfigError,
+    CorruptRecordError,
+    DirectoryError,
+    StorageError,
+    TidelogError,
+    UnsupportedFormatError,
+)
 from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.server.authorization.acl import Acl, Pattern, Permission
+from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.controller.feature_updates import feature_record
-from tidelog.server.metadata.features import SUPPORTED
+from tidelog.server.metadata.features import LATEST_METADATA_VERSION, SUPPORTED
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.kraft.batches import build_records
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.snapshot import SnapshotId, build_snapshot, write_whole
 from tidelog.server.metadata.kraft.voters import Voter, Voters
-from tidelog.server.metadata.metadata_record import MetadataRecord
-from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
+from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, uuid_to_text
 from tidelog.storage.fs import LOCAL
 
 OTHER_BROKER = MetadataRecord(
@@ -48,6 +59,23 @@ THERE = ConfigResource(ResourceType.TOPIC, "there")
 TIERED = config_record(THERE, "remote.storage.enable", "true")
 NEW_ID = ZERO_UUID[:-1] + "Q"
 SHARED = MetadataRecord("TopicRecord", {"name": "__share_group_state", "topicId": NEW_ID})
+
+
+ACL = Acl(Pattern(AclResourceType.TOPIC, "t"), "User:a", "*", Operation.READ, Permission.ALLOW).fields() | {
+    "id": NEW_ID
+}
+USER = {"entityType": "user", "entityName": "a"}
+QUOTA = {"key": "producer_byte_rate", "value": 1.0, "remove": False}
+PARTITION = {
+    "partitionId": 1,
+    "replicas": [1],
+    "isr": [1],
+    "leader": 1,
+    "leaderEpoch": 0,
+    "partitionEpoch": 0,
+    "addingReplicas": [],
+    "removingReplicas": [],
+}
 
 
 class TestMetadata:
@@ -92,11 +120,95 @@ class TestMetadata:
 
     def test_a_record_of_a_later_release(self, tmp_path: Path) -> None:
         home = left(tmp_path)
-        (log,) = (tmp_path / "__cluster_metadata-0").glob("*.log")
-        end = read_end(tmp_path)
-        with log.open("ab") as file:
-            file.write(build_records([b"\x01\x7a\x00"], base_offset=end, epoch=1, now_ms=0))
+        append(tmp_path, b"\x01\x7a\x00")
         assert_refused(home, tmp_path, UnsupportedFormatError, "type 122, version 0.*later release")
+
+
+class TestRecordsThatCannotBe:
+    @pytest.mark.parametrize(
+        ("name", "fields", "words"),
+        [
+            ("ConfigRecord", {"resourceType": 3, "resourceName": "x", "name": "a", "value": "b"}, "of type 3 is not"),
+            ("ClearElrRecord", {"topicName": "absent"}, "topic absent, which does not exist"),
+            ("AccessControlEntryRecord", {**ACL, "patternType": PatternType.ANY}, "the pattern type ANY"),
+            ("AccessControlEntryRecord", {**ACL, "patternType": PatternType.MATCH}, "the pattern type MATCH"),
+            ("ClientQuotaRecord", {**QUOTA, "entity": []}, r"an entity of the types \[\]"),
+            ("ClientQuotaRecord", {**QUOTA, "entity": [USER, {**USER, "entityName": None}]}, r"\['user', 'user'\]"),
+            ("TopicRecord", {"name": "other", "topicId": ZERO_UUID}, "topic other has the id AAAA"),
+            ("FeatureLevelRecord", {"name": "metadata.version", "featureLevel": 0}, "metadata.version is taken back"),
+            ("ProducerIdsRecord", {"brokerId": 1, "brokerEpoch": 1, "nextProducerId": -1}, "next producer id is -1"),
+            ("ProducerIdsRecord", {"brokerId": 1, "brokerEpoch": 1, "nextProducerId": 2**63 - 1}, "id is 92233720"),
+        ],
+    )
+    def test_it_is_named_and_nothing_is_written(
+        self, tmp_path: Path, name: str, fields: dict[str, Any], words: str
+    ) -> None:
+        home = left(tmp_path)
+        offset = append(tmp_path, encoded(name, fields))
+        assert_refused(home, tmp_path, TidelogError, f"{words}.*__cluster_metadata-0, offset {offset}")
+
+    def test_two_topics_of_one_id(self, tmp_path: Path) -> None:
+        home = left(tmp_path)
+        append(tmp_path, encoded("TopicRecord", {"name": "other", "topicId": id_of(tmp_path)}))
+        assert_refused(home, tmp_path, CorruptRecordError, "topic other has the id .* which is another's")
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"replicas": [], "isr": [], "leader": -1}, "there-1: no replicas"),
+            ({"directories": [ZERO_UUID, ZERO_UUID]}, "there-1: 1 replicas in 2 directories"),
+            ({"leaderEpoch": 2**31 - 1}, "there-1: leader epoch 2147483647"),
+            ({"partitionEpoch": 2**31 - 1}, "there-1: .*partition epoch 2147483647"),
+            ({"leaderEpoch": -5}, "there-1: leader epoch -5"),
+            ({"partitionId": -1}, "there--1: a number below 0"),
+        ],
+    )
+    def test_a_partition_is_named_and_no_record_is_written(
+        self, tmp_path: Path, changes: dict[str, Any], words: str
+    ) -> None:
+        home = left(tmp_path)
+        append(tmp_path, encoded("PartitionRecord", {**PARTITION, "topicId": id_of(tmp_path), **changes}))
+        assert_not_loaded(home, tmp_path, DirectoryError, words)
+
+    def test_whatever_else_a_record_brings_about_is_the_logs_error(self, tmp_path: Path) -> None:
+        home, topic_id = left(tmp_path), id_of(tmp_path)
+        flawed = {**PARTITION, "topicId": topic_id, "directories": [ZERO_UUID, ZERO_UUID]}
+        append(tmp_path, encoded("PartitionRecord", flawed))
+        offset = append(
+            tmp_path, encoded("PartitionChangeRecord", {"partitionId": 1, "topicId": topic_id, "replicas": [2]})
+        )
+        assert_not_loaded(home, tmp_path, CorruptRecordError, f"a record that cannot be: ValueError.*offset {offset}")
+
+    @pytest.mark.parametrize(("epoch", "gap"), [(2**31 - 1, 0), (1, 2**63 - 1000)])
+    def test_a_log_without_room_for_more(self, tmp_path: Path, epoch: int, gap: int) -> None:
+        home = left(tmp_path)
+        append(tmp_path, encoded("NoOpRecord", {}), epoch=epoch, gap=gap)
+        assert_refused(home, tmp_path, DirectoryError, f"ends at epoch {epoch} and offset .* there is none, or hardly")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{"leaderId":Infinity,"leaderEpoch":1,"votedId":1,"data_version":1}',
+            "[" * 200_000,
+            '{"leaderId":1,"leaderEpoch":99999999999,"votedId":1,"data_version":1}',
+        ],
+        ids=["infinite", "deep", "far"],
+    )
+    def test_a_quorum_state(self, tmp_path: Path, text: str) -> None:
+        home = left(tmp_path)
+        (tmp_path / "__cluster_metadata-0" / "quorum-state").write_text(text)
+        assert_refused(home, tmp_path, StorageError, "not a readable quorum-state|ends at epoch 99999999999")
+
+    @pytest.mark.parametrize("name", ["9" * 20 + "-0000000001.checkpoint", "0" * 20 + "-9999999999.checkpoint"])
+    def test_a_name_that_no_snapshot_can_have_is_passed_over(self, tmp_path: Path, name: str) -> None:
+        left(tmp_path)
+        directory = tmp_path / "__cluster_metadata-0"
+        (snapshot,) = directory.glob("*.checkpoint")
+        (directory / name).write_bytes(snapshot.read_bytes())
+        end, before = read_end(tmp_path), metadata_log(tmp_path).read_bytes()
+        left(tmp_path, topic="more")
+        assert read_end(tmp_path) > end
+        assert metadata_log(tmp_path).read_bytes().startswith(before)
 
 
 class TestQuorum:
@@ -150,6 +262,39 @@ def assert_refused(home: MetadataHome, directory: Path, error: type[TidelogError
         home.made().format()
     after = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}, footprint(directory)
     assert after == before
+
+
+def assert_not_loaded(home: MetadataHome, directory: Path, error: type[TidelogError], words: str) -> None:
+    """Refused when all of the log has been read, before a record is appended."""
+    kept = {path: path.read_bytes() for path in directory.rglob("*") if path.suffix in (".log", ".checkpoint")}
+    metadata = home.made()
+    metadata.format()
+    with pytest.raises(error, match=words):
+        metadata.load()
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
+def encoded(name: str, fields: Mapping[str, Any]) -> bytes:
+    return encode_record(MetadataRecord(name, fields), LATEST_METADATA_VERSION)
+
+
+def append(directory: Path, value: bytes, *, epoch: int = 1, gap: int = 0) -> int:
+    """Where it is, behind ``gap`` offsets: what somebody adds who is no controller."""
+    offset = read_end(directory) + gap
+    with metadata_log(directory).open("ab") as file:
+        file.write(build_records([value], base_offset=offset, epoch=epoch, now_ms=0))
+    return offset
+
+
+def metadata_log(directory: Path) -> Path:
+    (log,) = (directory / "__cluster_metadata-0").glob("*.log")
+    return log
+
+
+def id_of(directory: Path) -> str:
+    view = read_metadata(LOCAL, directory)
+    assert view is not None
+    return uuid_to_text(view.image.topics["there"].id)
 
 
 def read_end(directory: Path) -> int:

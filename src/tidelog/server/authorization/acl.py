@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, Self
 
-from tidelog.model import UnsupportedFormatError
+from tidelog.model import CorruptRecordError, UnsupportedFormatError
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
 
@@ -49,7 +49,10 @@ class Acl(NamedTuple):
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Of a record's fields. UnsupportedFormatError for what this release does not know: it could not be kept."""
+        """Of a record's fields. UnsupportedFormatError for what this release does not know: it could not be kept.
+
+        CorruptRecordError for a pattern that only filters have.
+        """
         acl = cls(
             pattern=Pattern(
                 AclResourceType.of(fields["resourceType"]),
@@ -63,6 +66,8 @@ class Acl(NamedTuple):
         )
         if dict(fields) | acl.fields() != fields:
             raise UnsupportedFormatError(f"an access control entry is not of this release: {dict(fields)}")
+        if acl.pattern.type not in (PatternType.LITERAL, PatternType.PREFIXED):
+            raise CorruptRecordError(f"an access control entry has the pattern type {acl.pattern.type.name}")
         return acl
 
     def fields(self) -> dict[str, Any]:

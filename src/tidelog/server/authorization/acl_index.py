@@ -12,8 +12,9 @@ What is decided of what was found:
 =============================================  =======================================================================
 of the entries for the client and operation    the client
 =============================================  =======================================================================
-one denies                                     may not
-none denies, one allows                        may
+one does not allow: it denies, or is of a      may not
+permission that is none (UNKNOWN, ANY)
+all of them allow                              may
 there is none                                  may not, where there are entries about the resource, for whomever;
                                                else what is the rule without any (``allow.everyone.if.no.acl.found``)
 =============================================  =======================================================================
@@ -127,7 +128,7 @@ class AclIndex:
             is_about = True
             if acl.principal not in principals or acl.host not in hosts:
                 continue
-            if acl.permission is Permission.DENY:
+            if acl.permission is not Permission.ALLOW:
                 if acl.operation in denying:
                     return Verdict(False, acl)
             elif acl.operation in allowing:
@@ -147,7 +148,7 @@ class AclIndex:
         for acl in entries:
             is_for = acl.principal in (client.principal, ANY_PRINCIPAL) and acl.host in (client.host, WILDCARD)
             if is_for and acl.operation in (operation, Operation.ALL):
-                (denied if acl.permission is Permission.DENY else allowed).add((acl.pattern.type, acl.pattern.name))
+                (allowed if acl.permission is Permission.ALLOW else denied).add((acl.pattern.type, acl.pattern.name))
         wildcard = (PatternType.LITERAL, WILDCARD)
         if wildcard in denied:
             return False

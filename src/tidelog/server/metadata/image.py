@@ -1,7 +1,8 @@
 """The cluster metadata as it is now: what all records so far come to.
 
 ``apply`` takes one record more and notes in a ``MetadataChange`` what became different. A record that contradicts the
-image (a partition of a topic that is not there) is an error of the log: CorruptRecordError.
+image (a partition of a topic that is not there), or that nobody could go on with (an epoch after which there is none),
+is an error of the log: CorruptRecordError.
 
 ==================================  =============================================================================
 record                              what it does
@@ -50,6 +51,9 @@ from tidelog.storage.checkpoint import uuid_from_text
 METADATA_VERSION: Final = "metadata.version"
 MINIMUM_METADATA_VERSION: Final = 7
 """3.3-IV3: the oldest that Kafka 4.1 reads, and what a log without a level is of."""
+
+_PRODUCER_IDS: Final = range(2**63 - 2**32)
+"""Those after which blocks can be given out for as long as anybody wants."""
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Type (user, client-id, ip) and name, None for the default; sorted by type."""
@@ -126,7 +130,8 @@ class MetadataImage:
     """Delegation tokens, by kind and identity."""
 
     def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
-        """One record more. CorruptRecordError where it contradicts what is there; nothing is changed then."""
+        """One record more. CorruptRecordError where it contradicts what is there, UnsupportedFormatError where a later
+        release may have written it; nothing is changed then."""
         applier = _APPLIERS.get(record.name)
         if applier is not None:
             applier(self, record.fields, MetadataChange() if change is None else change)
@@ -195,6 +200,8 @@ def _topic(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChan
     topic = Topic(name=fields["name"], id=uuid_from_text(fields["topicId"]))
     if topic.name in image.topics:
         raise CorruptRecordError(f"a second topic {topic.name}")
+    if topic.id in image.topics_by_id or not topic.id.int:
+        raise CorruptRecordError(f"topic {topic.name} has the id {fields['topicId']}, which is another's or nobody's")
     image.topics[topic.name] = image.topics_by_id[topic.id] = topic
     change.created_topics.append(topic)
 
@@ -238,7 +245,9 @@ def _topic_of(image: MetadataImage, fields: Mapping[str, Any]) -> Topic:
 
 
 def _config(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
-    resource = ConfigResource(ResourceType(fields["resourceType"]), fields["resourceName"])
+    resource = ConfigResource(ResourceType.of(fields["resourceType"]), fields["resourceName"])
+    if resource.type != fields["resourceType"]:
+        raise UnsupportedFormatError(f"a setting of a resource of type {fields['resourceType']} is not known")
     settings = image.configs.setdefault(resource, {})
     if fields["value"] is None:
         settings.pop(fields["name"], None)
@@ -283,6 +292,8 @@ def _broker_of(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegist
 
 
 def _feature_level(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    if fields["name"] == METADATA_VERSION and not fields["featureLevel"]:
+        raise CorruptRecordError(f"{METADATA_VERSION} is taken back, and records are of no version then")
     if fields["featureLevel"]:
         image.features[fields["name"]] = fields["featureLevel"]
     else:
@@ -291,6 +302,9 @@ def _feature_level(image: MetadataImage, fields: Mapping[str, Any], change: Meta
 
 
 def _client_quota(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    types = [part["entityType"] for part in fields["entity"]]
+    if not types or len(set(types)) < len(types):
+        raise CorruptRecordError(f"a quota of an entity of the types {types}: one is needed, and each once")
     entity = tuple(sorted((part["entityType"], part["entityName"]) for part in fields["entity"]))
     quotas = image.client_quotas.setdefault(entity, {})
     if fields["remove"]:
@@ -319,8 +333,9 @@ def _remove_user_scram_credential(image: MetadataImage, fields: Mapping[str, Any
 
 
 def _access_control_entry(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
+    acl = Acl.of(fields)
     _remove_acl(image, fields["id"], change)
-    acl = image.acls[fields["id"]] = Acl.of(fields)
+    image.acls[fields["id"]] = acl
     change.added_acls.append(acl)
 
 
@@ -337,11 +352,15 @@ def _remove_acl(image: MetadataImage, acl_id: str, change: MetadataChange) -> No
 
 
 def _producer_ids(image: MetadataImage, fields: Mapping[str, Any], _change: MetadataChange) -> None:
+    if fields["nextProducerId"] not in _PRODUCER_IDS:
+        raise CorruptRecordError(f"the next producer id is {fields['nextProducerId']}")
     image.next_producer_id = fields["nextProducerId"]
 
 
 def _clear_elr(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
     name = fields["topicName"]
+    if name and name not in image.topics:
+        raise CorruptRecordError(f"a record of topic {name}, which does not exist")
     for topic in [image.topics[name]] if name else list(image.topics.values()):
         for number, state in list(topic.partitions.items()):
             if state.elr or state.last_known_elr:

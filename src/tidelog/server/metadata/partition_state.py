@@ -85,7 +85,7 @@ class PartitionState:
             leader=self.leader if leader == NO_LEADER_CHANGE else leader,
             leader_epoch=self.leader_epoch + (leader != NO_LEADER_CHANGE),
             partition_epoch=self.partition_epoch + 1,
-            directories=self.directories if directories is None else _directories(directories, len(replicas)),
+            directories=_directories(directories, len(replicas)) if directories else self._directories_of(replicas),
             adding=_or(fields.get("addingReplicas"), self.adding),
             removing=_or(fields.get("removingReplicas"), self.removing),
             elr=_or(fields.get("eligibleLeaderReplicas"), self.elr),
@@ -124,6 +124,10 @@ class PartitionState:
     def directory_of(self, broker_id: int) -> uuid.UUID:
         """Of that replica; UNASSIGNED for a broker that has none."""
         return dict(zip(self.replicas, self.directories, strict=True)).get(broker_id, UNASSIGNED)
+
+    def _directories_of(self, replicas: tuple[int, ...]) -> tuple[uuid.UUID, ...]:
+        """Where the record does not say (before metadata.version 17): those that stay, stay where they are."""
+        return self.directories if replicas == self.replicas else tuple(map(self.directory_of, replicas))
 
 
 def _or(found: list[int] | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:

@@ -35,8 +35,8 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_DIRECTORY = "__cluster_metadata-0"
 
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
-SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
-"""Offset of the first record that is not in it, epoch of the last one that is."""
+SNAPSHOT_NAME = re.compile(r"(0[0-8][0-9]{18})-([01][0-9]{9})\.checkpoint")
+"""Offset of the first record that is not in it, epoch of the last one that is: numbers that there can be."""
 
 
 @dataclass(slots=True)

@@ -5,11 +5,12 @@ a directory                                             is refused where
 ======================================================  ==============================================================
 whose ``meta.properties`` has version 0                 always: a broker with ZooKeeper left it (``tidelog import``)
 without ``meta.properties``, but with partitions        always: nobody knows whose they are (``tidelog import``)
-of the metadata                                         ``refusals`` has something to say
+of the metadata                                         ``refusals`` has something to say; of partitions when the
+                                                        log is loaded
 that a process holds                                    never here: to lock it fails, in words of its own
 ======================================================  ==============================================================
 
-Called by: ``formatting``. Source: KIP-853, Kafka's ``MetaPropertiesEnsemble``.
+Called by: ``formatting``, ``MetadataStore``. Source: KIP-853, Kafka's ``MetaPropertiesEnsemble``.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.model import DirectoryError
+from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
-from tidelog.server.metadata.kraft.refusals import refusals
+from tidelog.server.metadata.kraft.refusals import partition_refusals, refusals
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE
@@ -60,3 +62,10 @@ def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> 
     reasons = list(refusals(view, node_id, None if properties is None else properties.directory_id))
     if reasons:
         raise DirectoryError("; ".join(reasons), path=view.directory)
+
+
+def require_servable_partitions(image: MetadataImage, directory: Path) -> None:
+    """As ``require_servable``, of an image that was loaded from the metadata log in ``directory``."""
+    reasons = list(partition_refusals(image))
+    if reasons:
+        raise DirectoryError("; ".join(reasons), path=directory)

@@ -29,6 +29,7 @@ from tidelog.server.metadata.features import version_set_by
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.activation import activation_records
+from tidelog.server.metadata.kraft.directory_check import require_servable_partitions
 from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, past_voters, require_alone
 from tidelog.server.metadata.kraft.replay import Replay
@@ -74,7 +75,7 @@ class MetadataStore:
     def load(self) -> None:
         """Open the log and read it into the image; the log directory is locked. In a thread.
 
-        ConfigError where others vote, too; StorageError, CorruptRecordError for a log that cannot be read.
+        ConfigError where others vote, too; StorageError, CorruptRecordError for a log that cannot be read or served.
         """
         setup = self._setup
         config = setup.settings.config
@@ -82,11 +83,12 @@ class MetadataStore:
             setup.fs, setup.directory, MetadataLogSettings.of(config), setup.clock, setup.scheduler
         )
         known = setup.static_voters or past_voters(log.past_voters)
-        self._replay = replay = Replay(self.image, known)
+        self._replay = replay = Replay(self.image, known, path=log.directory)
         for batch in log.replay():
             replay.take(batch)
         self._snapshots.note(log.replayed_bytes)
         require_alone(replay.voters, setup.settings.node_id)
+        require_servable_partitions(self.image, log.directory)
         _log.info("Loaded the cluster metadata up to offset %d, epoch %d", log.end_offset, log.epoch)
 
     async def lead(self) -> None:

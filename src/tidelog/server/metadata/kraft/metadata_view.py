@@ -54,7 +54,7 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
     ``with_partitions`` False: topics have none, and a log of many is read in a fraction of the time.
 
     CheckpointError for a snapshot or a ``quorum-state`` that cannot be read, UnsupportedFormatError for a record of a
-    later release, CorruptRecordError for one that contradicts those before it.
+    later release, CorruptRecordError for one that contradicts those before it, or cannot be.
     """
     directory = log_directory / METADATA_DIRECTORY
     bootstrap = log_directory / BOOTSTRAP_FILE
@@ -65,7 +65,7 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
     known = list_snapshots(fs, directory) if has_log else []
     newest = known[-1] if known else None
     image = MetadataImage()
-    replay = Replay(image, past_voters(state.voters or () if state else ()))
+    replay = Replay(image, past_voters(state.voters or () if state else ()), path=directory)
     end_offset, epoch = newest or SnapshotId(0, 0)
     try:
         for batch in read_snapshot(fs, directory / newest.file_name) if newest else ():
@@ -79,7 +79,9 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
             replay.take(batch)
     except UnsupportedFormatError as error:
         raise UnsupportedFormatError(
-            f"{error.message}: it is of a later release of Kafka than this one reads", path=directory
+            f"{error.message}: it is of a later release of Kafka than this one reads",
+            path=directory,
+            offset=error.offset,
         ) from None
     return MetadataView(
         directory=directory,

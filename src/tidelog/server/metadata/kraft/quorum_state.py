@@ -43,7 +43,7 @@ class QuorumState:
                 voted_id=int(found["votedId"]),
                 voters=tuple(int(voter["voterId"]) for voter in found["currentVoters"]) if version == 0 else None,
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise CheckpointError(f"not a readable {QUORUM_STATE_FILE}: {error!r}", path=path) from None
 
     def to_bytes(self) -> bytes:

@@ -13,10 +13,16 @@ tiered topics                         ConfigRecord ``remote.storage.enable=true`
 topics whose names are not legal:     TopicRecord of a name that Kafka gives no topic, or of ``__cluster_metadata``
 they would be paths
 share groups in use                   TopicRecord of ``__share_group_state``, which the first of them makes
+an epoch or an offset after which     batches of the log, names of snapshots, ``quorum-state``
+there is hardly another
+a partition without replicas, whose   PartitionRecord, PartitionChangeRecord
+directories are not as many, or with
+a number or epoch that cannot be
 a record of a later release           found when the log is read (``metadata_view``)
 ====================================  ================================================================================
 
-Looked at before anything is written, so that a directory that is refused is as it was.
+Looked at before anything is written, so that a directory that is refused is as it was; partitions, of which there may
+be very many, only when the log has been opened and read once more, but before a record is appended to it.
 Pure. Called by: ``directory_check``.
 """
 
@@ -32,10 +38,14 @@ from tidelog.server.metadata.features import KRAFT_VERSION, SUPPORTED, release_n
 from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
 from tidelog.server.metadata.kraft.voters import Voters
+from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 from tidelog.storage.checkpoint import uuid_to_text
 
 SHARE_STATE_TOPIC: Final = "__share_group_state"
+_EPOCHS: Final = range(2**31 - 2**20)
+_LAST_OFFSET: Final = 2**63 - 2**40
+"""With room for all that a cluster has yet to write."""
 _TIERED: Final = "remote.storage.enable"
 _SHOWN: Final = 5
 """Names in a sentence."""
@@ -45,10 +55,19 @@ _SHOWN_CHARACTERS: Final = 60
 
 def refusals(view: MetadataView, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
     """None: it can be served. ``directory_id``: of the log directory that the metadata lies in."""
+    yield from _log_refusals(view)
     yield from _quorum_refusals(view.voters, node_id, directory_id)
     yield from _broker_refusals(view.image, node_id)
     yield from _feature_refusals(view.image)
     yield from _topic_refusals(view.image)
+
+
+def _log_refusals(view: MetadataView) -> Iterator[str]:
+    if view.epoch not in _EPOCHS or view.end_offset > _LAST_OFFSET:
+        yield (
+            f"the metadata log ends at epoch {view.epoch} and offset {view.end_offset}, and there is none, or hardly"
+            " one, after these: something else than Kafka has written it; take the directory from a copy that you trust"
+        )
 
 
 def _quorum_refusals(voters: Voters, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
@@ -94,6 +113,32 @@ def _feature_refusals(image: MetadataImage) -> Iterator[str]:
             f"{name} is at level {level} (FeatureLevelRecord), and this release {known}{newest}: serve it with the"
             " Kafka that wrote it, or have that Kafka set the feature back (kafka-features downgrade)"
         )
+
+
+def partition_refusals(image: MetadataImage) -> Iterator[str]:
+    """As ``refusals``, of the partitions."""
+    found = [
+        f"{topic.name}-{number}: {flaw}"
+        for topic, number, state in image.partitions()
+        if (flaw := _flaw(number, state)) is not None
+    ]
+    if found:
+        yield (
+            f"there are partitions that cannot be (PartitionRecord, PartitionChangeRecord of {_listed(found)}):"
+            " something else than Kafka has written this log; take the directory from a copy that you trust"
+        )
+
+
+def _flaw(number: int, state: PartitionState) -> str | None:
+    if number < 0:
+        return "a number below 0"
+    if not state.replicas:
+        return "no replicas"
+    if len(state.directories) != len(state.replicas):
+        return f"{len(state.replicas)} replicas in {len(state.directories)} directories"
+    if state.leader_epoch not in _EPOCHS or state.partition_epoch not in _EPOCHS:
+        return f"leader epoch {state.leader_epoch}, partition epoch {state.partition_epoch}"
+    return None
 
 
 def _topic_refusals(image: MetadataImage) -> Iterator[str]:

@@ -8,6 +8,9 @@ Source: Kafka's ``QuorumController``, ``MetadataBatchLoader``.
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from tidelog.model import CorruptRecordError, TidelogError
 from tidelog.record.control import ControlType
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.batches import MetadataBatch
@@ -16,14 +19,15 @@ from tidelog.server.metadata.metadata_record import MetadataRecord
 
 
 class Replay:
-    def __init__(self, image: MetadataImage, voters: Voters) -> None:
-        """``voters``: as the properties have them, where the log does not."""
+    def __init__(self, image: MetadataImage, voters: Voters, *, path: Path) -> None:
+        """``voters``: as the properties have them, where the log does not. ``path``: of the log, for errors."""
         self.voters = voters
         self.is_empty = True
         """No record yet: the cluster is new."""
         self.voters_in_log = False
         """Not only in the snapshot that formatting left."""
         self._image = image
+        self._path = path
         self._transaction: list[MetadataRecord] | None = None
 
     @property
@@ -31,7 +35,20 @@ class Replay:
         return self._transaction is not None
 
     def take(self, batch: MetadataBatch) -> None:
-        """The next batch. CorruptRecordError for a record that contradicts the image."""
+        """The next batch. CorruptRecordError, UnsupportedFormatError for a record that the image cannot take.
+
+        The log may be anybody's: whatever else a record brings about is an error of the log, too.
+        """
+        offset = batch.base_offset
+        try:
+            self._take_batch(batch)
+        except TidelogError as error:
+            raise type(error)(error.message, path=self._path, offset=offset) from None
+        except Exception as error:
+            message = f"a batch of the cluster metadata has a record that cannot be: {error!r}"
+            raise CorruptRecordError(message, path=self._path, offset=offset) from error
+
+    def _take_batch(self, batch: MetadataBatch) -> None:
         for record in batch.records:
             self._take(record)
         for control in batch.control_records:
