@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cli.runner import run
+from served_records import PATIENCE_S
 from server.server_process import ANY_PORT, serving
 from tidelog.server.start_settings import StartSettings, load_start_config
 from tidelog.server.written_properties import properties_text, write_properties
@@ -69,6 +73,20 @@ def test_a_file_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     path.write_text("node.id=1\n")
     assert write_properties(load_start_config(None, {"log.dirs": str(tmp_path)})) is None
     assert path.read_text() == "node.id=1\n"
+
+
+def test_nobody_waits_for_the_writer_of_a_pipe(tmp_path: Path) -> None:
+    """In a process of its own: without a limit, this would be the end of the whole run."""
+    os.mkfifo(tmp_path / "server.properties")
+    config = f"load_start_config(None, {{'log.dirs': {str(tmp_path)!r}}})"
+    code = (
+        "from tidelog.server.start_settings import load_start_config\n"
+        "from tidelog.server.written_properties import write_properties\n"
+        f"write_properties({config})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert "cannot open: it is not a regular file" in done.stderr
+    assert (tmp_path / "server.properties").is_fifo()
 
 
 def test_a_broker_without_a_file_says_where_it_is_and_another_starts_with_it(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.java_properties import store_line
+from tidelog.model import FileMissingError
 from tidelog.storage.fs import LOCAL
 
 PROPERTIES_FILE: Final = "server.properties"
@@ -26,9 +27,12 @@ _HEAD: Final = f"""{_FIRST_LINE}
 
 
 def write_properties(config: BrokerConfig) -> Path | None:
-    """Where it is, durably; None where another file of that name is left alone. OSError, StorageError."""
+    """Where it is, durably; None where another file of that name is left alone. OSError, StorageError.
+
+    StorageError where there is something of that name that is no file: nobody waits for a pipe's writer.
+    """
     path = Path(config.log_dirs[0]).absolute() / PROPERTIES_FILE
-    if path.exists() and not path.read_bytes().startswith(_FIRST_LINE.encode()):
+    if _is_anothers(path):
         return None
     temporary = path.with_name(f"{PROPERTIES_FILE}.tmp")
     temporary.unlink(missing_ok=True)
@@ -40,6 +44,15 @@ def write_properties(config: BrokerConfig) -> Path | None:
     temporary.replace(path)
     LOCAL.sync_dir(path.parent)
     return path
+
+
+def _is_anothers(path: Path) -> bool:
+    first = _FIRST_LINE.encode()
+    try:
+        with LOCAL.open(path) as file:
+            return file.pread(len(first), 0) != first
+    except FileMissingError:
+        return False
 
 
 def properties_text(config: BrokerConfig) -> str:
