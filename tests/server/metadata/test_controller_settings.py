@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from server.metadata.images import image_of, partition_of, settings, with_topic
 from server.metadata.metadata_home import setting, topic_resource
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.configs.changes import SettingChange
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.configs import alter_configs, replace_configs
 from tidelog.server.metadata.controller.effective_config import allows_unclean_election, min_isr
@@ -19,14 +21,23 @@ from tidelog.server.metadata.controller.quotas import alter_client_quotas
 from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
-from tidelog.server.metadata.requests import FeatureUpdate, QuotaChange, UpgradeType
+from tidelog.server.metadata.requests import FeatureUpdate, Outcome, QuotaChange, UpgradeType
 
+HOSTILE_PATTERNS = ("a{99999999999}", "a{" + "9" * 5000 + "}", "(" * 4000, "(?<=a*)b", "[")
+"""The first three are more than Python's engine counts, reads and nests."""
+WIDE_RANGES = "(?i)[" + "".join(f"\x01-{chr(0xE000 + number)}" for number in range(2000)) + "]"
+"""A hundred million characters, where ranges are of Unicode's: twenty seconds and more."""
+MOST_CPU_SECONDS = 3.0
 BROKER, BROKERS = ConfigResource(ResourceType.BROKER, "1"), ConfigResource(ResourceType.BROKER, "")
 TOPIC = topic_resource("t")
 
 
 def new_image() -> MetadataImage:
     return with_topic(image_of((1, 2)), partition_of((1, 2)))
+
+
+def subscription(name: str) -> ConfigResource:
+    return ConfigResource(ResourceType.CLIENT_METRICS, name)
 
 
 def applied(image: MetadataImage, records: Any) -> MetadataImage:
@@ -66,6 +77,40 @@ class TestConfigs:
             change = {resource: [setting("min.insync.replicas", value)]}
             (outcome,) = alter_configs(new_image(), settings(), change).answer.values()
             assert outcome.error is ErrorCode.INVALID_CONFIG
+
+    @pytest.mark.parametrize("pattern", HOSTILE_PATTERNS, ids=range(len(HOSTILE_PATTERNS)))
+    def test_a_pattern_that_is_none_is_refused(self, pattern: str) -> None:
+        change = {subscription("s"): [setting("match", f"client_id={pattern}")]}
+        (outcome,) = alter_configs(new_image(), settings(), change).answer.values()
+        assert outcome == Outcome(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: client_id={pattern}")
+
+    def test_a_pattern_of_wide_ranges_takes_no_longer_than_others(self) -> None:
+        change = {subscription("s"): [setting("match", f"client_id={WIDE_RANGES}")]}
+        begun = time.thread_time()
+        (outcome,) = alter_configs(new_image(), settings(), change).answer.values()
+        assert time.thread_time() - begun < MOST_CPU_SECONDS
+        assert outcome.error is ErrorCode.NONE
+
+    def test_patterns_of_one_request_have_only_so_many_characters(self) -> None:
+        def change(name: str, length: int) -> dict[ConfigResource, list[SettingChange]]:
+            return {subscription(name): [setting("match", "client_id=".ljust(length, "a"))]}
+
+        changes = {**change("s", 8000), **change("t", 193), **change("u", 192)}
+        others = {subscription("v"): [setting("metrics", "a")], TOPIC: [setting("retention.ms", "1")]}
+        decision = alter_configs(new_image(), settings(), changes | others)
+        assert [outcome.error for outcome in decision.answer.values()] == [
+            ErrorCode.NONE,
+            ErrorCode.INVALID_CONFIG,
+            *[ErrorCode.NONE] * 3,
+        ]
+
+    def test_a_pattern_that_stays_is_not_looked_at_again(self) -> None:
+        fields = {"resourceType": ResourceType.CLIENT_METRICS, "resourceName": "s"}
+        kept = MetadataRecord("ConfigRecord", {**fields, "name": "match", "value": "client_id=["})
+        image = applied(new_image(), [kept])
+        change = {subscription("s"): [setting("interval.ms", "1000")]}
+        (outcome,) = alter_configs(image, settings(), change).answer.values()
+        assert outcome.error is ErrorCode.NONE
 
     def test_a_topics_go_before_the_brokers_before_those_of_all_before_the_file(self) -> None:
         image, file = new_image(), settings(min_insync_replicas="2", unclean_leader_election_enable="true")

@@ -4,7 +4,7 @@
 topic            a legal name; known keys, legal values, together too (``TopicSettings``)
 broker           empty for the default of all, or a number; what it is given is checked by the broker itself
 group            a name; known keys, legal values within the broker's bounds (``GroupSettings``)
-client metrics   a name; known keys, an interval from 100 ms to 1 h, patterns that can be matched
+client metrics   a name; known keys, an interval from 100 ms to 1 h, patterns that can be matched; only what changes
 others           refused: they are not kept in the metadata
 ===============  =====================================================================================================
 
@@ -50,7 +50,7 @@ def check_resource(
             GroupSettings.of(after, broker)
         case ResourceType.CLIENT_METRICS:
             _require(name, "Subscription name can't be empty")
-            check_client_metrics(after)
+            check_client_metrics({key: text for key, text in after.items() if text != before.get(key)})
         case _:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type.name}")
 

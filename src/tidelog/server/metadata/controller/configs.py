@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidelog.model import TidelogError
+from tidelog.model import ConfigError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.configs.changes import changed, replaced
 from tidelog.server.configs.resource_rules import check_min_isr, check_resource
@@ -20,6 +20,9 @@ from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, ConfigChanges, Outcome
 from tidelog.server.shown_text import shown
+
+_MOST_PATTERN_CHARACTERS = 8192
+"""In one request: compiling so many takes a tenth of a second, in which everybody waits."""
 
 Altered = Callable[[ConfigResource, Mapping[str, str]], Mapping[str, str | None]]
 """From a resource and its settings until now to what is different: None is not set any more."""
@@ -46,10 +49,12 @@ def _altered(
 ) -> Decision[dict[ConfigResource, Outcome]]:
     records: list[MetadataRecord] = []
     outcomes = {}
+    patterns = _PatternAllowance()
     for resource in resources:
         before = image.settings_of(resource.type, resource.name)
         try:
             different = altered(resource, before)
+            patterns.take(resource, different)
             _check(image, settings, resource, before, different)
             made = [config_record(resource, key, value) for key, value in different.items()]
             require_bounded(len(records) + len(made))
@@ -59,6 +64,23 @@ def _altered(
             records += made
             outcomes[resource] = DONE
     return Decision(records, outcomes)
+
+
+class _PatternAllowance:
+    """What is left of the characters that the patterns of all subscriptions in a request may have."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_PATTERN_CHARACTERS
+
+    def take(self, resource: ConfigResource, different: Mapping[str, str | None]) -> None:
+        """ConfigError where too few are left; then none is taken."""
+        wanted = len(different.get("match") or "") if resource.type is ResourceType.CLIENT_METRICS else 0
+        if wanted > self._left:
+            raise ConfigError(
+                f"Client matching patterns of one request must have no more than {_MOST_PATTERN_CHARACTERS} characters"
+                f" in all; this one has {wanted}, and {self._left} are left: send it in another request, or shorten it."
+            )
+        self._left -= wanted
 
 
 def config_record(resource: ConfigResource, key: str, value: str | None) -> MetadataRecord:
