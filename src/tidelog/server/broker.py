@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -231,6 +232,7 @@ class Broker:
     # --- steps of the start ---
 
     def _open_listeners(self) -> None:
+        secret = self._secret()
         for endpoint in self.endpoints.listeners:
             listener = Listener(
                 endpoint,
@@ -240,10 +242,16 @@ class Broker:
                 limits=self.limits,
                 counts=self.connection_counts,
                 security=self.security[endpoint.name],
-                credentials_of=lambda mechanism: ScramUsers(self.metadata, mechanism),
+                credentials_of=lambda mechanism: ScramUsers(self.metadata, mechanism, secret),
             )
             listener.open()
             self.listeners.append(listener)
+
+    def _secret(self) -> bytes:
+        """That clients do not know and that stays from start to start: the id of a directory. Who may ask for it, by
+        DescribeQuorum, may ask for users as well, which is what it is to hide."""
+        ids = [directory.id for directory in self.logs.online if directory.id is not None]
+        return ids[0].bytes if ids else secrets.token_bytes(16)
 
     async def _start_logs(self) -> None:
         paths = [Path(path) for path in self.config.log_dirs]

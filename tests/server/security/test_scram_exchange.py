@@ -24,12 +24,13 @@ SHA_256 = ScramMechanism.SHA_256
 @dataclass
 class Users:
     by_name: Mapping[str, ScramCredential]
+    secret: bytes = b"secret"
 
     def of(self, user: str) -> ScramCredential | None:
         return self.by_name.get(user)
 
-    def iterations(self) -> list[int]:
-        return [credential.iterations for credential in self.by_name.values()]
+    def some(self) -> Mapping[str, ScramCredential]:
+        return self.by_name
 
 
 USERS = Users({"alice": ScramCredential.of_password(SHA_256, "secret")})
@@ -135,8 +136,9 @@ def test_a_user_there_is_not_is_refused_where_and_as_a_wrong_password_is() -> No
 
 def test_nobody_gets_in_by_the_keys_of_a_user_there_is_not() -> None:
     """Not even who guessed the secret they are made of."""
-    stand_in = decoy(SHA_256, "mallory", [])
-    exchange = ScramExchange(SHA_256, Users({}))
+    users = Users({})
+    stand_in = decoy(SHA_256, "mallory", {}, users.secret)
+    exchange = ScramExchange(SHA_256, users)
     client = Client(user="mallory")
     challenge = exchange.respond(client.first()).decode()
     assert challenge.split(",")[1] == "s=" + base64.b64encode(stand_in.salt).decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import islice
 
 from tidelog.server.metadata.cluster_metadata import ClusterMetadata
@@ -15,16 +15,17 @@ _ENOUGH = 64
 class ScramUsers:
     """Implements ``ScramCredentials``."""
 
-    def __init__(self, metadata: ClusterMetadata, mechanism: ScramMechanism) -> None:
+    def __init__(self, metadata: ClusterMetadata, mechanism: ScramMechanism, secret: bytes) -> None:
+        self.secret = secret
         self._metadata = metadata
         self._mechanism = mechanism
 
     def of(self, user: str) -> ScramCredential | None:
         return self._users.get(user)
 
-    def iterations(self) -> Sequence[int]:
-        """Of some: whoever asks wants to know what is usual, not to wait."""
-        return [credential.iterations for credential in islice(self._users.values(), _ENOUGH)]
+    def some(self) -> Mapping[str, ScramCredential]:
+        """Whoever asks wants to know what is usual, not to wait."""
+        return dict(islice(self._users.items(), _ENOUGH))
 
     @property
     def _users(self) -> dict[str, ScramCredential]:

@@ -24,6 +24,8 @@ from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMec
 
 _SALT_BITS = 130
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_LONGEST_SALT = 26
+"""Digits of 130 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,3 +106,8 @@ def salt_of(number: int) -> bytes:
         number, digit = divmod(number, 36)
         digits = _DIGITS[digit] + digits
     return digits.encode()
+
+
+def is_salt_of_kafka(salt: bytes) -> bool:
+    """Whether it looks like those. So does none at all."""
+    return len(salt) <= _LONGEST_SALT and not salt.strip(_DIGITS.encode())

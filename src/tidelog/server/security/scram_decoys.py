@@ -1,30 +1,38 @@
 """Credentials for users there are not: nobody can tell from the exchange that there are none.
 
-A name gets the same salt each time, for as long as the process lives, made as the salts of Kafka's clients and ours
-are, and the iterations of some user there is. Its keys fit no password.
+A name gets the same salt each time, also after a restart: it is made from a secret that stays. How the salt looks, and
+the iterations, are those of some user there is, and users who come move few names to another. The keys fit no password.
 Called by: ScramExchange. Thread rule: any. Source: RFC 5802, section 5.1, which leaves it to the server; Kafka tells.
 """
 
 from __future__ import annotations
 
 import hmac
-import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from tidelog.server.security.scram_credential import ScramCredential, salt_of
+from tidelog.server.security.scram_credential import ScramCredential, is_salt_of_kafka, salt_of
 from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMechanism
 
-_SECRET = secrets.token_bytes(32)
 
-
-def decoy(mechanism: ScramMechanism, user: str, iterations: Sequence[int], secret: bytes = _SECRET) -> ScramCredential:
-    """``iterations``: of the users there are, each as often as it occurs."""
+def decoy(mechanism: ScramMechanism, user: str, users: Mapping[str, ScramCredential], secret: bytes) -> ScramCredential:
+    """``users``: of those there are, some."""
     seed = hmac.digest(secret, f"{mechanism.title} {user}".encode(), "sha512")
-    choice = int.from_bytes(seed[:8])
+    nearest = min(users, key=lambda name: hmac.digest(seed, name.encode(), "sha256"), default=None)
+    model = None if nearest is None else users[nearest]
     return ScramCredential(
         mechanism=mechanism,
-        iterations=iterations[choice % len(iterations)] if iterations else MINIMUM_ITERATIONS,
-        salt=salt_of(int.from_bytes(seed[8:32])),
+        iterations=MINIMUM_ITERATIONS if model is None else model.iterations,
+        salt=_salt_like(b"" if model is None else model.salt, seed),
         stored_key=hmac.digest(secret, b"stored" + seed, mechanism.digest),
         server_key=hmac.digest(secret, b"server" + seed, mechanism.digest),
     )
+
+
+def _salt_like(model: bytes, seed: bytes) -> bytes:
+    if is_salt_of_kafka(model):
+        return salt_of(int.from_bytes(seed[:32]))
+    salt = b""
+    while len(salt) < len(model):
+        seed = hmac.digest(seed, b"salt", "sha512")
+        salt += seed
+    return salt[: len(model)]

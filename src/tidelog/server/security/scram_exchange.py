@@ -30,7 +30,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from tidelog.server.security.sasl_exchange import OTHER_USER, SaslError
@@ -54,19 +54,24 @@ _FINAL = re.compile(
 class ScramCredentials(Protocol):
     """Those of one mechanism."""
 
+    secret: bytes
+    """That nobody else has, and that stays: for ``scram_decoys``."""
+
     def of(self, user: str) -> ScramCredential | None: ...
 
-    def iterations(self) -> Sequence[int]:
-        """Of all users."""
+    def some(self) -> Mapping[str, ScramCredential]:
+        """Those of some users, by name: the same ones, as long as there are."""
         ...
 
 
 class _Nobody:
+    secret = secrets.token_bytes(32)
+
     def of(self, user: str) -> None:
         return None
 
-    def iterations(self) -> tuple[int, ...]:
-        return ()
+    def some(self) -> Mapping[str, ScramCredential]:
+        return {}
 
 
 NOBODY: Final = _Nobody()
@@ -124,7 +129,7 @@ class ScramExchange:
 
     def _found(self) -> ScramCredential:
         known = self._credentials.of(self._name)
-        substitute = decoy(self._mechanism, self._name, self._credentials.iterations())
+        substitute = decoy(self._mechanism, self._name, self._credentials.some(), self._credentials.secret)
         self._is_known = known is not None and known.iterations >= MINIMUM_ITERATIONS
         return known if known is not None and self._is_known else substitute
 

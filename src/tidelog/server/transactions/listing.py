@@ -26,7 +26,6 @@ from tidelog.server.groups.consumer.pattern.syntax import PatternError
 from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
 from tidelog.server.transactions.rules.transaction import Transaction, TransactionRecord
 
-
 VisibleTransactions = Callable[[Iterable[str]], Collection[str]]
 """Those of transactional ids that the client may see."""
 
