@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -59,6 +58,7 @@ from tidelog.server.quotas.quota_metrics import quota_samples
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.replicas.replica_metrics import replica_samples
 from tidelog.server.requests import Requests
+from tidelog.server.security.scram_exchange import NOBODY
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
@@ -232,7 +232,6 @@ class Broker:
     # --- steps of the start ---
 
     def _open_listeners(self) -> None:
-        secret = self._secret()
         for endpoint in self.endpoints.listeners:
             listener = Listener(
                 endpoint,
@@ -242,16 +241,17 @@ class Broker:
                 limits=self.limits,
                 counts=self.connection_counts,
                 security=self.security[endpoint.name],
-                credentials_of=lambda mechanism: ScramUsers(self.metadata, mechanism, secret),
+                credentials_of=lambda mechanism: ScramUsers(self.metadata, mechanism, self._secret),
             )
             listener.open()
             self.listeners.append(listener)
 
+    @property
     def _secret(self) -> bytes:
         """That clients do not know and that stays from start to start: the id of a directory. Who may ask for it, by
         DescribeQuorum, may ask for users as well, which is what it is to hide."""
         ids = [directory.id for directory in self.logs.online if directory.id is not None]
-        return ids[0].bytes if ids else secrets.token_bytes(16)
+        return ids[0].bytes if ids else NOBODY.secret
 
     async def _start_logs(self) -> None:
         paths = [Path(path) for path in self.config.log_dirs]
