@@ -11,7 +11,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.authorization.acl import Acl, Pattern, Permission
+from tidelog.server.authorization.acl import ANY_PRINCIPAL, Acl, Pattern, Permission
 from tidelog.server.authorization.authorizer import STANDARD_AUTHORIZER, Authorizer, AuthorizerSettings, java_host
 from tidelog.server.authorization.operation import SUPPORTED, Operation, operation_bits
 from tidelog.server.authorization.resource import CLUSTER, WILDCARD, AclResourceType, group, topic
@@ -78,6 +78,27 @@ class TestSettings:
     def test_that_cannot_be(self, keys: dict[str, str], reason: str) -> None:
         with pytest.raises(ConfigError, match=reason):
             AuthorizerSettings.of(BrokerConfig.load(overrides=keys))
+
+
+def test_who_is_called_as_everybody_is_may_do_nothing() -> None:
+    """Neither what everybody may; nor is anything told of what it may."""
+    everything = [
+        Acl(Pattern(kind, WILDCARD), ANY_PRINCIPAL, WILDCARD, Operation.ALL, Permission.ALLOW) for kind in SUPPORTED
+    ]
+    made = authorizer(*everything)
+    nobody = asked_by("*")
+    for ask in (
+        lambda: made.allows(nobody, Operation.READ, topic("t")),
+        lambda: made.allowed(nobody, Operation.READ, topic, ["t"]),
+        lambda: made.allows_some(nobody, Operation.WRITE, AclResourceType.TOPIC),
+        lambda: made.operations(nobody, group("g")),
+        lambda: made.require(nobody, Operation.ALTER),
+    ):
+        with pytest.raises(ApiError) as refused:
+            ask()
+        assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert made.allows(asked_by("ann"), Operation.READ, topic("t"))
+    assert authorizer(super_users="User:*").allows(nobody, Operation.READ, topic("t"))
 
 
 def test_entries_come_and_go() -> None:

@@ -1,7 +1,7 @@
 """Two brokers, ours and Kafka's, have the same access control lists, and answer every case the same, field by field.
 
 The users log in with PLAIN. What Kafka's broker is told by its controller it knows a moment later: a question is asked
-again until the answers agree, where it may be.
+again until the answers agree, where it may be. A user whose name is that of everybody is answered by none.
 """
 
 from __future__ import annotations
@@ -15,24 +15,28 @@ from typing import Any
 import pytest
 
 from real_kafka.broker import SMALL, Broker
-from server.authorization.plain_answers import answer_to, differences
-from server.authorization.test_every_api import CASES
+from server.authorization.case import Case
+from server.authorization.plain_answers import CLOSED, answer_to, differences
+from server.authorization.test_every_api import CASES, codes_in
 from server.authorization.world import SETTINGS, World
 from server.harness import WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
 from tidelog.testing.broker.in_process import keep_port
 
 pytestmark = pytest.mark.kafka
 
 PATIENCE_S = 10
 PASSWORD = "a-password"
+EVERYBODY = "*"
+"""A user of this name, whom entries cannot tell from all others."""
 USERS = SETTINGS | {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",
     "listener.name.users.plain.sasl.jaas.config": " ".join(
         (
             "org.apache.kafka.common.security.plain.PlainLoginModule required",
-            *(f'user_{user}="{PASSWORD}"' for user in CASES),
+            *(f'"user_{user}"="{PASSWORD}"' for user in (*CASES, EVERYBODY)),
             ";",
         )
     ),
@@ -97,19 +101,24 @@ def test_every_answer(kafka: tuple[World, Connect], ours: tuple[World, Connect])
     for user, case in CASES.items():
         if case.api is ApiKey.API_VERSIONS:  # which names other APIs in Kafka
             continue
-        mine = asked(ours, user)
-        theirs = asked(kafka, user)
+        mine = asked(ours, user, case)
+        theirs = asked(kafka, user, case)
         deadline = time.monotonic() + PATIENCE_S
         while theirs != mine and case.api not in CHANGING and time.monotonic() < deadline and not differing:
             time.sleep(0.1)
-            mine, theirs = asked(ours, user), asked(kafka, user)
+            mine, theirs = asked(ours, user, case), asked(kafka, user, case)
         if mine != theirs:
             differing[case.name] = list(differences(mine, theirs))
     assert not differing, "\n".join(f"{name}{where}" for name, places in differing.items() for where in places)
+    first_of_each = {case.api: case for case in reversed(CASES.values()) if case.api is not ApiKey.API_VERSIONS}
+    for case in first_of_each.values():
+        for broker in (kafka, ours):
+            answer = asked(broker, EVERYBODY, case)
+            failures = {ErrorCode.UNKNOWN_SERVER_ERROR} if answer == CLOSED else set(codes_in(answer)) - {0}
+            assert failures == {ErrorCode.UNKNOWN_SERVER_ERROR}, answer
 
 
-def asked(broker: tuple[World, Connect], user: str) -> Any:
+def asked(broker: tuple[World, Connect], user: str, case: Case) -> Any:
     world, connect = broker
-    case = CASES[user]
     with connect(user) as client:
         return answer_to(client, case.api, case.version, case.values(world))

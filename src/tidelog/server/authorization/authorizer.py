@@ -8,6 +8,9 @@ no ``authorizer.class.name``             everybody everything; nothing is looked
 another class                            refused: ConfigError
 =======================================  =============================================================================
 
+A client by the name of ``User:*``, as entries call everybody, cannot be told from the others by them: what it asks for
+fails, as in Kafka, unless it is a super user.
+
 Every handler asks, as the table of ``docs/acls.md`` says of its API. The entries are those of the cluster's metadata,
 which are loaded before any client is served: an authorizer that is not ready is never asked.
 Made by: the broker. Called by: handlers. Thread rule: the loop's.
@@ -22,12 +25,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.authorization.acl import Acl
+from tidelog.server.authorization.acl import ANY_PRINCIPAL, Acl
 from tidelog.server.authorization.acl_filter import AclFilter
 from tidelog.server.authorization.acl_index import AclIndex, Client, Verdict
 from tidelog.server.authorization.audit import TRACE, is_said, say
@@ -36,7 +39,7 @@ from tidelog.server.authorization.resource import CLUSTER, AclResourceType, Reso
 from tidelog.server.principal import Principal
 from tidelog.server.request_context import RequestContext
 
-T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -165,6 +168,11 @@ class Authorizer:
     def _verdict(self, client: Client, operation: Operation, resource: Resource) -> Verdict:
         if client.principal in self._settings.super_users:
             return _SUPER
+        if client.principal == ANY_PRINCIPAL:
+            _log.warning(
+                "A request of %s at %s is refused: entries mean everybody by that name", client.principal, client.host
+            )
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "Nobody may have the name of everybody.")
         verdict = self._known.get((client, operation, resource))
         if verdict is not None:
             return verdict
