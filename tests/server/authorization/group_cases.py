@@ -18,7 +18,9 @@ from server.authorization.case import (
 )
 from server.authorization.world import CONSUMERS, GROUP, HIDDEN, HIDDEN_CONSUMERS, MEMBER, TOPIC, TRANSACTION
 from tidelog.protocol.api_key import ApiKey
+from tidelog.server.authorization.acl import Permission
 from tidelog.server.authorization.operation import Operation
+from tidelog.server.authorization.resource import PatternType
 
 
 def groups() -> Iterator[Case]:
@@ -56,6 +58,12 @@ def groups() -> Iterator[Case]:
     described = asked(ApiKey.DESCRIBE_GROUPS, {"groups": [GROUP, HIDDEN], "include_authorized_operations": True})
     yield described.by("denied", denial=GROUP_DENIED)
     yield described.by("allowed", on_group(Operation.READ), on_group(Operation.ALTER_CONFIGS), denial=GROUP_DENIED)
+    starred = asked(ApiKey.DESCRIBE_GROUPS, {"groups": ["*", "*s", "s"]}, name="whose names begin with a star")
+    yield starred.by("allowed by the wildcard", on_group(Operation.DESCRIBE, "*"), denial=GROUP_DENIED)
+    prefixed = on_group(Operation.DESCRIBE, "*", pattern=PatternType.PREFIXED)
+    yield starred.by("allowed by a prefix", prefixed, denial=GROUP_DENIED)
+    denied = (on_group(Operation.DESCRIBE, "*", permission=Permission.DENY), prefixed)
+    yield starred.by("denied by the wildcard", *denied, denial=GROUP_DENIED)
     yield asked(ApiKey.LIST_GROUPS, {}).by("denied")
     yield asked(ApiKey.LIST_GROUPS, {}).by("allowed", on_group(Operation.DESCRIBE))
     yield asked(ApiKey.LIST_GROUPS, {}).by("allowed all", on_cluster(Operation.DESCRIBE))

@@ -7,6 +7,8 @@ entries of its name, and of the wildcard       by name
 entries of the prefixes of its name            by the beginnings of its name, of the lengths that prefixes have
 =============================================  =======================================================================
 
+The wildcard is passed over where a longer name begins with it, as Kafka does: there it stands for a prefix.
+
 What is decided of what was found:
 
 =============================================  =======================================================================
@@ -62,7 +64,7 @@ class _OfType:
 
     def about(self, name: str) -> Iterator[Acl]:
         yield from self.literal.get(name, _NONE)
-        if name != WILDCARD:
+        if not name.startswith(WILDCARD):
             yield from self.literal.get(WILDCARD, _NONE)
         for length in self.lengths:
             if length <= len(name):
