@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from log_maker import batch
 from server.authorization.case import (
     TOPIC_DENIED,
     TRANSACTION_DENIED,
@@ -20,6 +21,7 @@ from server.authorization.case import (
 from server.authorization.world import HIDDEN, TOPIC, TRANSACTION, World
 from tidelog.model import Record, TimestampType
 from tidelog.protocol.api_key import ApiKey
+from tidelog.record.attributes import TRANSACTIONAL_FLAG
 from tidelog.record.build import build_batch
 from tidelog.server.authorization.operation import Operation
 
@@ -109,6 +111,11 @@ def records_of(**producer: Any) -> bytes:
     return bytes(build_batch([Record(0, 1_700_000_000_000, TimestampType.CREATE, None, b"value")], **producer))
 
 
+def flagged_records() -> bytes:
+    """Of a transaction, by their flag, which no producer has begun."""
+    return bytes(batch(0, [b"value"], attributes=TRANSACTIONAL_FLAG, timestamp=1_700_000_000_000))
+
+
 def _produced(topics: list[Values], **more: Any) -> Values:
     return {"transactional_id": None, "acks": -1, "timeout": 10_000, "topic_data": topics, **more}
 
@@ -145,6 +152,19 @@ def writing() -> Iterator[Case]:
     yield transactional.by("denied the transaction", on_topic(Operation.WRITE), denial=TRANSACTION_DENIED)
     yield transactional.by("denied the topic", on_transaction(Operation.WRITE), denial=TOPIC_DENIED)
     yield transactional.by("allowed", on_transaction(Operation.WRITE), on_topic(Operation.WRITE))
+    for transaction in (None, TRANSACTION):
+        flagged = asked(
+            ApiKey.PRODUCE,
+            _produced(
+                [{"name": TOPIC, "partition_data": [{"index": 0, "records": flagged_records()}]}],
+                transactional_id=transaction,
+            ),
+            version=12,
+            name=f"of no producer in {'a' if transaction else 'no'} transaction",
+        )
+        yield flagged.by("denied", denial=TRANSACTION_DENIED)
+        may_both = (on_transaction(Operation.WRITE), on_topic(Operation.WRITE))
+        yield flagged.by("allowed", *may_both, denial=None if transaction else TRANSACTION_DENIED)
     ended = asked(
         ApiKey.END_TXN,
         lambda world: {"transactional_id": TRANSACTION, **producer_of(world), "committed": True},

@@ -133,8 +133,11 @@ def test_internal_topics_are_for_coordinators_and_administrators(data: DataHome)
 
 def test_records_of_a_transaction_need_its_name(data: DataHome) -> None:
     data.create()
-    sent = records(producer_id=5, attributes=0x10)
-    assert data.produce(sent).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    for producer in ({"producer_id": 5}, {}):
+        sent = records(**producer, attributes=0x10)
+        assert data.produce(sent).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert data.append(b"first") == 0
+    assert data.produce(records(attributes=0x10), transactional_id="x").error_code == 0
 
 
 # --- acks ---

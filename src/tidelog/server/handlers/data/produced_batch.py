@@ -10,7 +10,8 @@ zstd, before v7                                        UNSUPPORTED_COMPRESSION_T
 a second whole batch                                   INVALID_RECORD
 =====================================================  =============================================================
 
-Called by: the produce handler. Pure. Source: Kafka's ``ProduceRequest.validateRecords``.
+Called by: the produce handler. Pure. Source: Kafka's ``ProduceRequest.validateRecords``,
+``RequestUtils.hasTransactionalRecords``.
 """
 
 from __future__ import annotations
@@ -43,7 +44,13 @@ class ProducedBatch(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL_FLAG) and self.producer_id != _NO_PRODUCER
+        """By its flag alone: who may not write in a transaction may not write this either."""
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def is_of_transaction(self) -> bool:
+        """One that a producer has begun. Without a producer there is none to be verified; the log takes the batch."""
+        return self.is_transactional and self.producer_id != _NO_PRODUCER
 
     @property
     def is_compressed(self) -> bool:

@@ -18,8 +18,8 @@ from tidelog.server.transactions.verification import Membership, Operation, Veri
 async def verify_parts(
     verification: Verification, transactional_id: str, version: int, parts: Collection[ProducedPart]
 ) -> None:
-    """Those that are transactional; ``version``: of the request."""
-    by_name = {part.name: part for part in parts if part.batch.is_transactional}
+    """Those of a transaction; ``version``: of the request."""
+    by_name = {part.name: part for part in parts if part.batch.is_of_transaction}
     producers = {_producer(part) for part in by_name.values()}
     if not producers:
         return
