@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ErrorCode, error_code_of
@@ -24,7 +24,11 @@ from tidelog.record.control import EndTransactionMarker
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
+from tidelog.server.work import in_pieces
 from tidelog.storage.producer import AppendOrigin
+
+_AT_ONCE: Final = 100
+"""Markers, until the loop sees to everybody else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +70,15 @@ class LocalMarkers:
         self._transaction_completed = transaction_completed
 
     async def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
-        """All are appended before the first is waited for."""
+        """One for each partition, however often it is named. All are appended before the first is waited for."""
         ends: dict[TopicPartition, int] = {}
         errors = dict.fromkeys(partitions, ErrorCode.NONE)
-        for partition in partitions:
+        async for partition in in_pieces(list(errors), _AT_ONCE):
             try:
                 ends[partition] = self._append(marker, partition)
             except TidelogError as error:
                 errors[partition] = error_code_of(error)
-        for partition, end in ends.items():
+        async for partition, end in in_pieces(ends.items(), _AT_ONCE):
             try:
                 await self._replicas.partition(partition).replicated(end, self._timeout_ms)
                 if partition.topic == GROUP_METADATA_TOPIC:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ErrorCode, error_code_of
@@ -15,15 +15,19 @@ from tidelog.server.broker import Broker
 from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.markers import Marker
 from tidelog.server.transactions.rules.topics import partitions_by_topic
+from tidelog.server.work import in_pieces
+
+_AT_ONCE: Final = 100
+"""Markers begun, until the loop sees to everybody else."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
     if not broker.authorizer.allows(context, Operation.ALTER, CLUSTER, is_told=False):
         broker.authorizer.require(context, Operation.CLUSTER_ACTION)
-    written = await asyncio.gather(
-        *(broker.transactions.write_markers(_marker(asked), _partitions(asked)) for asked in request.markers)
-    )
-    return _answer(zip(request.markers, written, strict=True))
+    tasks = []
+    async for asked in in_pieces(request.markers, _AT_ONCE):
+        tasks.append(asyncio.ensure_future(broker.transactions.write_markers(_marker(asked), _partitions(asked))))
+    return _answer(zip(request.markers, await asyncio.gather(*tasks), strict=True))
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:

@@ -1,0 +1,122 @@
+"""Requests of much work are done in pieces: between two of them the loop sees to everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.harness import BrokerHome, WireClient, running_broker
+from tidelog.protocol.api_key import ApiKey
+from tidelog.server.replicas.partition import Partition
+from tidelog.server.work import in_pieces
+
+PIECE = 100
+
+
+class Turns:
+    """Counts the turns of a loop, and what is done in each."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.done: Counter[int] = Counter()
+        self._is_over = False
+
+    def begin(self) -> None:
+        if not self._is_over:
+            self.number += 1
+            asyncio.get_running_loop().call_soon(self.begin)
+
+    def end(self) -> None:
+        self._is_over = True
+
+    def note(self) -> None:
+        self.done[self.number] += 1
+
+    @property
+    def most(self) -> int:
+        return max(self.done.values())
+
+
+@contextmanager
+def turns_of(home: BrokerHome) -> Iterator[Turns]:
+    turns = Turns()
+    home.call(turns.begin)
+    try:
+        yield turns
+    finally:
+        home.call(turns.end)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
+    path: Path = tmp_path_factory.mktemp("turns")
+    few = {"offsets_topic_num_partitions": "1", "transaction_state_log_num_partitions": "1"}
+    with running_broker(path, **few) as running:
+        running.create_topic("t")
+        yield running
+
+
+@pytest.fixture
+def client(home: BrokerHome) -> Iterator[WireClient]:
+    with home.client() as made:
+        yield made
+
+
+def test_so_many_items_have_a_turn() -> None:
+    turns = Turns()
+
+    async def work() -> None:
+        turns.begin()
+        async for _ in in_pieces(range(10 * PIECE), PIECE):
+            turns.note()
+        turns.end()
+
+    asyncio.run(work())
+    assert turns.most == PIECE
+    assert turns.done.total() == 10 * PIECE
+
+
+@pytest.fixture
+def appends(home: BrokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
+    """To partitions."""
+    append = Partition.append
+    with turns_of(home) as turns:
+
+        def noted(*args: Any, **named: Any) -> Any:
+            turns.note()
+            return append(*args, **named)
+
+        monkeypatch.setattr(Partition, "append", noted)
+        yield turns
+
+
+def markers(count: int, partitions: list[int]) -> list[dict[str, Any]]:
+    return [
+        {
+            "producer_id": 1000 + number,
+            "producer_epoch": 0,
+            "transaction_result": True,
+            "topics": [{"name": "t", "partition_indexes": partitions}],
+            "coordinator_epoch": 0,
+        }
+        for number in range(count)
+    ]
+
+
+def test_markers_of_many_transactions(client: WireClient, appends: Turns) -> None:
+    answer = client.call(ApiKey.WRITE_TXN_MARKERS, markers=markers(5 * PIECE, [0]))
+    assert len(answer.markers) == 5 * PIECE
+    assert appends.done.total() == 5 * PIECE
+    assert appends.most <= PIECE
+
+
+def test_a_partition_that_is_named_often_gets_one_marker(client: WireClient, appends: Turns) -> None:
+    answer = client.call(ApiKey.WRITE_TXN_MARKERS, markers=markers(1, [0] * PIECE))
+    assert [one.partition_index for one in answer.markers[0].topics[0].partitions] == [0]
+    assert appends.done.total() == 1
