@@ -63,6 +63,21 @@ def test_a_value_may_be_so_long() -> None:
         changed(ResourceType.BROKER, {}, [longest._replace(value="\N{EURO SIGN}" * 10_923)])
 
 
+def test_a_list_takes_many_items() -> None:
+    """Each is looked up, not looked for: that would take hours."""
+    many = [str(number) for number in range(200_000)]
+    long = SettingChange(POLICY, APPEND, ",".join(["delete", *many, *many]))
+    with pytest.raises(ConfigError, match="exceeds the maximum value size"):
+        changed(ResourceType.TOPIC, {}, [long])
+    before = {POLICY: ",".join(["compact", *reversed(many[:6000])])}
+    assert changed(ResourceType.TOPIC, before, [long._replace(kind=SUBTRACT)]) == {POLICY: "compact"}
+
+
+def test_an_item_goes_as_often_as_it_is_named() -> None:
+    before = {POLICY: "a,b,a,c,a"}
+    assert changed(ResourceType.TOPIC, before, [SettingChange(POLICY, SUBTRACT, "a,c,a")]) == {POLICY: "b,a"}
+
+
 def test_all_settings_at_once() -> None:
     before = {"a": "1", "b": "2", "c": "3"}
     assert replaced(before, {"a": "1", "b": "9", "d": "4"}) == {"b": "9", "c": None, "d": "4"}

@@ -14,6 +14,7 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.configs.changes import SettingChange
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.configs import alter_configs, replace_configs
+from tidelog.server.metadata.controller.decision import MAX_RECORDS
 from tidelog.server.metadata.controller.effective_config import allows_unclean_election, min_isr
 from tidelog.server.metadata.controller.feature_updates import update_features
 from tidelog.server.metadata.controller.producer_ids import allocate_producer_ids
@@ -126,6 +127,13 @@ class TestConfigs:
     def test_no_more_replicas_have_to_be_in_sync_than_there_are(self) -> None:
         assert min_isr(new_image(), settings(min_insync_replicas="5"), "t") == 2
 
+    def test_of_so_many_resources_at_once(self) -> None:
+        changes = {topic_resource(str(number)): [setting("retention.ms", "1")] for number in range(MAX_RECORDS + 1)}
+        with pytest.raises(ApiError, match="excessively large"):
+            alter_configs(new_image(), settings(), changes)
+        with pytest.raises(ApiError, match="excessively large"):
+            replace_configs(new_image(), settings(), {resource: {} for resource in changes})
+
 
 class TestQuotas:
     def outcome(self, *parts: tuple[str, str | None], **operations: float | None) -> tuple[ErrorCode, str | None]:
@@ -176,6 +184,14 @@ class TestQuotas:
         first, second = alter_client_quotas(image_of(), changes).answer
         assert first.error is ErrorCode.NONE
         assert second.message == "Ignoring duplicate entity {'user': 'u'}"
+
+    @pytest.mark.parametrize("count", [0, 1])
+    def test_of_so_many_entities_at_once(self, count: int) -> None:
+        operations = [("producer_byte_rate", 1.0)] * count
+        changes = [QuotaChange((("user", str(number)),), operations) for number in range(MAX_RECORDS + 1)]
+        with pytest.raises(ApiError, match="excessively large"):
+            alter_client_quotas(new_image(), changes)
+        assert len(alter_client_quotas(new_image(), changes[1:]).answer) == MAX_RECORDS
 
 
 class TestFeatures:

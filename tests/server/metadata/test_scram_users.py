@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from server.harness import running_broker
 from server.metadata.images import image_of
 from server.security.logins import PASSWORD, SecureHome, log_in
 from tidelog.protocol.api_key import ApiKey
-from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.metadata.controller.decision import MAX_RECORDS
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.controller.scram_users import alter_scram_users
 from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
@@ -60,6 +63,13 @@ def test_a_refused_part_refuses_all_of_its_user_and_nobody_else() -> None:
         "gil": ErrorCode.UNSUPPORTED_SASL_MECHANISM,
     }
     assert [record.fields["name"] for record in decision.records] == ["carol"]
+
+
+def test_so_many_at_once() -> None:
+    users = [str(number) for number in range(MAX_RECORDS)]
+    with pytest.raises(ApiError, match="excessively large"):
+        alter_scram_users(image_of(), [ScramDeletion("ann", 1)], [new(user) for user in users])
+    assert len(alter_scram_users(image_of(), [ScramDeletion(user, 1) for user in users], []).answer) == MAX_RECORDS
 
 
 def test_metadata_of_a_release_without_the_records_has_no_users() -> None:

@@ -9,9 +9,13 @@ import pytest
 
 from server.metadata.images import TOPIC_ID, directory_of, image_of, partition_of, settings, with_topic
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.metadata.controller import topics
+from tidelog.server.metadata.controller.decision import MAX_RECORDS
+from tidelog.server.metadata.controller.placement import place_replicas
 from tidelog.server.metadata.controller.topics import create_partitions, create_topics, delete_topics
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import NewPartitions, NewTopic, TopicResult
+from tidelog.server.topic_name import metric_name
 from tidelog.storage.checkpoint import uuid_to_text
 
 
@@ -53,6 +57,22 @@ class TestNames:
         )
         assert result_of(image, name="a-b.c").error is ErrorCode.NONE
 
+    def test_each_name_is_compared_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However many topics there are, and however many are asked for."""
+        image = image_of()
+        for number in range(100):
+            with_topic(image, partition_of((1,)), name=f"a_{number}")
+        compared: list[str] = []
+
+        def counted(name: str) -> str:
+            compared.append(name)
+            return metric_name(name)
+
+        monkeypatch.setattr(topics, "metric_name", counted)
+        made = create_topics(image, settings(), [NewTopic(name=f"b_{number}") for number in range(100)]).answer
+        assert not any(result.error for result in made)
+        assert len(compared) == 200
+
     def test_that_are_asked_for_twice(self) -> None:
         decision = create_topics(image_of(), settings(), [NewTopic(name="new"), NewTopic(name="new")])
         assert [result.message for result in decision.answer] == ["Duplicate topic name."] * 2
@@ -92,6 +112,12 @@ class TestCounts:
         with pytest.raises(ApiError, match="Excessively large number of partitions per request") as refused:
             create_topics(image_of(), settings(), topics)
         assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+    @pytest.mark.parametrize("partitions", [0, -5, 1])
+    def test_are_one_at_least(self, partitions: int) -> None:
+        topics = [NewTopic(name=str(number), partitions=partitions) for number in range(MAX_RECORDS + 1)]
+        with pytest.raises(ApiError, match="Excessively large number of partitions per request"):
+            create_topics(image_of(), settings(), topics)
 
     def test_of_records_that_are_too_many_refuse_what_is_too_much(self) -> None:
         decision = create_topics(
@@ -202,6 +228,23 @@ class TestMorePartitions:
         decision = create_partitions(image, settings(), [NewPartitions(topic="t", total=2)] * 2)
         assert [result.error for result in decision.answer] == [ErrorCode.INVALID_REQUEST] * 2
         assert not decision.records
+
+    def test_that_are_too_many_are_not_placed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        image, placed = image_of(), 0
+        for name in "abc":
+            with_topic(image, partition_of((1,)), name=name)
+
+        def counted(brokers: Any, partitions: int, *rest: Any) -> Any:
+            nonlocal placed
+            placed += partitions
+            return place_replicas(brokers, partitions, *rest)
+
+        monkeypatch.setattr(topics, "place_replicas", counted)
+        requests = [NewPartitions(topic=name, total=MAX_RECORDS + 1) for name in "abc"]
+        results = create_partitions(image, settings(), requests).answer
+        violation = ErrorCode.POLICY_VIOLATION
+        assert [result.error for result in results] == [ErrorCode.NONE, violation, violation]
+        assert placed == MAX_RECORDS
 
     def test_are_numbered_on_with_as_many_replicas(self) -> None:
         image = with_topic(image_of((1, 2)), partition_of((1, 2)))

@@ -13,6 +13,7 @@ Called by: the controller. Source: Kafka's ``ConfigurationControlManager`` and `
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -87,12 +88,18 @@ def _value_after(resource_type: ResourceType, before: str | None, change: Settin
     if key is None:
         raise ConfigError(f"Can't {change.kind.name} to key {change.key} because its type is not LIST.")
     items = _items(format_value(key.default) if before is None else before)
-    for item in (change.value or "").split(","):
-        if change.kind is ChangeKind.APPEND and item not in items:
-            items.append(item)
-        elif change.kind is ChangeKind.SUBTRACT and item in items:
-            items.remove(item)
-    return ",".join(items)
+    asked = (change.value or "").split(",")
+    if change.kind is ChangeKind.APPEND:
+        present = set(items)
+        return ",".join([*items, *(item for item in dict.fromkeys(asked) if item not in present)])
+    left = Counter(asked)
+    return ",".join(item for item in items if not _taken(left, item))
+
+
+def _taken(left: Counter[str], item: str) -> bool:
+    """Whether the item goes: as often as it is still to go."""
+    left[item] -= 1
+    return left[item] >= 0
 
 
 def _items(text: str) -> list[str]:

@@ -30,6 +30,7 @@ from tidelog.server.groups.routing import partition_of
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import automatic_topic
+from tidelog.server.work import in_pieces
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -52,7 +53,8 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
     allowed = broker.authorizer.allowed(context, Operation.DESCRIBE, resource, keys)
     await _ready(broker, topic, allowed)
     found = [
-        _coordinator(broker, context, topic, key) if key in allowed else _denied(context, resource(key)) for key in keys
+        _coordinator(broker, context, topic, key) if key in allowed else _denied(context, resource(key))
+        async for key in in_pieces(keys)
     ]
     if context.version < _SEVERAL_KEYS:
         return found[0]
@@ -63,10 +65,11 @@ async def _ready(broker: Broker, topic: str, keys: Collection[str]) -> None:
     """The coordinators of ``keys`` can be asked, as far as they are here."""
     if keys and topic not in broker.metadata.image.topics:
         await _make(broker, topic)
-    if any(_is_due_here(broker, topic, key) for key in keys):
+    wanted = {_partition_of(broker, topic, key) async for key in in_pieces(keys)}
+    if any(_is_due_here(broker, partition) for partition in wanted):
         await broker.replicas.settled()
-    for key in keys:
-        await _make_ready(broker, _partition_of(broker, topic, key))
+    for partition in wanted:
+        await _make_ready(broker, partition)
 
 
 def _denied(context: RequestContext, resource: Resource) -> dict[str, Any]:
@@ -97,9 +100,8 @@ def _partition_of(broker: Broker, topic: str, key: str) -> TopicPartition:
     return TopicPartition(topic, partition_of(key, len(made.partitions)))
 
 
-def _is_due_here(broker: Broker, topic: str, key: str) -> bool:
+def _is_due_here(broker: Broker, partition: TopicPartition) -> bool:
     """This broker is the coordinator, but does not know it yet: it would send whoever asks it away."""
-    partition = _partition_of(broker, topic, key)
     state = broker.metadata.image.partition(partition)
     return state is not None and state.leader == broker.node_id and not broker.replicas.is_led(partition)
 

@@ -24,9 +24,10 @@ _AT_ONCE: Final = 100
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
     if not broker.authorizer.allows(context, Operation.ALTER, CLUSTER, is_told=False):
         broker.authorizer.require(context, Operation.CLUSTER_ACTION)
-    tasks = []
-    async for asked in in_pieces(request.markers, _AT_ONCE):
-        tasks.append(asyncio.ensure_future(broker.transactions.write_markers(_marker(asked), _partitions(asked))))
+    tasks = [
+        asyncio.ensure_future(broker.transactions.write_markers(_marker(asked), _partitions(asked)))
+        async for asked in in_pieces(request.markers, _AT_ONCE)
+    ]
     return _answer(zip(request.markers, await asyncio.gather(*tasks), strict=True))
 
 

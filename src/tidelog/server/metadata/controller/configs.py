@@ -47,6 +47,7 @@ def replace_configs(
 def _altered(
     image: MetadataImage, settings: ControllerSettings, resources: Mapping[ConfigResource, object], altered: Altered
 ) -> Decision[dict[ConfigResource, Outcome]]:
+    require_bounded(len(resources))
     records: list[MetadataRecord] = []
     outcomes = {}
     patterns = _PatternAllowance()

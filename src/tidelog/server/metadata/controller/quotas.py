@@ -12,7 +12,7 @@ from tidelog.config.key import Key
 from tidelog.config.resources.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS
 from tidelog.config.value_text import KeyType
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.metadata.controller.decision import Decision
+from tidelog.server.metadata.controller.decision import Decision, require_bounded
 from tidelog.server.metadata.image import MetadataImage, QuotaEntity
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, Outcome, QuotaChange
@@ -26,6 +26,8 @@ _LARGEST = {
 
 
 def alter_client_quotas(image: MetadataImage, changes: Sequence[QuotaChange]) -> Decision[list[Outcome]]:
+    """ApiError POLICY_VIOLATION for too many of them, as Kafka has it for too many records."""
+    require_bounded(sum(max(1, len(change.operations)) for change in changes))
     records: list[MetadataRecord] = []
     outcomes = []
     seen: set[QuotaEntity] = set()

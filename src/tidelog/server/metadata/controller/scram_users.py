@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.metadata.controller.decision import Decision
+from tidelog.server.metadata.controller.decision import Decision, require_bounded
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, Outcome, ScramDeletion, ScramUpsertion
@@ -26,7 +26,8 @@ Part = TypeVar("Part", ScramDeletion, ScramUpsertion)
 def alter_scram_users(
     image: MetadataImage, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
 ) -> Decision[dict[str, Outcome]]:
-    """Outcomes by user, in the order of the request."""
+    """Outcomes by user, in the order of the request. ApiError POLICY_VIOLATION for too many parts."""
+    require_bounded(len(deletions) + len(upsertions))
     outcomes: dict[str, Outcome] = {}
     records: dict[str, MetadataRecord] = {}
     _decide(image, deletions, _deletion_refusal, _removal, outcomes, records)

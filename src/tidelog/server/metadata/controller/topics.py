@@ -10,7 +10,8 @@ assignments together with counts, a name twice        INVALID_REQUEST
 assignments to brokers that are not there, twice, …   INVALID_REPLICA_ASSIGNMENT
 counts of partitions that are not positive            INVALID_PARTITIONS
 more replicas than there are brokers                  INVALID_REPLICATION_FACTOR
-more than 10,000 partitions in one request            POLICY_VIOLATION, all of them
+more than 10,000 partitions in one request; a topic   POLICY_VIOLATION, all of them
+counts as one at least
 a topic that is not there                             UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID
 ====================================================  ==========================================
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
@@ -45,15 +46,16 @@ def create_topics(
 ) -> Decision[list[TopicResult]]:
     """ApiError POLICY_VIOLATION for more partitions at once than one change may have."""
     default = settings.config.number("num.partitions")
-    if sum(_partitions_wanted(topic, default) for topic in topics) > MAX_RECORDS:
+    if sum(max(1, _partitions_wanted(topic, default)) for topic in topics) > MAX_RECORDS:
         raise ApiError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
     records: list[MetadataRecord] = []
     results = []
     named = Counter(topic.name for topic in topics)
+    metric_names = _metric_names(image) if any(map(_may_collide, named)) else {}
     for topic in topics:
         try:
             _require_once(topic.name, named)
-            made, result = _create_topic(image, settings, topic)
+            made, result = _create_topic(image, settings, topic, metric_names)
             require_bounded(len(records) + len(made))
         except TidelogError as error:
             results.append(TopicResult(name=topic.name, error=error_code_of(error), message=error.message))
@@ -94,8 +96,8 @@ def create_partitions(
             topic = image.topics.get(request.topic)
             if topic is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            _check_count(topic, request, len(records))
             made = _partition_records(image, topic.id, _added(image, settings, topic, request), len(topic.partitions))
-            require_bounded(len(records) + len(made))
         except ApiError as error:
             refused = Outcome.of(error)
             results.append(TopicResult(name=request.topic, error=refused.error, message=refused.message))
@@ -129,12 +131,13 @@ def check_assignment(image: MetadataImage, brokers: Sequence[int], replicas: int
 
 
 def _create_topic(
-    image: MetadataImage, settings: ControllerSettings, topic: NewTopic
+    image: MetadataImage, settings: ControllerSettings, topic: NewTopic, metric_names: Mapping[str, str]
 ) -> tuple[list[MetadataRecord], TopicResult]:
     check_topic_name(topic.name)
     if topic.name in image.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-    _check_collision(image, topic.name)
+    if _may_collide(topic.name) and (other := metric_names.get(metric_name(topic.name))) is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}")
     configs = _configs(settings, topic)
     partitions = _assigned(image, topic) if topic.assignments else _placed(image, settings, topic)
     topic_id = random_uuid()
@@ -169,14 +172,13 @@ def _configs(settings: ControllerSettings, topic: NewTopic) -> dict[str, str]:
     return configs
 
 
-def _check_collision(image: MetadataImage, name: str) -> None:
-    """Metrics could not tell the two topics apart."""
-    if "." not in name and "_" not in name:
-        return
-    seen_as = metric_name(name)
-    for other in image.topics:
-        if metric_name(other) == seen_as:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+def _metric_names(image: MetadataImage) -> dict[str, str]:
+    """Topics that others may collide with, by what they are called in metrics, which could not tell the two apart."""
+    return {metric_name(name): name for name in image.topics if _may_collide(name)}
+
+
+def _may_collide(name: str) -> bool:
+    return "." in name or "_" in name
 
 
 def _assigned(image: MetadataImage, topic: NewTopic) -> list[tuple[int, ...]]:
@@ -231,9 +233,8 @@ def _partitions_wanted(topic: NewTopic, default: int) -> int:
 # --- more partitions ---
 
 
-def _added(
-    image: MetadataImage, settings: ControllerSettings, topic: Topic, request: NewPartitions
-) -> list[tuple[int, ...]]:
+def _check_count(topic: Topic, request: NewPartitions, records: int) -> None:
+    """``records``: of the same request so far."""
     present = len(topic.partitions)
     if request.total == present:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
@@ -242,10 +243,16 @@ def _added(
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {topic.name} currently has {present} partition(s); {request.total} would not be an increase.",
         )
-    added = request.total - present
-    if added > MAX_RECORDS:
+    if request.total - present > MAX_RECORDS:
         raise ApiError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
-    replicas = len(topic.partitions[0].replicas)
+    require_bounded(records + request.total - present)
+
+
+def _added(
+    image: MetadataImage, settings: ControllerSettings, topic: Topic, request: NewPartitions
+) -> list[tuple[int, ...]]:
+    present = len(topic.partitions)
+    added, replicas = request.total - present, len(topic.partitions[0].replicas)
     if request.assignments is None:
         return place_replicas(image.brokers.values(), added, replicas, settings.random)
     if len(request.assignments) != added:
