@@ -50,6 +50,16 @@ def test_the_steps(tmp_path: Path) -> None:
     assert LOCAL.list_names(tmp_path) == ["file"]
 
 
+def test_a_link_in_the_place_of_the_temporary_file_is_not_written_through(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"somebody else's")
+    (tmp_path / "file.tmp").symlink_to(other)
+    write_atomically(LOCAL, tmp_path / "file", b"new")
+    assert other.read_bytes() == b"somebody else's"
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert not (tmp_path / "file").is_symlink()
+
+
 @pytest.mark.parametrize("done", range(len(STEPS)))
 def test_an_interruption_leaves_the_old_or_the_new(tmp_path: Path, done: int) -> None:
     path = tmp_path / "file"

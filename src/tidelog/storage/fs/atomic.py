@@ -1,7 +1,8 @@
 """Replace a whole small file so that a crash leaves the old or the new contents, never a mixture.
 
 Steps: write ``NAME.tmp``, sync it, rename it over NAME, sync the directory. A crash before the rename leaves the old
-file and a ``.tmp`` beside it (whoever loads the directory removes it, and the next write overwrites it).
+file and a ``.tmp`` beside it (whoever loads the directory removes it, and the next write overwrites it). A link of that
+name is removed first: nobody's file but the directory's is written.
 Called by: checkpoints, leader epochs, producer snapshots, partition metadata. Source: Kafka's ``CheckpointFile``.
 """
 
@@ -24,6 +25,8 @@ def write_atomically(fs: FileSystem, path: Path, data: Buffer, *, syncs_name: bo
     ``syncs_name`` False leaves the last step to who syncs the directory anyway, and is done with it only then.
     """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    if temporary.is_symlink():  # of this machine's file system: no other has links
+        fs.remove(temporary)
     with fs.open(temporary, create=True) as file:
         file.truncate(0)
         file.pwrite(data, 0)

@@ -110,8 +110,9 @@ def _has(batch: MetadataBatch, type_: ControlType) -> bool:
 
 
 def write_whole(fs: FileSystem, path: Path, data: bytes) -> None:
-    """Durable, and under its name, on return."""
+    """Durable, and under its name, on return. A link that has the name of the part is removed, not written through."""
     part = path.with_name(path.name + _PART_SUFFIX)
+    fs.remove(part, missing_ok=True)
     with fs.open(part, create=True) as file:
         file.truncate(0)
         file.pwrite(data, 0)
