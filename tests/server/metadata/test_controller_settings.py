@@ -22,7 +22,7 @@ from tidelog.server.metadata.controller.quotas import alter_client_quotas
 from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
-from tidelog.server.metadata.requests import FeatureUpdate, Outcome, QuotaChange, UpgradeType
+from tidelog.server.metadata.requests import FeatureUpdate, QuotaChange, UpgradeType
 
 HOSTILE_PATTERNS = ("a{99999999999}", "a{" + "9" * 5000 + "}", "(" * 4000, "(?<=a*)b", "[")
 """The first three are more than Python's engine counts, reads and nests."""
@@ -83,7 +83,8 @@ class TestConfigs:
     def test_a_pattern_that_is_none_is_refused(self, pattern: str) -> None:
         change = {subscription("s"): [setting("match", f"client_id={pattern}")]}
         (outcome,) = alter_configs(new_image(), settings(), change).answer.values()
-        assert outcome == Outcome(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: client_id={pattern}")
+        assert outcome.error is ErrorCode.INVALID_CONFIG
+        assert str(outcome.message).startswith(f"Illegal client matching pattern: client_id={pattern[:9]}")
 
     def test_a_pattern_of_wide_ranges_takes_no_longer_than_others(self) -> None:
         change = {subscription("s"): [setting("match", f"client_id={WIDE_RANGES}")]}
