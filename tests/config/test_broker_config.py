@@ -197,6 +197,7 @@ class TestChanges:
                 "failed for num.io.threads=9, value should not be greater than double",
             ),
             ({"background.threads": "4"}, "background.threads=4, value should be at least half the current value 10"),
+            ({"log.cleaner.threads": "3"}, "threads cannot be increased to more than double the current value 1"),
             ({"log.local.retention.ms": "7200001"}, "must not be more than log.retention.ms property value: 7200000"),
             ({"log.retention.bytes": "5", "log.local.retention.bytes": "-1"}, "must not be -1 as log.retention.bytes"),
         ],

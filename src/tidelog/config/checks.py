@@ -2,7 +2,7 @@
 
 Topics: ``LogConfig.validateValues`` and, where tiered storage is asked for, ``validateTopicLogConfigValues``. Brokers:
 the part of ``KafkaConfig.validateValues`` that concerns storage; ``DynamicLogConfig`` and ``DynamicThreadPool`` for
-changes while the broker runs.
+changes while the broker runs, and ``LogCleaner`` for its threads.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ THREAD_KEYS = (
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
 )
+
+_CLEANER_THREADS = "log.cleaner.threads"
 
 Values = Mapping[str, Value | None]
 
@@ -113,7 +115,7 @@ def check_broker(values: Values, topic_defaults: Mapping[str, Value], log_dirs: 
         raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
     if not log_dirs:
         raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.")
-    threads = number(values, "log.cleaner.threads")
+    threads = number(values, _CLEANER_THREADS)
     if threads < 1:
         raise ConfigError("log.cleaner.threads must be at least 1; log.cleaner.enable=false turns the cleaner off")
     if number(values, "log.cleaner.dedupe.buffer.size") // threads <= _MIB:
@@ -131,12 +133,21 @@ def check_thread_changes(old: Values, new: Values) -> None:
             raise ConfigError(f"{failed}, value should be at least half the current value {before}")
         if after > before * 2:
             raise ConfigError(f"{failed}, value should not be greater than double the current value {before}")
+    _check_cleaner_threads(number(old, _CLEANER_THREADS), number(new, _CLEANER_THREADS))
 
 
 def number(values: Values, key: str) -> int:
     value = values[key]
     assert isinstance(value, int), key
     return value
+
+
+def _check_cleaner_threads(before: int, after: int) -> None:
+    """As the other pools, in words of its own."""
+    if after < before // 2:
+        raise ConfigError(f"Log cleaner threads cannot be reduced to less than half the current value {before}")
+    if after > before * 2:
+        raise ConfigError(f"Log cleaner threads cannot be increased to more than double the current value {before}")
 
 
 def _check_ids(values: Values) -> None:

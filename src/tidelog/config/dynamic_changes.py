@@ -11,7 +11,7 @@ None as the value            the change that was made before is taken back
 
 What follows from a new value (listeners that open, threads that start) is the business of whoever runs them.
 Called by: ``BrokerConfig.with_changes``.
-Source: Kafka's ``DynamicBrokerConfig``, ``DynamicThreadPool``, ``DynamicLogConfig``.
+Source: Kafka's ``DynamicBrokerConfig``, ``DynamicThreadPool``, ``DynamicLogConfig``, ``LogCleaner``.
 """
 
 from __future__ import annotations

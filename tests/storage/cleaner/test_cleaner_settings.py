@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
+from tidelog.storage.cleaner.cleaner_settings import MOST_THREADS, CleanerSettings
 
 KEY = bytes(16)
 
@@ -35,6 +35,11 @@ def test_a_brokers_properties() -> None:
         io_max_bytes_per_second=1000.5,
         backoff_ms=7,
     )
+
+
+def test_there_are_threads_left_for_the_rest_of_the_broker() -> None:
+    texts = {"log.cleaner.threads": "20000", "log.cleaner.dedupe.buffer.size": str(2**50)}
+    assert CleanerSettings.of(BrokerConfig.load(None, texts)).threads == MOST_THREADS
 
 
 def test_buffers_are_divided_by_the_threads() -> None:

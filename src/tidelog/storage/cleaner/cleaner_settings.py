@@ -23,6 +23,8 @@ _KEYS = SettingsKeys(
         "backoff_ms": "log.cleaner.backoff.ms",
     }
 )
+MOST_THREADS = 100
+"""Kafka starts any number, twice as many with each change; here the rest of the broker has to have threads too."""
 _LEAST_MAP_BYTES = 4096
 _MAP_BYTES_A_KEY = 32
 """A slot has 24, and of the slots a tenth stays empty."""
@@ -38,7 +40,7 @@ def enough_map_bytes(keys: int) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerSettings:
     threads: int = _KEYS.default("threads")
-    """At least 1."""
+    """At least 1; of a broker's properties at most ``MOST_THREADS``."""
     dedupe_buffer_bytes: int = _KEYS.default("dedupe_buffer_bytes")
     """For the maps from keys to offsets of all threads together."""
     dedupe_load_factor: float = _KEYS.default("dedupe_load_factor")
@@ -52,7 +54,8 @@ class CleanerSettings:
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
         """As a broker's properties say."""
-        return cls(**_KEYS.read(config))
+        values = _KEYS.read(config)
+        return cls(**values | {"threads": min(values["threads"], MOST_THREADS)})
 
     @property
     def map_bytes(self) -> int:

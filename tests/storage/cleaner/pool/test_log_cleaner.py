@@ -6,8 +6,9 @@ import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -325,6 +326,42 @@ class TestSettings:
         ]
         bench.cleaner.reconfigure(QUICK)
         assert len(bench.cleaner.threads) == 1
+
+    @pytest.mark.parametrize("most", [0, 2])
+    def test_as_many_threads_as_are_to_be_had(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, most: int
+    ) -> None:
+        start = CleanerThread.start
+
+        def start_some(thread: CleanerThread) -> None:
+            if len(bench.cleaner.threads) == most:
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(CleanerThread, "start", start_some)
+            bench.start(threads=4)
+        assert len(bench.cleaner.threads) == most
+        assert f"The log cleaner goes on with {most} threads of 4: can't start new thread" in caplog.text
+        bench.cleaner.reconfigure(QUICK)
+        assert len(bench.cleaner.threads) == 1
+
+    def test_a_thread_waits_no_longer_than_it_can(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Told(threading.Event):
+            asked: ClassVar[list[float | None]] = []
+
+            def wait(self, timeout: float | None = None) -> bool:
+                self.asked.append(timeout)
+                return super().wait(timeout)
+
+        thread = CleanerThread(0, replace(bench.work(), settings=CleanerSettings(backoff_ms=2**63 - 1)))
+        monkeypatch.setattr(thread, "_stopping", Told())
+        thread.start()
+        until(lambda: Told.asked)
+        thread.stop()
+        thread.join()
+        assert Told.asked == [3600.0]
+        assert not thread.is_dead
 
     def test_the_throttle_follows(self, bench: Bench) -> None:
         throttle = bench.cleaner.throttle

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 
 _MAP_KEY_BYTES = 16
+_LONGEST_WAIT_MS = 3_600_000
+"""A setting may be 292 million years; a thread cannot wait so long in one go."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +95,7 @@ class CleanerThread(threading.Thread):
         try:
             while not self._stopping.is_set():
                 if not self._run_once():
-                    self._stopping.wait(self._work.settings.backoff_ms / 1000)
+                    self._stopping.wait(min(self._work.settings.backoff_ms, _LONGEST_WAIT_MS) / 1000)
         except BaseException as error:  # the rest of the process goes on without it
             self.is_dead = True
             _log.critical("%s ended, and compacts no more: %s", self.name, error, exc_info=error)

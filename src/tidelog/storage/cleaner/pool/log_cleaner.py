@@ -1,8 +1,8 @@
 """The cleaner: threads that compact the logs of several log directories, one log each at a time.
 
 State: *new* -> ``startup`` -> *running* -> ``shutdown`` -> *stopped*; ``reconfigure`` stops the threads and starts as
-many as are wanted then, so that dead ones are replaced too. What a log may not be touched for, and how far each is
-compacted, is its ``CleanerState``'s.
+many as are wanted then, so that dead ones are replaced too; where no more threads are to be had, there are fewer. What
+a log may not be touched for, and how far each is compacted, is its ``CleanerState``'s.
 Called by: the log manager. Thread rule: any thread. Source: Kafka's ``LogCleaner``.
 """
 
@@ -40,6 +40,7 @@ class LogCleaner:
         self._clean = clean
         self._on_failure = on_failure
         self._changing = threading.Lock()
+        self._is_running = False
         self._threads: tuple[CleanerThread, ...] = ()
 
     @property
@@ -50,7 +51,7 @@ class LogCleaner:
     def startup(self) -> None:
         """RuntimeError where it is running."""
         with self._changing:
-            if self._threads:
+            if self._is_running:
                 raise RuntimeError("the log cleaner was started already")
             self._start()
 
@@ -62,7 +63,7 @@ class LogCleaner:
     def reconfigure(self, settings: CleanerSettings) -> None:
         """Go by other settings from now on; what the threads do is broken off, and begun again by new ones."""
         with self._changing:
-            was_running = bool(self._threads)
+            was_running = self._is_running
             self._stop()
             if settings.io_max_bytes_per_second != self.settings.io_max_bytes_per_second:
                 _log.info("Updating logCleanerIoMaxBytesPerSecond: %s", settings.io_max_bytes_per_second)
@@ -83,15 +84,22 @@ class LogCleaner:
             clean=self._clean,
             on_failure=self._on_failure,
         )
-        self._threads = tuple(CleanerThread(number, work) for number in range(self.settings.threads))
-        for thread in self._threads:
-            thread.start()
+        self._is_running = True
+        for number in range(self.settings.threads):
+            thread = CleanerThread(number, work)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                _log.error("The log cleaner goes on with %d threads of %d: %s", number, self.settings.threads, error)
+                break
+            self._threads += (thread,)
 
     def _stop(self) -> None:
-        if self._threads:
+        if self._is_running:
             _log.info("Shutting down the log cleaner")
         for thread in self._threads:
             thread.stop()
         for thread in self._threads:
             thread.join()
         self._threads = ()
+        self._is_running = False
