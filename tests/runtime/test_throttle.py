@@ -40,9 +40,10 @@ def test_no_limit() -> None:
     assert passes(clock, Throttle(1.7976931348623157e308, clock=clock), 10, 2**62, 1000) == 10_000
 
 
-def test_the_limit_changes_in_the_middle_of_a_nap() -> None:
+@pytest.mark.parametrize("limit", [1, 0, -1, float("nan")])
+def test_the_limit_changes_in_the_middle_of_a_nap(limit: float) -> None:
     clock = HeldClock(0)
-    throttle = Throttle(1, clock=clock)
+    throttle = Throttle(limit, clock=clock)
     checks = []
 
     def check() -> None:

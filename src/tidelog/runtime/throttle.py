@@ -16,7 +16,7 @@ from tidelog.runtime.clock import SYSTEM_CLOCK, Clock
 CHECK_EVERY_MS = 300
 _SLICE_MS = 100
 _LEAST = 1e-9
-"""What a limit of 0 is taken for: whoever naps waits until it changes, or ``check`` ends it."""
+"""What 0 is taken for, a limit below it, and no number: whoever naps waits until it changes, or ``check`` ends it."""
 
 
 class Throttle:
@@ -40,7 +40,7 @@ class Throttle:
             self._seen += amount
             if self._elapsed_ms() <= CHECK_EVERY_MS or not self._seen:
                 return
-            while (left_ms := round(self._seen * 1000 / max(self.per_second, _LEAST)) - self._elapsed_ms()) > 0:
+            while (left_ms := round(self._seen * 1000 / max(_LEAST, self.per_second)) - self._elapsed_ms()) > 0:
                 check()
                 self._clock.sleep_ms(min(left_ms, _SLICE_MS))
             self._began_ms = self._clock.monotonic_ms()

@@ -114,6 +114,8 @@ def test_what_a_user_sets_goes_by_kafkas_ranges() -> None:
     for texts in ({"internal.segment.bytes": "99", "segment.bytes": "2000000"}, {"internal.segment.bytes": "99"}):
         assert LogConfig.of(None, texts).segment_bytes == LogConfig.from_properties(texts).segment_bytes == 99
     assert LogConfig.of(None, {"segment.index.bytes": "4"}).segment_index_bytes == 12
+    for text in ("13", "0", "-2147483648"):
+        assert LogConfig.from_properties({"internal.segment.bytes": text}).segment_bytes == 14
     assert LogConfig(compression_type="none").compression_type == "none"
     with pytest.raises(ConfigError, match=r"compression.type: String must be one of"):
         LogConfig.of(None, {"compression.type": "none"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -443,6 +444,18 @@ def test_a_topics_settings_lie_over_the_defaults(home: ManagerHome) -> None:
     manager.update_topic_config("t")
     assert log.config.retention_ms == 6000
     assert other.config == CONFIG
+
+
+def test_settings_that_cannot_be_used_keep_no_other_topic_from_its_own(
+    home: ManagerHome, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = home.start()
+    logs = {topic: manager.get_or_create(TopicPartition(topic, 0)) for topic in ("a", "t", "z")}
+    home.topic_settings |= {"t": {"retention.ms": "x"}, "z": {"retention.ms": "5000"}}
+    manager.update_default_config(replace(CONFIG, retention_ms=9000))
+    manager.update_topic_config("t")
+    assert [log.config.retention_ms for log in logs.values()] == [9000, CONFIG.retention_ms, 5000]
+    assert "The logs of topic t keep the settings they had: Invalid value x for configuration" in caplog.text
 
 
 def test_new_defaults_reach_every_log_and_leave_what_topics_say(home: ManagerHome) -> None:

@@ -137,8 +137,8 @@ class LogConfig:
     def _with_values(self, values: Mapping[str, Any]) -> Self:
         """Typed values by key; an internal segment size goes before the other, keys without a field are left out."""
         named = {name.replace(".", "_"): value for name, value in values.items()}
-        if _INTERNAL_SEGMENT_KEY in values:
-            named["segment_bytes"] = values[_INTERNAL_SEGMENT_KEY]
+        if _INTERNAL_SEGMENT_KEY in values:  # Kafka takes any number
+            named["segment_bytes"] = max(values[_INTERNAL_SEGMENT_KEY], _ENGINE_RANGES["segment_bytes"][0])
         if "segment_index_bytes" in named:  # Kafka takes 4 bytes, too
             named["segment_index_bytes"] = max(named["segment_index_bytes"], _ENGINE_RANGES["segment_index_bytes"][0])
         known = {field.name for field in fields(self)}

@@ -1,19 +1,23 @@
 """Which settings the logs of a manager have: the broker's defaults with the topic's own over them, and what follows
 when one of the two changes.
 
-A log that is open has the new settings at once; one whose topic is not compacted any more is left by the cleaner.
+A log that is open has the new settings at once; one whose topic is not compacted any more is left by the cleaner. A
+topic whose settings cannot be used is said in the log, and its open logs go on as they are.
 Called by: ``LogManager``; changes under its lock, ``of`` by any thread. Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from tidelog.model import ClosedError, StorageError, TopicPartition
+from tidelog.model import ClosedError, ConfigError, StorageError, TopicPartition
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.logs.log_opening import TopicSettings
 from tidelog.storage.manager.logs.log_table import LogTable
+
+_log = logging.getLogger(__name__)
 
 
 class LogSettings:
@@ -36,7 +40,11 @@ class LogSettings:
 
     def update_topic(self, topic: str) -> None:
         """The settings of a topic have changed."""
-        config = self.of(topic)
+        try:
+            config = self.of(topic)
+        except ConfigError as error:
+            _log.error("The logs of topic %s keep the settings they had: %s", topic, error)
+            return
         for partition, log in self._table.of_topic(topic):
             was_compacted = log.config.is_compacted
             with suppress(ClosedError, StorageError):  # its disk has failed
