@@ -13,10 +13,16 @@ import pytest
 
 from server.harness import BrokerHome, WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.messages import write_response
+from tidelog.server.handlers.configs import describe_configs
+from tidelog.server.handlers.configs.alterations import guarded
+from tidelog.server.handlers.configs.encoded_results import EncodedResults
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.work import in_pieces
 
 PIECE = 100
+CLIENT_METRICS, GROUP = 16, 32
 
 
 class Turns:
@@ -94,6 +100,64 @@ def appends(home: BrokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns
 
         monkeypatch.setattr(Partition, "append", noted)
         yield turns
+
+
+@pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])
+def test_settings_of_many_resources_are_described_once(
+    home: BrokerHome, client: WireClient, kind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described: list[dict[str, str]] = []
+
+    def noted(entries: Any) -> Any:
+        def called(texts: dict[str, str], *rest: Any) -> Any:
+            described.append(texts)
+            return entries(texts, *rest)
+
+        return called
+
+    with turns_of(home) as turns:
+
+        def looked_at(identity: Any) -> Any:
+            turns.note()
+            return guarded(identity)
+
+        for name in ("client_metrics_entries", "group_entries"):
+            monkeypatch.setattr(describe_configs, name, noted(getattr(describe_configs, name)))
+        monkeypatch.setattr(describe_configs, "guarded", looked_at)
+        resources = [{"resource_type": kind, "resource_name": str(number)} for number in range(5 * PIECE)]
+        answer = client.call(ApiKey.DESCRIBE_CONFIGS, resources=resources, include_documentation=True)
+    assert [one.resource_name for one in answer.results] == [one["resource_name"] for one in resources]
+    assert len({one.configs for one in answer.results}) == 1
+    assert len(described) == 1
+    assert turns.most <= PIECE
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_results_that_are_encoded_one_by_one_are_the_response(version: int) -> None:
+    settings = [
+        {"name": "a", "value": "1", "synonyms": [{"name": "b", "value": None, "source": 5}]},
+        {"name": "ä" * 200},
+    ]
+    many = [{"resource_type": 2, "resource_name": "t" * number, "configs": settings} for number in range(200)]
+    results = EncodedResults(version)
+    refused = {"error_code": 3, "error_message": "no", "resource_type": 2, "resource_name": "u"}
+    encoded = results.encoded_settings(settings)
+    for one in many:
+        results.add({name: value for name, value in one.items() if name != "configs"}, encoded)
+    results.add(refused)
+    whole = write_response(ApiKey.DESCRIBE_CONFIGS, version, {"throttle_time": 7, "results": [*many, refused]})
+    assert b"".join(results.answer(7).parts) == whole  # type: ignore[arg-type] # no part of a file is among them
+
+
+def test_a_request_describes_only_so_many(client: WireClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert describe_configs.MOST_RESOURCES > 10_000, "those who look after clusters ask for all topics at once"
+    monkeypatch.setattr(describe_configs, "MOST_RESOURCES", PIECE)
+    resources = [{"resource_type": GROUP, "resource_name": str(number)} for number in range(PIECE + 1)]
+    answer = client.call(ApiKey.DESCRIBE_CONFIGS, resources=resources)
+    assert len(answer.results) == PIECE + 1
+    assert {one.error_code for one in answer.results} == {ErrorCode.POLICY_VIOLATION}
+    answer = client.call(ApiKey.DESCRIBE_CONFIGS, resources=resources[1:])
+    assert {one.error_code for one in answer.results} == {ErrorCode.NONE}
 
 
 def markers(count: int, partitions: list[int]) -> list[dict[str, Any]]:

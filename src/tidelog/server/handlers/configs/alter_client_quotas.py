@@ -27,7 +27,8 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    return {"entries": [_answer(entry, Outcome.of(error)) for entry in request.entries]}
+    outcome = Outcome.of(error)
+    return {"entries": [_answer(entry, outcome) for entry in request.entries]}
 
 
 def _change(entry: Struct) -> QuotaChange:

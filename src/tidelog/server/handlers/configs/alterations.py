@@ -129,7 +129,8 @@ def answers(request: Struct, outcomes: Mapping[Identity, Outcome]) -> list[dict[
 
 def refusals(request: Struct, error: TidelogError) -> list[dict[str, Any]]:
     """The same answer for each resource."""
-    return [_answer(resource, Outcome.of(error)) for resource in request.resources]
+    outcome = Outcome.of(error)
+    return [_answer(resource, outcome) for resource in request.resources]
 
 
 def _answer(resource: Struct, outcome: Outcome) -> dict[str, Any]:

@@ -1,17 +1,18 @@
 """DescribeConfigs: the settings of topics, brokers, groups, subscriptions to clients' metrics, and loggers.
 
 A resource that cannot be described has its error; a type of resource that Kafka does not know refuses the request. One
-that is named twice is answered once: a description is thousands of times as large as a name.
+that is named twice is answered once: a description is thousands of times as large as a name. For the same reason the
+settings of resources that have the same ones are described once, and a request names ``MOST_RESOURCES`` at most.
 Source: Kafka's ``ConfigHelper``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.model import TidelogError
-from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
@@ -22,36 +23,75 @@ from tidelog.server.configs.loggers import described_loggers
 from tidelog.server.configs.resource_entries import client_metrics_entries, group_entries, topic_entries
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.handlers.configs.alterations import guarded
+from tidelog.server.handlers.configs.encoded_results import EncodedResults
 from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import check_topic_name
+from tidelog.server.work import in_pieces
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
+MOST_RESOURCES: Final = 20_000
+_KNOWN: Final = frozenset(ResourceType) - {ResourceType.UNKNOWN}
+_SHARING: Final = (ResourceType.TOPIC, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
+"""Types whose settings follow from what was set for them, and the broker's."""
+_AT_ONCE: Final = 20
+"""Resources, until the loop sees to everybody else: one may have hundreds of settings."""
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     for resource in request.resources:
-        if ResourceType.of(resource.resource_type) is ResourceType.UNKNOWN:
+        if resource.resource_type not in _KNOWN:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Unexpected resource type UNKNOWN for resource {resource.resource_name}"
             )
     once = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    return {"results": [_described(broker, context, resource, request) for resource in once.values()]}
+    if len(once) > MOST_RESOURCES:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, f"A request describes {MOST_RESOURCES} resources at most.")
+    results = EncodedResults(context.version)
+    descriptions = _Descriptions(broker, request, results)
+    async for resource in in_pieces(once.values(), _AT_ONCE):
+        try:
+            wanted = guarded((resource.resource_type, resource.resource_name))
+            broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS, wanted)
+            settings = descriptions.of(resource)
+        except TidelogError as error:
+            results.add(_refusal(resource, Outcome.of(error)))
+        else:
+            results.add({"resource_type": resource.resource_type, "resource_name": resource.resource_name}, settings)
+    return results.answer(broker.quotas.throttle(context))
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    return {"results": [_refusal(resource, error) for resource in request.resources]}
+    outcome = Outcome.of(error)
+    return {"results": [_refusal(resource, outcome) for resource in request.resources]}
 
 
-def _described(broker: Broker, context: RequestContext, resource: Struct, request: Struct) -> Mapping[str, Any]:
-    wanted = guarded((resource.resource_type, resource.resource_name))
-    try:
-        broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS, wanted)
-        configs = _configs(broker, resource, request)
-    except TidelogError as error:
-        return _refusal(resource, error)
-    return {"resource_type": resource.resource_type, "resource_name": resource.resource_name, "configs": configs}
+class _Descriptions:
+    """Settings as one request asks for them, encoded."""
+
+    def __init__(self, broker: Broker, request: Struct, results: EncodedResults) -> None:
+        self._broker = broker
+        self._request = request
+        self._results = results
+        self._known: dict[object, bytes] = {}
+        """By what they follow from."""
+
+    def of(self, resource: Struct) -> bytes:
+        """ApiError for a resource that has none."""
+        kind, name = ResourceType.of(resource.resource_type), resource.resource_name
+        if kind not in _SHARING:
+            return self._encoded(resource)
+        _check_name(self._broker, kind, name)
+        texts = self._broker.metadata.image.settings_of(kind, name)
+        key = kind, frozenset(texts.items()), frozenset(resource.configuration_keys or ())
+        if key not in self._known:
+            self._known[key] = self._encoded(resource)
+        return self._known[key]
+
+    def _encoded(self, resource: Struct) -> bytes:
+        return self._results.encoded_settings(_configs(self._broker, resource, self._request))
 
 
 def _configs(broker: Broker, resource: Struct, request: Struct) -> list[Mapping[str, Any]]:
@@ -69,13 +109,9 @@ def _configs(broker: Broker, resource: Struct, request: Struct) -> list[Mapping[
 
 
 def _entries(broker: Broker, kind: ResourceType, name: str) -> list[ConfigEntry]:
-    image = broker.metadata.image
-    texts = image.settings_of(kind, name)
+    texts = broker.metadata.image.settings_of(kind, name)
     match kind:
         case ResourceType.TOPIC:
-            check_topic_name(name)
-            if name not in image.topics:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return topic_entries(texts, broker.config)
         case ResourceType.BROKER:
             if not name:
@@ -83,11 +119,20 @@ def _entries(broker: Broker, kind: ResourceType, name: str) -> list[ConfigEntry]
             _require_own(name, broker.node_id, f"expected {broker.node_id} or empty string,")
             return broker_entries(broker.config)
         case ResourceType.CLIENT_METRICS:
-            _require(name, "Client metrics subscription name must not be empty")
             return client_metrics_entries(texts)
         case _:
-            _require(name, "Group name must not be empty")
             return group_entries(texts, broker.config)
+
+
+def _check_name(broker: Broker, kind: ResourceType, name: str) -> None:
+    if kind is ResourceType.TOPIC:
+        check_topic_name(name)
+        if name not in broker.metadata.image.topics:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    elif kind is ResourceType.CLIENT_METRICS:
+        _require(name, "Client metrics subscription name must not be empty")
+    else:
+        _require(name, "Group name must not be empty")
 
 
 def _require(name: str, refusal: str) -> None:
@@ -100,10 +145,10 @@ def _require_own(name: str, node_id: int, expected: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {expected} but received {name}")
 
 
-def _refusal(resource: Struct, error: TidelogError) -> Mapping[str, Any]:
+def _refusal(resource: Struct, outcome: Outcome) -> Mapping[str, Any]:
     return {
-        "error_code": error_code_of(error),
-        "error_message": Outcome.of(error).message or "",
+        "error_code": outcome.error,
+        "error_message": outcome.message or "",
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
     }

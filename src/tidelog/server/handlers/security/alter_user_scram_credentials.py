@@ -31,8 +31,9 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+    outcome = Outcome.of(error)
     users = dict.fromkeys(part.name for part in (*request.deletions, *request.upsertions))
-    return {"results": [_result(user, Outcome.of(error)) for user in users]}
+    return {"results": [_result(user, outcome) for user in users]}
 
 
 def _result(user: str, outcome: Outcome) -> Mapping[str, Any]:

@@ -1,0 +1,56 @@
+"""A DescribeConfigs response, encoded resource by resource: settings that many resources share are encoded once.
+
+::
+
+    throttle time, number of results | head, settings | head, settings | ...
+
+A head is what is before the settings: error, type and name. The settings end with the result's tagged fields, which
+versions from 4 on have, and so does the response: they are empty. Called by: DescribeConfigs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from tidelog.protocol.api_key import VERSIONS, ApiKey
+from tidelog.protocol.messages import write_response
+from tidelog.record.internal.encoder import unsigned_varint
+from tidelog.server.answer import EncodedAnswer
+
+_THROTTLE_BYTES: Final = 4
+_COUNT_BYTES: Final = 4
+_NO_TAGS: Final = b"\0"
+
+
+class EncodedResults:
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._is_flexible = VERSIONS[ApiKey.DESCRIBE_CONFIGS].is_flexible(version)
+        self._parts: list[bytes] = []
+        self._count = 0
+        self._no_settings = unsigned_varint(1) + _NO_TAGS if self._is_flexible else bytes(_COUNT_BYTES)
+
+    def encoded_settings(self, configs: Iterable[Mapping[str, Any]]) -> bytes:
+        """Of one result, or of many."""
+        return self._result({"configs": configs})[len(self._head({})) :]
+
+    def add(self, resource: Mapping[str, Any], settings: bytes | None = None) -> None:
+        """``resource``: the fields of a result, but for its settings; without these for one that has none."""
+        self._parts += [self._head(resource), self._no_settings if settings is None else settings]
+        self._count += 1
+
+    def answer(self, throttle_ms: int) -> EncodedAnswer:
+        count = self._count
+        start = throttle_ms.to_bytes(_THROTTLE_BYTES, "big")
+        start += unsigned_varint(count + 1) if self._is_flexible else count.to_bytes(_COUNT_BYTES, "big")
+        return EncodedAnswer([start, *self._parts, _NO_TAGS if self._is_flexible else b""])
+
+    def _head(self, resource: Mapping[str, Any]) -> bytes:
+        return self._result(resource)[: -len(self._no_settings)]
+
+    def _result(self, fields: Mapping[str, Any]) -> bytes:
+        response = write_response(ApiKey.DESCRIBE_CONFIGS, self._version, {"results": [fields]})
+        if self._is_flexible:
+            return response[_THROTTLE_BYTES + 1 : -len(_NO_TAGS)]
+        return response[_THROTTLE_BYTES + _COUNT_BYTES :]
