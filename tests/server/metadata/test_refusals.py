@@ -170,6 +170,18 @@ class TestRecordsThatCannotBe:
         append(tmp_path, encoded("PartitionRecord", {**PARTITION, "topicId": id_of(tmp_path), **changes}))
         assert_not_loaded(home, tmp_path, DirectoryError, words)
 
+    def test_what_only_recovery_brings_to_light_is_refused_too(self, tmp_path: Path) -> None:
+        """A finished result of cleaning takes its segment's place when the log is opened, not when it is looked at."""
+        home = left(tmp_path)
+        before = metadata_log(tmp_path).read_bytes()
+        append(tmp_path, encoded("TopicRecord", {"name": "../../evil", "topicId": NEW_ID}))
+        metadata_log(tmp_path).rename(f"{metadata_log(tmp_path)}.swap")
+        (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").write_bytes(before)
+        metadata = home.made()
+        metadata.format()
+        with pytest.raises(DirectoryError, match="names are not legal"):
+            metadata.load()
+
     def test_whatever_else_a_record_brings_about_is_the_logs_error(self, tmp_path: Path) -> None:
         home, topic_id = left(tmp_path), id_of(tmp_path)
         flawed = {**PARTITION, "topicId": topic_id, "directories": [ZERO_UUID, ZERO_UUID]}

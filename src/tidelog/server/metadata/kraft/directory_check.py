@@ -5,8 +5,8 @@ a directory                                             is refused where
 ======================================================  ==============================================================
 whose ``meta.properties`` has version 0                 always: a broker with ZooKeeper left it (``tidelog import``)
 without ``meta.properties``, but with partitions        always: nobody knows whose they are (``tidelog import``)
-of the metadata                                         ``refusals`` has something to say; of partitions when the
-                                                        log is loaded
+of the metadata                                         ``refusals`` has something to say; again, and of
+                                                        partitions, when the log is loaded
 that a process holds                                    never here: to lock it fails, in words of its own
 ======================================================  ==============================================================
 
@@ -21,7 +21,7 @@ from typing import Final
 from tidelog.model import DirectoryError
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
-from tidelog.server.metadata.kraft.refusals import partition_refusals, refusals
+from tidelog.server.metadata.kraft.refusals import loaded_refusals, refusals
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE
@@ -64,8 +64,8 @@ def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> 
         raise DirectoryError("; ".join(reasons), path=view.directory)
 
 
-def require_servable_partitions(image: MetadataImage, directory: Path) -> None:
+def require_servable_image(image: MetadataImage, directory: Path, node_id: int) -> None:
     """As ``require_servable``, of an image that was loaded from the metadata log in ``directory``."""
-    reasons = list(partition_refusals(image))
+    reasons = list(loaded_refusals(image, node_id))
     if reasons:
         raise DirectoryError("; ".join(reasons), path=directory)

@@ -29,7 +29,7 @@ from tidelog.server.metadata.features import version_set_by
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.activation import activation_records
-from tidelog.server.metadata.kraft.directory_check import require_servable_partitions
+from tidelog.server.metadata.kraft.directory_check import require_servable_image
 from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, past_voters, require_alone
 from tidelog.server.metadata.kraft.replay import Replay
@@ -88,7 +88,7 @@ class MetadataStore:
             replay.take(batch)
         self._snapshots.note(log.replayed_bytes)
         require_alone(replay.voters, setup.settings.node_id)
-        require_servable_partitions(self.image, log.directory)
+        require_servable_image(self.image, log.directory, setup.settings.node_id)
         _log.info("Loaded the cluster metadata up to offset %d, epoch %d", log.end_offset, log.epoch)
 
     async def lead(self) -> None:

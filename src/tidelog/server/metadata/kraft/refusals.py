@@ -21,8 +21,9 @@ a number or epoch that cannot be
 a record of a later release           found when the log is read (``metadata_view``)
 ====================================  ================================================================================
 
-Looked at before anything is written, so that a directory that is refused is as it was; partitions, of which there may
-be very many, only when the log has been opened and read once more, but before a record is appended to it.
+Looked at before anything is written, so that a directory that is refused is as it was; and once more when the log has
+been opened, before a record is appended to it: recovery may have brought to light what was not there to be read. Then
+partitions are looked at, too: there may be very many.
 Pure. Called by: ``directory_check``.
 """
 
@@ -57,9 +58,19 @@ def refusals(view: MetadataView, node_id: int, directory_id: uuid.UUID | None) -
     """None: it can be served. ``directory_id``: of the log directory that the metadata lies in."""
     yield from _log_refusals(view)
     yield from _quorum_refusals(view.voters, node_id, directory_id)
-    yield from _broker_refusals(view.image, node_id)
-    yield from _feature_refusals(view.image)
-    yield from _topic_refusals(view.image)
+    yield from _image_refusals(view.image, node_id)
+
+
+def loaded_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
+    """As ``refusals``, of what was loaded from the log that is open."""
+    yield from _image_refusals(image, node_id)
+    yield from _partition_refusals(image)
+
+
+def _image_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
+    yield from _broker_refusals(image, node_id)
+    yield from _feature_refusals(image)
+    yield from _topic_refusals(image)
 
 
 def _log_refusals(view: MetadataView) -> Iterator[str]:
@@ -115,8 +126,7 @@ def _feature_refusals(image: MetadataImage) -> Iterator[str]:
         )
 
 
-def partition_refusals(image: MetadataImage) -> Iterator[str]:
-    """As ``refusals``, of the partitions."""
+def _partition_refusals(image: MetadataImage) -> Iterator[str]:
     found = [
         f"{topic.name}-{number}: {flaw}"
         for topic, number, state in image.partitions()
