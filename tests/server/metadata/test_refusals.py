@@ -35,7 +35,7 @@ from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.kraft.batches import build_records
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
-from tidelog.server.metadata.kraft.snapshot import SnapshotId, build_snapshot, write_whole
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, SnapshotId, build_snapshot, write_whole
 from tidelog.server.metadata.kraft.voters import Voter, Voters
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, uuid_to_text
@@ -177,6 +177,17 @@ class TestRecordsThatCannotBe:
         append(tmp_path, encoded("TopicRecord", {"name": "../../evil", "topicId": NEW_ID}))
         metadata_log(tmp_path).rename(f"{metadata_log(tmp_path)}.swap")
         (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").write_bytes(before)
+        metadata = home.made()
+        metadata.format()
+        with pytest.raises(DirectoryError, match="names are not legal"):
+            metadata.load()
+
+    def test_a_bootstrap_that_only_recovery_makes_the_first_is_refused_too(self, tmp_path: Path) -> None:
+        """As above: the log is empty once its only segment has been replaced."""
+        home = left(tmp_path)
+        evil = encoded("TopicRecord", {"name": "../../evil", "topicId": NEW_ID})
+        write_whole(LOCAL, tmp_path / BOOTSTRAP_FILE, build_snapshot([evil], last_timestamp_ms=0, now_ms=0))
+        Path(f"{metadata_log(tmp_path)}.swap").touch()
         metadata = home.made()
         metadata.format()
         with pytest.raises(DirectoryError, match="names are not legal"):

@@ -29,6 +29,7 @@ from tidelog.server.metadata.features import version_set_by
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.activation import activation_records
+from tidelog.server.metadata.kraft.batches import MetadataBatch
 from tidelog.server.metadata.kraft.directory_check import require_servable_image
 from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, past_voters, require_alone
@@ -88,7 +89,8 @@ class MetadataStore:
             replay.take(batch)
         self._snapshots.note(log.replayed_bytes)
         require_alone(replay.voters, setup.settings.node_id)
-        require_servable_image(self.image, log.directory, setup.settings.node_id)
+        image = self._first_image() if replay.is_empty else self.image
+        require_servable_image(image, log.directory, setup.settings.node_id)
         _log.info("Loaded the cluster metadata up to offset %d, epoch %d", log.end_offset, log.epoch)
 
     async def lead(self) -> None:
@@ -210,8 +212,18 @@ class MetadataStore:
     # --- inside ---
 
     def _bootstrap(self) -> list[MetadataRecord]:
-        path = self._setup.directory / BOOTSTRAP_FILE
-        return [record for batch in read_snapshot(self._setup.fs, path) for record in batch.records]
+        return [record for batch in self._first_batches() for record in batch.records]
+
+    def _first_image(self) -> MetadataImage:
+        """What a new cluster begins with, once it leads."""
+        image = MetadataImage()
+        replay = Replay(image, self.replay.voters, path=self._setup.directory / BOOTSTRAP_FILE)
+        for batch in self._first_batches():
+            replay.take(batch)
+        return image
+
+    def _first_batches(self) -> list[MetadataBatch]:
+        return read_snapshot(self._setup.fs, self._setup.directory / BOOTSTRAP_FILE)
 
     def _spawn(self, work: Any) -> asyncio.Task[Any]:
         """A task that goes on whatever becomes of who asked for it."""
