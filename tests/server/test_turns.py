@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +13,18 @@ from typing import Any
 import pytest
 
 from server.harness import BrokerHome, WireClient, running_broker
+from tidelog.protocol import messages
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.frames import length_prefix
+from tidelog.protocol.headers import write_request_header
 from tidelog.protocol.messages import write_response
+from tidelog.protocol.schemas import Direction
 from tidelog.server.handlers.configs import describe_configs
 from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults
 from tidelog.server.replicas.partition import Partition
+from tidelog.server.requests import LARGE_BYTES
 from tidelog.server.work import in_pieces
 
 PIECE = 100
@@ -100,6 +106,44 @@ def appends(home: BrokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns
 
         monkeypatch.setattr(Partition, "append", noted)
         yield turns
+
+
+@pytest.mark.parametrize(("topics", "is_large"), [(10, False), (5000, True)])
+def test_a_large_request_is_read_and_its_answer_written_beside_the_loop(
+    home: BrokerHome, client: WireClient, topics: int, is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, threading.Thread] = {}
+    read, write = messages._read, messages._write
+
+    def noted_read(api: ApiKey, direction: Direction, version: int, body: Any) -> Any:
+        if direction is Direction.REQUEST:
+            threads["read"] = threading.current_thread()
+        return read(api, direction, version, body)
+
+    def noted_write(api: ApiKey, direction: Direction, version: int, values: Any) -> bytes:
+        if direction is Direction.RESPONSE:
+            threads["written"] = threading.current_thread()
+        return write(api, direction, version, values)
+
+    monkeypatch.setattr(messages, "_read", noted_read)
+    monkeypatch.setattr(messages, "_write", noted_write)
+    names = [f"no-such-topic-{number}" for number in range(topics)]
+    asked = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}
+    answer = client.call(ApiKey.METADATA, 8, **asked)
+    assert [topic.name for topic in answer.topics] == names
+    assert set(threads) == {"read", "written"}
+    loop = home.call(threading.current_thread)
+    assert {thread is not loop for thread in threads.values()} == {is_large}
+
+
+def test_a_large_request_that_is_none_ends_its_connection(home: BrokerHome, caplog: pytest.LogCaptureFixture) -> None:
+    header = write_request_header(ApiKey.METADATA, 8, 1, "me")
+    body = b"\x7f" * LARGE_BYTES
+    with home.client() as bad:
+        bad.socket.sendall(length_prefix([header, body]) + header + body)
+        assert bad.is_closed_by_broker()
+    assert "is closed: an array of" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])

@@ -47,9 +47,15 @@ def read_request(api: ApiKey, version: int, body: Buffer) -> Struct:
     return message
 
 
-def write_response(api: ApiKey, version: int, values: Values) -> bytes:
+def write_response(api: ApiKey, version: int, values: Values | Struct) -> bytes:
     """What follows the header. TypeError for a name that no version of the response has, or a value of another type."""
     return _write(api, Direction.RESPONSE, version, values)
+
+
+def response_of(api: ApiKey, version: int, values: Values) -> Struct:
+    """What ``write_response`` takes in place of the values, which may change then. TypeError, as there."""
+    build, _ = _writer(api, Direction.RESPONSE, version)
+    return build(values)
 
 
 def write_request(api: ApiKey, version: int, values: Values) -> bytes:
@@ -73,7 +79,7 @@ def _read(api: ApiKey, direction: Direction, version: int, body: Buffer) -> Stru
     return message
 
 
-def _write(api: ApiKey, direction: Direction, version: int, values: Values) -> bytes:
+def _write(api: ApiKey, direction: Direction, version: int, values: Values | Struct) -> bytes:
     build, writer = _writer(api, direction, version)
     buffer = io.BytesIO()
     writer(buffer, build(values))

@@ -11,7 +11,8 @@ that fails                            what the handler's ``refuse`` makes of the
                                       own ``error_code``; an API without such a field: its connection closed
 ====================================  =================================================================================
 
-An error that is no TidelogError is a bug, and logged with its stack trace.
+An error that is no TidelogError is a bug, and logged with its stack trace. A large request is read in a thread, and so
+is the answer to it written: either may take a second.
 Called by: connections. Thread rule: the loop's. Source: Kafka's ``KafkaApis.handle`` and ``RequestContext``.
 """
 
@@ -19,17 +20,18 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from tidelog.model import TidelogError
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode, MalformedMessageError, error_code_of
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import read_request_header, response_header
-from tidelog.protocol.messages import read_request, write_response
+from tidelog.protocol.messages import read_request, response_of, write_response
 from tidelog.protocol.schemas import Direction, Struct, struct_class
 from tidelog.server.answer import Answer, EncodedAnswer
 from tidelog.server.handlers.table import HANDLERS
@@ -39,10 +41,14 @@ from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.request_context import RequestContext
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.timers import Timers
+from tidelog.server.work import InThread
 
+Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 _PACKAGE = "tidelog.server.handlers."
+LARGE_BYTES: Final = 64 * 1024
+"""Of a request that kio reads: from here on it may have thousands of items."""
 
 
 class Reader(Protocol):
@@ -74,6 +80,9 @@ class Server(Protocol):
 
     @property
     def server_metrics(self) -> ServerMetrics: ...
+
+    @property
+    def in_thread(self) -> InThread: ...
 
 
 class Handler(NamedTuple):
@@ -112,20 +121,47 @@ class Requests:
         return self._begin(handler, context, memoryview(frame)[header.size :])
 
     def _begin_counted(self, handler: Handler, context: RequestContext, body: memoryview) -> Reply | Awaitable[Reply]:
-        """With the time that it takes on its client's account."""
-        start_ms = self._broker.timers.monotonic_ms()
-        try:
+        with self._counted(context):
             return self._begin(handler, context, body)
-        finally:
-            self._broker.quotas.count_time(context, self._broker.timers.monotonic_ms() - start_ms)
 
     def _begin(self, handler: Handler, context: RequestContext, body: memoryview) -> Reply | Awaitable[Reply]:
-        request = handler.read(context.api, context.version, body)
+        if handler.read is read_request and context.size >= LARGE_BYTES:
+            return self._finish_large(handler, context, body)
+        return self._begin_read(handler, context, handler.read(context.api, context.version, body))
+
+    async def _finish_large(self, handler: Handler, context: RequestContext, body: memoryview) -> Reply:
+        request = await self._in_thread(context, handler.read, context.api, context.version, body)
         try:
-            if self.interceptor is None:
-                answer = handler.handle(self._broker, context, request)
-            else:
-                answer = self.interceptor(context, request, partial(handler.handle, self._broker, context, request))
+            with self._counted(context):
+                answer = self._asked(handler, context, request)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+        except Exception as error:
+            answer = _refusal(handler, context, request, error)
+        if isinstance(answer, Mapping):
+            answer = self._throttled(context, answer)
+            response = response_of(context.api, context.version, answer)
+            written = await self._in_thread(context, write_response, context.api, context.version, response)
+            answer = EncodedAnswer([written])
+        return _reply(context, answer)
+
+    async def _in_thread(self, context: RequestContext, function: Callable[..., Result], *arguments: object) -> Result:
+        with self._counted(context):
+            return await self._broker.in_thread(function, *arguments)
+
+    @contextmanager
+    def _counted(self, context: RequestContext) -> Iterator[None]:
+        """What takes time on its client's account."""
+        start_ms = self._broker.timers.monotonic_ms()
+        try:
+            yield
+        finally:
+            if self._broker.quotas.is_on:
+                self._broker.quotas.count_time(context, self._broker.timers.monotonic_ms() - start_ms)
+
+    def _begin_read(self, handler: Handler, context: RequestContext, request: Any) -> Reply | Awaitable[Reply]:
+        try:
+            answer = self._asked(handler, context, request)
         except Exception as error:
             answer = _refusal(handler, context, request, error)
         if isinstance(answer, EncodedAnswer):
@@ -133,6 +169,11 @@ class Requests:
         if isinstance(answer, Awaitable):
             return self._finish(handler, context, request, answer)
         return self._reply(context, answer)
+
+    def _asked(self, handler: Handler, context: RequestContext, request: Any) -> Answer | Awaitable[Answer]:
+        if self.interceptor is None:
+            return handler.handle(self._broker, context, request)
+        return self.interceptor(context, request, partial(handler.handle, self._broker, context, request))
 
     async def _finish(
         self, handler: Handler, context: RequestContext, request: Any, awaitable: Awaitable[Answer]
@@ -145,10 +186,15 @@ class Requests:
 
     def _reply(self, context: RequestContext, answer: Answer) -> Reply:
         """Encoded answers have said by themselves for how long the client is held back."""
-        if isinstance(answer, Mapping) and (throttle_ms := self._broker.quotas.throttle(context)):
-            said = {"throttle_time": throttle_ms} if "throttle_time" in _response_fields(context) else {}
-            answer = {**answer, **said}
+        if isinstance(answer, Mapping):
+            answer = self._throttled(context, answer)
         return _reply(context, answer)
+
+    def _throttled(self, context: RequestContext, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        throttle_ms = self._broker.quotas.throttle(context)
+        if not throttle_ms or "throttle_time" not in _response_fields(context):
+            return answer
+        return {**answer, "throttle_time": throttle_ms}
 
     def _load(self, api: ApiKey, version: int) -> Handler:
         module = import_module(_PACKAGE + HANDLERS[api])
