@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,15 +21,20 @@ from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import write_request_header
 from tidelog.protocol.messages import write_response
 from tidelog.protocol.schemas import Direction
+from tidelog.server.authorization.resource import group
+from tidelog.server.configs.resource_entries import topic_entries
 from tidelog.server.handlers.configs import describe_configs
 from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults
+from tidelog.server.handlers.groups import consumer_group_describe, describe_groups, offset_fetch
+from tidelog.server.handlers.topics import create_topics
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.requests import LARGE_BYTES
 from tidelog.server.work import in_pieces
 
 PIECE = 100
 CLIENT_METRICS, GROUP = 16, 32
+NAMES = [f"group-{number}" for number in range(15 * PIECE)]
 
 
 class Turns:
@@ -144,6 +150,57 @@ def test_a_large_request_that_is_none_ends_its_connection(home: BrokerHome, capl
         assert bad.is_closed_by_broker()
     assert "is closed: an array of" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("api", "handler", "fields"),
+    [
+        (ApiKey.DESCRIBE_GROUPS, describe_groups, {"groups": NAMES}),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_group_describe, {"group_ids": NAMES}),
+        (ApiKey.OFFSET_FETCH, offset_fetch, {"groups": [{"group_id": name, "topics": None} for name in NAMES]}),
+    ],
+    ids=lambda value: value.name if isinstance(value, ApiKey) else "",
+)
+def test_many_groups(
+    home: BrokerHome,
+    client: WireClient,
+    api: ApiKey,
+    handler: ModuleType,
+    fields: Mapping[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with turns_of(home) as turns:
+
+        def looked_at(name: str) -> Any:
+            turns.note()
+            return group(name)
+
+        monkeypatch.setattr(handler, "group", looked_at)
+        answer = client.call(api, **fields)
+    assert [one.group_id for one in answer.groups] == NAMES
+    assert turns.done.total() == len(NAMES)
+    assert turns.most < len(NAMES)
+
+
+def test_topics_that_have_settings_of_their_own(
+    home: BrokerHome, client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with turns_of(home) as turns:
+
+        def noted(*arguments: Any) -> Any:
+            turns.note()
+            return topic_entries(*arguments)
+
+        monkeypatch.setattr(create_topics, "topic_entries", noted)
+        asked = {"num_partitions": 1, "replication_factor": 1}
+        topics = [
+            {"name": f"own-{number}", **asked, "configs": [{"name": "retention.ms", "value": str(number)}]}
+            for number in range(2 * PIECE)
+        ]
+        answer = client.call(ApiKey.CREATE_TOPICS, topics=topics, timeout=1000, validate_only=True)
+    assert {topic.error_code for topic in answer.topics} == {ErrorCode.NONE}
+    assert turns.done.total() == 2 * PIECE
+    assert turns.most <= PIECE
 
 
 @pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])

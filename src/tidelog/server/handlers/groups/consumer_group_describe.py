@@ -15,6 +15,7 @@ from tidelog.server.authorization.operation import NOT_ASKED, Operation
 from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.reports import described_consumer_group
 from tidelog.server.request_context import RequestContext
+from tidelog.server.work import in_pieces
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -25,8 +26,9 @@ _HIDDEN_TOPICS = ApiError(
 )
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
-    described = [_described(broker, context, group_id) for group_id in dict.fromkeys(request.group_ids)]
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+    once = dict.fromkeys(request.group_ids)
+    described = [_described(broker, context, group_id) async for group_id in in_pieces(once)]
     names = {name for one in described for name in _topics_of(one)}
     shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names)
     return {
@@ -34,7 +36,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
             _with_operations(broker, context, request, one)
             if shown.issuperset(_topics_of(one))
             else _refused(one["group_id"], _HIDDEN_TOPICS)
-            for one in described
+            async for one in in_pieces(described)
         ]
     }
 

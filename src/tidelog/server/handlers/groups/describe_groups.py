@@ -12,14 +12,15 @@ from tidelog.server.authorization.operation import NOT_ASKED, Operation
 from tidelog.server.authorization.resource import group
 from tidelog.server.groups.reports import described_group
 from tidelog.server.request_context import RequestContext
+from tidelog.server.work import in_pieces
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     names = dict.fromkeys(request.groups)
-    return {"groups": [_with_operations(broker, context, request, group_id) for group_id in names]}
+    return {"groups": [_with_operations(broker, context, request, group_id) async for group_id in in_pieces(names)]}
 
 
 def _with_operations(broker: Broker, context: RequestContext, request: Struct, group_id: str) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.offsets.commit_rules import check_fetch
 from tidelog.server.groups.shard import Shard
 from tidelog.server.request_context import RequestContext
+from tidelog.server.work import in_pieces
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -36,10 +37,10 @@ _GROUP_ERRORS = 2
 _NO_OFFSET = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": ""}
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     if context.version >= _SEVERAL_GROUPS:
         once = {asked.group_id: asked for asked in request.groups}
-        return {"groups": [_of_group(broker, context, request, asked) for asked in once.values()]}
+        return {"groups": [_of_group(broker, context, request, asked) async for asked in in_pieces(once.values())]}
     return _of_group(broker, context, request, request)
 
 

@@ -23,10 +23,13 @@ from tidelog.server.configs.resource_entries import topic_entries
 from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
+from tidelog.server.work import in_pieces
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
+_AT_ONCE = 20
+"""Answers, until the loop sees to everybody else: each may have settings of its own."""
 _FIRST_STRICT = 6
 """Older clients do not know the error of a quota that is used up."""
 
@@ -46,7 +49,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
     described = _Described(broker.config, shown)
     return {
         "topics": [
-            *(_answer(result, described) for result in results),
+            *[_answer(result, described) async for result in in_pieces(results, _AT_ONCE)],
             *(_refusal(name, outcome.error, outcome.message) for name, outcome in refused.items()),
             *(_refusal(name, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for name in too_many),
         ]
