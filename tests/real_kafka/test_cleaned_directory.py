@@ -64,6 +64,11 @@ def produce(broker: Broker, seed: int) -> None:
         assert plain.flush(60) == 0
 
 
+def errors(broker: Broker) -> list[str]:
+    """But for those of a controller that waited for the machine: they say nothing of the files."""
+    return [line for line in broker.log_text.splitlines() if "ERROR" in line and "event queue overloaded" not in line]
+
+
 def commit(broker: Broker, offsets: range = range(0)) -> int:
     """One after the other, by a consumer of the group; what was committed before them."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP, "log_level": 2})
@@ -154,5 +159,5 @@ def test_kafkas_cleaner_goes_on_with_what_tidelog_cleaned(new_broker: BrokerFact
     assert table(broker) == expected
     assert commit(broker) == 299
     broker.stop()
-    assert "ERROR" not in broker.log_text
+    assert errors(broker) == []
     assert "uncleanable" not in broker.log_text
