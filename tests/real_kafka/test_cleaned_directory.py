@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from real_kafka.broker import Broker
@@ -86,7 +86,8 @@ def committed(consumer: Consumer) -> int:
         try:
             (held,) = consumer.committed([KafkaPartition("users", 0)], timeout=WAIT_MS / 1000)
         except KafkaException as error:
-            if SYSTEM_CLOCK.now_ms() > deadline or not error.args[0].retriable():
+            is_early = error.args[0].retriable() or error.args[0].code() == KafkaError.NOT_COORDINATOR
+            if SYSTEM_CLOCK.now_ms() > deadline or not is_early:
                 raise
             SYSTEM_CLOCK.sleep_ms(50)
         else:
