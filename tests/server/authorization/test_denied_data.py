@@ -8,27 +8,22 @@ from typing import Any
 
 import pytest
 
+from server.authorization.ann import ANN, guarded_broker, may
 from server.authorization.case import on_topic
 from server.authorization.data_cases import records_of
-from server.authorization.test_every_api import authenticated
-from server.authorization.world import SETTINGS, World
-from server.harness import BrokerHome, WireClient, running_broker
+from server.harness import BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.authorization.acl import Acl
 from tidelog.server.authorization.operation import Operation
 
 BY_NAME = 12
-ANN = "user-ann"
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[BrokerHome]:
-    settings = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
-    with running_broker(tmp_path, **settings) as running:
-        running.broker.requests.interceptor = authenticated
+    with guarded_broker(tmp_path) as running:
         with running.client() as client:
             topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("t", "u")]
             client.call(ApiKey.CREATE_TOPICS, topics=topics, timeout=10_000)
@@ -39,11 +34,6 @@ def home(tmp_path: Path) -> Iterator[BrokerHome]:
 def ann(home: BrokerHome) -> Iterator[WireClient]:
     with home.client(client_id=ANN) as client:
         yield client
-
-
-def may(home: BrokerHome, *acls: Acl) -> None:
-    with home.client() as client:
-        World(client).allow(acl._replace(principal=f"User:{ANN}") for acl in acls)
 
 
 def fetched(client: WireClient, *topics: str, **more: Any) -> Struct:

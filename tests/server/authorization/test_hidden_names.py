@@ -8,16 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from server.authorization.ann import ANN, guarded_broker, may
 from server.authorization.case import on_group, on_topic, on_transaction
-from server.authorization.test_every_api import authenticated
-from server.authorization.world import SETTINGS, World
-from server.harness import PATIENCE_S, BrokerHome, WireClient, running_broker
+from server.authorization.world import World
+from server.harness import PATIENCE_S, BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.authorization.acl import Acl
 from tidelog.server.authorization.operation import Operation
 
-ANN = "user-ann"
 HIDDEN = "payroll-to-be-transferred-to-the-bank-in-Europe-0001"
 MINE = "mine"
 DEAR = "(?:(?:.?.?.?.?.?.?.?.?){1000}(?:.?.?){900})"
@@ -27,9 +25,7 @@ RIGHT, WRONG = f"payroll-to{DEAR}", f"payroll-in{DEAR}"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
-    settings = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
-    with running_broker(tmp_path_factory.mktemp("names"), **settings) as running:
-        running.broker.requests.interceptor = authenticated
+    with guarded_broker(tmp_path_factory.mktemp("names")) as running:
         yield running
 
 
@@ -37,11 +33,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
 def ann(home: BrokerHome) -> Iterator[WireClient]:
     with home.client(client_id=ANN) as client:
         yield client
-
-
-def may(home: BrokerHome, *acls: Acl) -> None:
-    with home.client() as client:
-        World(client).allow(acl._replace(principal=f"User:{ANN}") for acl in acls)
 
 
 def listed(client: WireClient, pattern: str) -> tuple[int, list[str]]:

@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from tidelog.model import CorruptRecordError
-from tidelog.record.internal.schema import Field, Message
+from tidelog.record.internal.schema import LONGEST_STRING, Field, Message
 from tidelog.record.internal.text import java_text
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
@@ -245,7 +245,7 @@ def _bytes_reader(field: Field, flexible: bool, nullable: bool) -> Reader:
             if nullable:
                 return None, position
             raise CorruptRecordError(f"non-nullable field {what} was serialized as null", position=position)
-        if is_string and length > 0x7FFF:
+        if is_string and length > LONGEST_STRING:
             raise CorruptRecordError(f"string field {what} had invalid length {length}", position=position)
         if end > len(data):
             left = len(data) - position

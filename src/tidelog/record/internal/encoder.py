@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.model import InvalidRecordError, UnsupportedFormatError
-from tidelog.record.internal.schema import Field, Message
+from tidelog.record.internal.schema import LONGEST_STRING, Field, Message
 
 _FIXED = {
     "boolean": ">?",
@@ -27,8 +27,6 @@ _FIXED = {
     "uint32": ">I",
     "float64": ">d",
 }
-_LONGEST_STRING = 0x7FFF
-"""Bytes, in every version: neither Kafka nor the decoder reads more."""
 
 
 def encode_message(message: Message, values: Mapping[str, Any], version: int) -> bytes:
@@ -103,8 +101,8 @@ def _write_element(out: bytearray, field: Field, value: Any, version: int, flexi
         _write_struct(out, field.fields, value, version, flexible)
     elif field.type in ("string", "bytes"):
         data = value.encode() if isinstance(value, str) else value
-        if field.type == "string" and data is not None and len(data) > _LONGEST_STRING:
-            raise InvalidRecordError(f"{field.name} has {len(data)} bytes, and a string has at most {_LONGEST_STRING}")
+        if field.type == "string" and data is not None and len(data) > LONGEST_STRING:
+            raise InvalidRecordError(f"{field.name} has {len(data)} bytes, and a string has at most {LONGEST_STRING}")
         _write_length(out, -1 if data is None else len(data), flexible, ">h" if field.type == "string" else ">i")
         out += data or b""
     elif field.type == "uuid":

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 
 ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
 MAX_VERSION = 32767
+LONGEST_STRING = 0x7FFF
+"""Bytes, in every version: Kafka reads and writes none that is longer."""
 
 _ZEROS: dict[str, object] = {
     "boolean": False,

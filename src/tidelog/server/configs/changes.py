@@ -23,9 +23,8 @@ from tidelog.config.key import Key
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.value_text import KeyType, format_value
 from tidelog.model import ConfigError
+from tidelog.record.internal.schema import LONGEST_STRING
 from tidelog.server.configs.resource_type import ResourceType
-
-_LONGEST_VALUE = 32_767
 
 
 class ChangeKind(IntEnum):
@@ -62,9 +61,9 @@ def changed(
     after: dict[str, str | None] = {}
     for change in changes:
         value = _value_after(resource_type, before.get(change.key), change)
-        if value is not None and len(value.encode()) > _LONGEST_VALUE:
+        if value is not None and len(value.encode()) > LONGEST_STRING:
             raise ConfigError(
-                f"The configuration value cannot be added because it exceeds the maximum value size of {_LONGEST_VALUE}"
+                f"The configuration value cannot be added because it exceeds the maximum value size of {LONGEST_STRING}"
                 " bytes."
             )
         if value != before.get(change.key) or resource_type is ResourceType.BROKER:
