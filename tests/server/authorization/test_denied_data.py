@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from server.authorization.ann import ANN, guarded_broker, may
 from server.authorization.case import on_topic
 from server.authorization.data_cases import records_of
+from server.authorization.guarded_broker import ANN, guarded_broker, may
 from server.harness import BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode

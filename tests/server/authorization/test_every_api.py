@@ -5,7 +5,7 @@ The cases are in ``cases``; that Kafka answers them the same is in ``test_kafkas
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from server.authorization.case import DENIALS, NOBODY, Case
 from server.authorization.cases import cases
+from server.authorization.guarded_broker import guarded_broker
 from server.authorization.plain_answers import plain
 from server.authorization.world import (
     CONSUMERS,
@@ -26,10 +27,7 @@ from server.authorization.world import (
 )
 from server.harness import BrokerHome, WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
-from tidelog.server.answer import Answer
 from tidelog.server.handlers.table import HANDLERS
-from tidelog.server.principal import ANONYMOUS, Principal
-from tidelog.server.request_context import RequestContext
 
 CASES = {f"user-{number}": case for number, case in enumerate(cases())}
 """By the user who asks."""
@@ -41,20 +39,9 @@ LOG_IN = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 """APIs that are answered before anybody is somebody."""
 
 
-def authenticated(
-    context: RequestContext, _request: object, handle: Callable[[], Answer | Awaitable[Answer]]
-) -> Answer | Awaitable[Answer]:
-    """Everybody is who its client id says."""
-    name = context.client_id or ""
-    context.peer.principal = Principal("User", name) if name.startswith("user-") else ANONYMOUS
-    return handle()
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
-    settings = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
-    with running_broker(tmp_path_factory.mktemp("acls"), **settings) as running:
-        running.broker.requests.interceptor = authenticated
+    with guarded_broker(tmp_path_factory.mktemp("acls")) as running:
         yield running
 
 

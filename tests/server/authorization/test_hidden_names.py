@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from server.authorization.ann import ANN, guarded_broker, may
 from server.authorization.case import on_group, on_topic, on_transaction
+from server.authorization.guarded_broker import ANN, guarded_broker, may
 from server.authorization.world import World
 from server.harness import PATIENCE_S, BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey

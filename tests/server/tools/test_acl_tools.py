@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from server.authorization.test_every_api import authenticated
-from server.authorization.world import SETTINGS
-from server.harness import BrokerHome, running_broker
+from server.authorization.guarded_broker import guarded_broker
+from server.harness import BrokerHome
 from server.tools.kafka_tools import KafkaTools
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
@@ -20,9 +19,7 @@ ACLS = "kafka-acls"
 
 @pytest.fixture
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
-    settings = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
-    with running_broker(tmp_path_factory.mktemp("acls"), **settings) as home:
-        home.broker.requests.interceptor = authenticated
+    with guarded_broker(tmp_path_factory.mktemp("acls")) as home:
         yield home
 
 

@@ -1,17 +1,28 @@
-"""Ann, who may what a test allows her and nothing else, at a broker where everybody is who its client id says."""
+"""A broker with access control lists, whose clients are who their id says; and Ann, who may what a test allows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from server.authorization.test_every_api import authenticated
 from server.authorization.world import SETTINGS, World
 from server.harness import BrokerHome, running_broker
+from tidelog.server.answer import Answer
 from tidelog.server.authorization.acl import Acl
+from tidelog.server.principal import ANONYMOUS, Principal
+from tidelog.server.request_context import RequestContext
 
 ANN = "user-ann"
+
+
+def authenticated(
+    context: RequestContext, _request: object, handle: Callable[[], Answer | Awaitable[Answer]]
+) -> Answer | Awaitable[Answer]:
+    """Everybody is who its client id says."""
+    name = context.client_id or ""
+    context.peer.principal = Principal("User", name) if name.startswith("user-") else ANONYMOUS
+    return handle()
 
 
 @contextmanager
