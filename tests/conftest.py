@@ -21,7 +21,7 @@ settings.load_profile("patient")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GoldenFactory = Callable[..., Path]
-SLOW_SECONDS = 1800
+SLOW_SECONDS = 7200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-PATIENCE_S = 60
+PATIENCE_S = 200
 BEGINNING = -2
 
 

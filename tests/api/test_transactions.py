@@ -304,7 +304,7 @@ with directory.transaction() as transaction:
     print(transaction.producer_id, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200)
         assert done.returncode == -signal.SIGKILL
         producer_id = int(done.stdout)
         shown = rows("transactions", tmp_path)
@@ -341,7 +341,7 @@ with directory.producer(9) as producer, producer.transaction() as transaction:
         transaction.append(log, b"x")
     logs[1]._engine().append_as_leader = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 """
-        assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == -signal.SIGKILL
+        assert subprocess.run([sys.executable, "-c", script], timeout=200).returncode == -signal.SIGKILL
         assert [row["partition"] for row in rows("transactions", tmp_path)] == [1]
         with tidelog.open_directory(tmp_path) as directory:
             assert directory.producer(9).epoch == 1

@@ -204,7 +204,7 @@ class TestRefusals:
                 f"import tidelog\ntry: tidelog.open_log({str(path)!r})\nexcept tidelog.LockedError: print('locked')"
             )
             done = subprocess.run(
-                [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+                [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=200
             )
             assert done.stdout == "locked\n"
         tidelog.open_log(path).close()

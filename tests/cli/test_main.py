@@ -30,7 +30,7 @@ FIND_HEAVY = (
 
 def tidelog(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
     words = [str(argument) for argument in arguments]
-    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=400, **options)  # type: ignore[call-overload, no-any-return]
 
 
 @pytest.mark.parametrize("arguments", ["'--help'", "'--version'"])
@@ -179,7 +179,7 @@ def on_a_terminal(*arguments: object) -> tuple[str, str]:
     master, slave = os.openpty()
     try:
         words = [*COMMAND, *(str(argument) for argument in arguments)]
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=slave, text=True, timeout=120, check=True)
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=slave, text=True, timeout=400, check=True)
         os.set_blocking(master, False)
         try:
             shown = os.read(master, 1_000_000).decode()

@@ -72,7 +72,7 @@ def test_undamaged_directories_have_no_findings(roots: list[Path]) -> None:
         assert [finding for finding in verified.all_findings if finding.severity is not Severity.NOTE] == []
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_thousands_of_flips(roots: list[Path]) -> None:
     run(roots, range(4_000))
 

@@ -21,7 +21,7 @@ def demo(workspace: Path, *arguments: str) -> str:
     command = [sys.executable, str(DEMO), "--workspace", str(workspace), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     wide = environment | {"COLUMNS": "160"}
-    done = subprocess.run(command, env=wide, capture_output=True, text=True, timeout=500)
+    done = subprocess.run(command, env=wide, capture_output=True, text=True, timeout=1100)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
@@ -37,7 +37,7 @@ def test_the_broker_of_the_demo_and_its_clients(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(2400)
 def test_the_whole_demo(tmp_path: Path) -> None:
     printed = demo(tmp_path / "demo")
     assert "the same as from the running broker's files" in printed

@@ -77,7 +77,7 @@ def test_a_directory_of_the_page_reports(tmp_path: Path, monkeypatch: pytest.Mon
     file = tmp_path / "kafka_metrics" / "LogEndOffset,topic=orders,partition=0.csv"
 
     def wait() -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not file.exists() and time.monotonic() < end:
             time.sleep(0.02)
 
@@ -97,6 +97,6 @@ def _scrape(reporters: Any) -> str:
     import urllib.request
 
     host, port = reporters.reporters[0].address
-    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60) as answer:
         text: str = answer.read().decode()
         return text

@@ -18,7 +18,7 @@ from golden_sets import SCENARIOS, footprint, manifest
 from project.tree import ROOT, project_files
 from tidelog.version import __version__
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
 """The build compiles every kernel, and the bare environment installs Arrow."""
 
 READ_A_LOG = """

@@ -30,7 +30,7 @@ from real_kafka.java import CLASS_ARCHIVE, QUICK_START, java_command, run_java
 from tidelog.testing.broker.in_process import keep_port
 
 CLUSTER_ID = "tidelogTestsClusterIdA"
-PATIENCE_S = 60
+PATIENCE_S = 200
 """For what a broker does at once on a machine with nothing else to do."""
 NEVER_MS = str(2**31 - 1)
 
@@ -141,7 +141,7 @@ class Broker:
         run_java("kafka.tools.StorageTool", "format", *standalone, "-t", CLUSTER_ID, "-c", self.write_properties())
         self._leave_places()
 
-    def start(self, timeout: float = 120) -> None:
+    def start(self, timeout: float = 400) -> None:
         """Start and return when every partition has a leader. Raises BrokerError."""
         self.launch()
         out = self.work / "broker.out"
@@ -165,7 +165,7 @@ class Broker:
         with out.open("wb") as stdout, (self.work / "broker.log").open("wb") as stderr:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
 
-    def stop(self, timeout: float = 60) -> None:
+    def stop(self, timeout: float = 200) -> None:
         """An orderly stop: checkpoints, snapshots and the clean-shutdown marker are written. Raises BrokerError."""
         process, self._admin = self._running(), None
         process.send_signal(signal.SIGTERM)

@@ -64,13 +64,13 @@ def java_command(
     ]
 
 
-def run_java(main_class: str, *arguments: str | os.PathLike[str], timeout: float = 120, heap_mib: int = 256) -> str:
+def run_java(main_class: str, *arguments: str | os.PathLike[str], timeout: float = 400, heap_mib: int = 256) -> str:
     """What ``main_class`` prints to stdout. A failure raises CalledProcessError with stderr in its notes."""
     return java_output(main_class, *arguments, timeout=timeout, heap_mib=heap_mib).stdout
 
 
 def java_output(
-    main_class: str, *arguments: str | os.PathLike[str], timeout: float = 120, heap_mib: int = 256
+    main_class: str, *arguments: str | os.PathLike[str], timeout: float = 400, heap_mib: int = 256
 ) -> subprocess.CompletedProcess[str]:
     """As ``run_java``, with stderr beside stdout."""
     try:

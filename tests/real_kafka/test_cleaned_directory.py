@@ -39,7 +39,7 @@ CLEANING = {
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.cleaner.io.buffer.size": "4096",
 }
-WAIT_MS = 60_000
+WAIT_MS = 200_000
 
 Table = dict[bytes, bytes]
 

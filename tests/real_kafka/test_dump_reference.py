@@ -28,7 +28,7 @@ def test_kept_output(case: DumpCase, golden: Callable[..., Path], tmp_path: Path
         cwd=directory,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=200,
     )
     errors = _without_traces(done.stderr.decode().replace(str(directory), DIRECTORY))
     if os.environ.get("KEEP_DUMP_OUTPUTS"):
@@ -71,7 +71,7 @@ def test_files_of_a_killed_broker(
         java_command("kafka.tools.DumpLogSegments", *switches, "--files", ",".join(files)),
         capture_output=True,
         check=True,
-        timeout=120,
+        timeout=400,
     )
     complaints: list[str] = []
     text = "".join(dump_kafka_format(files, options_of(switches), complain=complaints.append))

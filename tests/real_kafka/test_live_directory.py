@@ -55,7 +55,7 @@ class Writer(threading.Thread):
                 self._producer.produce("rolling", value=value)
                 self._producer.produce("compacted", key=b"%d" % (self.written % 97), value=value)
                 self.written += 1
-            self._producer.flush(10)
+            self._producer.flush(60)
 
 
 def read_in_another_process(seconds: float, most_seconds: float, *partitions: Path) -> dict[str, int | list[str]]:

@@ -37,7 +37,7 @@ from tidelog.testing.broker.in_process import keep_port
 
 pytestmark = pytest.mark.kafka
 
-PATIENCE_S = 60
+PATIENCE_S = 200
 PROPERTIES = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",

@@ -82,7 +82,7 @@ def test_readers_that_do_not_read_and_sizes_that_are_not_kept(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_readers_that_do_not_read_for_five_minutes(tmp_path: Path) -> None:
     settings = {
         "log_segment_bytes": "67108864",

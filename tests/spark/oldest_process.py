@@ -14,7 +14,7 @@ from typing import Any, Self
 
 TESTS = Path(__file__).resolve().parents[1]
 INTERPRETER = TESTS.parent / ".venv-spark40" / "bin" / "python"
-PATIENCE_S = 60
+PATIENCE_S = 200
 
 
 class SparkError(Exception):

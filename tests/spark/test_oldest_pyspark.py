@@ -24,7 +24,7 @@ OWN_SESSIONS = (str(Path(__file__).relative_to(ROOT)), "tests/spark/clusters")
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(2400)
 def test_sources_and_sinks() -> None:
     run_tests_there(*ROOMS, "-k", QUICK)
 

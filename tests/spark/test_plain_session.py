@@ -48,7 +48,7 @@ def test_plain_sessions_find_the_source(golden: GoldenFactory, lacking: Path) ->
         env=environment,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=1000,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     result = json.loads(done.stdout.splitlines()[-1])

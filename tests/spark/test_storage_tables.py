@@ -243,7 +243,7 @@ def held(root: Path) -> Iterator[None]:
         yield
     finally:
         process.stdin.close()
-        process.wait(timeout=60)
+        process.wait(timeout=200)
         process.stdout.close()
 
 

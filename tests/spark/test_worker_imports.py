@@ -30,5 +30,5 @@ def test_no_worker_loads_what_it_is_not_asked_for(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", 0, [plain(0)])
     mark_clean(tmp_path)
     script = SCRIPT.format(options=repr(options_of(tmp_path)))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=200)
     assert done.stdout == "[]\n10\n[]\n"

@@ -1,17 +1,23 @@
 import java.io.FileReader;
+import java.lang.reflect.Field;
 import java.util.Properties;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
+import kafka.server.ControllerServer;
 import kafka.server.KafkaConfig;
 import kafka.server.KafkaRaftServer;
 import org.apache.kafka.common.utils.Time;
+import scala.Option;
 
 /**
  * One Kafka broker and controller in this JVM: {@code Broker server.properties clockShiftMs}. Prints "ready" on a line
  * of its own once the broker takes requests, and stops in an orderly way on SIGTERM.
  *
- * <p>It differs from Kafka's own main class in two things: the line that says when, and a wall clock that may be
- * shifted. What Kafka keeps of a producer at its start depends on the day (producer.id.expiration.ms), so a directory
- * from last year is only loaded as it was meant to be by a broker that believes it is last year.
+ * <p>It differs from Kafka's own main class in three things: the line that says when; a controller that from then on
+ * waits an hour for a heartbeat; and a wall clock that may be shifted. A killed broker gets its place back when its
+ * session is over, so sessions are short, and a broker must not lose its place because the machine is slow. What Kafka
+ * keeps of a producer at its start depends on the day (producer.id.expiration.ms), so a directory from last year is
+ * only loaded as it was meant to be by a broker that believes it is last year.
  */
 public final class Broker {
     private Broker() {
@@ -31,8 +37,26 @@ public final class Broker {
             error.printStackTrace();
             Runtime.getRuntime().halt(1);
         }
+        waitForHeartbeats(server);
         System.out.println("ready");
         server.awaitShutdown();
+    }
+
+    private static void waitForHeartbeats(KafkaRaftServer server) throws ReflectiveOperationException {
+        ControllerServer controller = (ControllerServer) ((Option<?>) valueOf(server, "controller")).get();
+        Object brokers = valueOf(controller.controller(), "clusterControl");
+        Object heartbeats = valueOf(valueOf(brokers, "heartbeatManager"), "tracker");
+        field(heartbeats, "sessionTimeoutNs").setLong(heartbeats, TimeUnit.HOURS.toNanos(1));
+    }
+
+    private static Object valueOf(Object owner, String name) throws ReflectiveOperationException {
+        return field(owner, name).get(owner);
+    }
+
+    private static Field field(Object owner, String name) throws ReflectiveOperationException {
+        Field field = owner.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
     }
 
     /** The system's clock, its wall time moved by a constant. */

@@ -15,7 +15,7 @@ from typing import Any
 
 Report = list[Any]
 
-_PATIENCE_S = 60
+_PATIENCE_S = 200
 _MAX_LINE_BYTES = 4096
 
 

@@ -15,7 +15,7 @@ import tidelog
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATIONS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
 
-_PATIENCE_S = 60
+_PATIENCE_S = 200
 
 Records = dict[str, list[tuple[int, bytes | None]]]
 """Offsets and values by partition."""

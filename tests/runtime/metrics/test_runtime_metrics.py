@@ -25,7 +25,7 @@ def test_errors_are_told(caplog: pytest.LogCaptureFixture) -> None:
         done.set()
 
     scheduler.schedule("flush", fails, period_ms=1)
-    assert done.wait(20)
+    assert done.wait(60)
     scheduler.shutdown()
     registry.gauge(MetricName("g", "T", "broken"), lambda: 1 // 0)
     list(registry.samples())

@@ -20,7 +20,7 @@ from server.harness import WireClient, running_broker
 
 pytestmark = pytest.mark.kafka
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 PLACES = {"advertised.listeners": "PLAINTEXT://127.0.0.1:1", "controller.quorum.voters": "1@127.0.0.1:2"}
 """Where it is does not matter, that it is said does."""
 

@@ -26,7 +26,7 @@ from tidelog.testing.broker.in_process import keep_port
 
 pytestmark = pytest.mark.kafka
 
-PATIENCE_S = 10
+PATIENCE_S = 60
 PASSWORD = "a-password"
 EVERYBODY = "*"
 """A user of this name, whom entries cannot tell from all others."""

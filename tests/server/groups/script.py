@@ -26,7 +26,7 @@ _TIMES = {"currentStateTimestamp", "commitTimestamp", "expireTimestamp", "timest
 _IDS = {"metadataHash", "topicId"}
 """Of topics whose ids are made up."""
 _WAIT = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
-_PATIENCE_S = 60
+_PATIENCE_S = 200
 
 RANGE = [{"name": "range", "metadata": b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0"}]
 

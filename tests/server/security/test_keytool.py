@@ -18,7 +18,7 @@ PASSWORD = "changeit"
 
 def keytool(directory: Path, *arguments: str) -> str:
     command = ["keytool", *arguments, "-storepass", PASSWORD, "-noprompt", "-J-XX:TieredStopAtLevel=1"]
-    return subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=120, text=True).stdout
+    return subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=400, text=True).stdout
 
 
 def test_its_stores_are_read_and_old_ones_refused_with_the_command_that_converts_them(tmp_path: Path) -> None:

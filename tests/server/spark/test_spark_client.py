@@ -17,7 +17,7 @@ from server.lasting_server import LastingServer
 from server.spark.spark_client import SparkClient
 from spark.oldest_process import SparkError
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 BEGIN_MS = 1_700_000_000_000
 _numbers = count(1)
 

@@ -49,7 +49,7 @@ def run_tests(interpreter: Path, environment: Mapping[str, str], *arguments: obj
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(2400)
 def test_connect_and_a_cluster(environment: Mapping[str, str], tmp_path: Path) -> None:
     with connect_server(Path(sys.executable), tmp_path, CLUSTER, environment) as address:
         run_tests(Path(sys.executable), {**environment, "SPARK_REMOTE": address}, CASES, "-k", QUICK)

@@ -22,7 +22,7 @@ from spark.differential.scene import PROPERTIES, Scene
 from spark.differential.stream_mixes import MORE_STREAM_MIXES, SHARED_OUT, STREAM_MIXES, Between, StreamMix, gives
 from spark.differential.streams import Streams
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(2400)]
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
 ALL_MIXES = {**MIXES, **MORE_MIXES}

@@ -27,7 +27,7 @@ def test_both_forms(tmp_path: Path) -> None:
         env={name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=1000,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     foo, bare, nothing = {"n": 1, "s": "foo"}, {"n": 2, "s": None}, {"n": 0, "s": None}

@@ -44,7 +44,7 @@ def make(directory: Path) -> list[Path]:
 
 
 def swap(directory: Path, step: int, staged: list[Path]) -> int:
-    return subprocess.run([sys.executable, PROGRAM, directory, str(step), *staged], timeout=60, check=False).returncode
+    return subprocess.run([sys.executable, PROGRAM, directory, str(step), *staged], timeout=200, check=False).returncode
 
 
 def records(directory: Path) -> dict[str, list[int]]:

@@ -58,7 +58,7 @@ class Driver:
         """Let it end by itself."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        assert self._process.wait(60) == 0, self._report.read_text()[-4000:]
+        assert self._process.wait(200) == 0, self._report.read_text()[-4000:]
 
     def _ask(self, job: dict[str, Any]) -> str | None:
         assert self._process.stdin is not None
@@ -69,7 +69,7 @@ class Driver:
             if line.startswith('{"error": '):
                 error: str | None = json.loads(line)["error"]
                 return error
-        if self._process.wait(60) == -signal.SIGKILL:
+        if self._process.wait(200) == -signal.SIGKILL:
             raise DriverKilledError
         raise AssertionError(self._report.read_text()[-4000:])
 
@@ -83,7 +83,7 @@ class Driver:
             self.close()
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(60)
+            self._process.wait(200)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()

@@ -261,7 +261,7 @@ def holder(root: Path) -> Iterator[Path]:
     assert process.stdout.readline() == b"locked\n"
     yield root
     process.stdin.close()
-    process.wait(timeout=30)
+    process.wait(timeout=60)
 
 
 class TestUntil:

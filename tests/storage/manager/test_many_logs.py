@@ -37,13 +37,13 @@ def run(directory: Path, logs: int, files: int, timeout: float) -> dict[str, dic
 
 
 def test_all_of_many_logs_are_read_with_few_open_files(tmp_path: Path) -> None:
-    steps = run(tmp_path, 60, 80, timeout=120)
+    steps = run(tmp_path, 60, 80, timeout=400)
     assert steps["read"]["files"] < 80
     assert 0 < steps["read"]["mappings"] <= 80 // 4
 
 
 def test_a_limit_that_is_reached_is_named(tmp_path: Path) -> None:
-    appended = run(tmp_path, 60, 60, timeout=120)["appended"]
+    appended = run(tmp_path, 60, 60, timeout=400)["appended"]
     assert 10 < appended["logs"] < 60
     assert "too many open files: it may open 60 (ulimit -n" in appended["problem"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 import tidelog
+from own_threads import own_threads
 from storage.manager.manager_home import NOW, fill
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, LockedError
@@ -30,7 +30,7 @@ def served(home: KeptDirectories) -> str:
     (reporter,) = home.metrics.reporters.reporters
     assert isinstance(reporter, PrometheusReporter)
     host, port = reporter.address
-    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60) as answer:
         text: str = answer.read().decode()
         return text
 
@@ -60,14 +60,14 @@ def test_csv_files_from_a_properties_file(tmp_path: Path) -> None:
 
 
 def test_prometheus_serves_until_the_end(tmp_path: Path) -> None:
-    before = set(threading.enumerate())
+    before = own_threads()
     home = kept(tmp_path, HeldClock(NOW), None, kafka_metrics_reporters="prometheus", tidelog_prometheus_port="0")
     fill(home.open_log(tmp_path / "orders-0").log, 1)
     text = served(home)
     assert 'kafka_log_log_logendoffset{partition="0",topic="orders"} 10.0' in text
     assert "tidelog_metricregistry_reporterrors 0.0" in text
     home.close(tmp_path)
-    assert set(threading.enumerate()) <= before
+    assert own_threads() <= before
 
 
 def test_a_forked_child_stops_nothing_of_its_parents(tmp_path: Path) -> None:
@@ -98,19 +98,19 @@ def test_without_reporters_nothing_runs_but_values_can_be_asked(tmp_path: Path) 
     ],
 )
 def test_a_reporter_that_cannot_be_had_leaves_nothing_behind(tmp_path: Path, lines: str, message: str) -> None:
-    before = set(threading.enumerate())
+    before = own_threads()
     (tmp_path / "server.properties").write_text(lines)
     data = tmp_path / "data"
     with pytest.raises(ConfigError, match=message):
         tidelog.open_directory(data, housekeeping=True, server_properties=tmp_path / "server.properties")
-    assert set(threading.enumerate()) <= before
+    assert own_threads() <= before
     tidelog.open_directory(data).close()  # it is not locked
 
 
 def test_a_start_that_fails_ends_the_reporters(tmp_path: Path) -> None:
-    before = set(threading.enumerate())
+    before = own_threads()
     properties = tmp_path / "server.properties"
     properties.write_text("kafka.metrics.reporters=prometheus\ntidelog.prometheus.port=0")
     with tidelog.open_directory(tmp_path / "data"), pytest.raises(LockedError):
         tidelog.open_directory(tmp_path / "data", housekeeping=True, server_properties=properties)
-    assert set(threading.enumerate()) <= before
+    assert own_threads() <= before

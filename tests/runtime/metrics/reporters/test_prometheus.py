@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import logging
 import os
-import threading
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from own_threads import own_threads
 from tidelog.model import ConfigError
 from tidelog.runtime.metrics import MetricKind, MetricName, MetricRegistry, Sample
 from tidelog.runtime.metrics.reporters.prometheus import PrometheusReporter, families, family_name
@@ -49,7 +49,7 @@ def served(registry: MetricRegistry) -> Iterator[PrometheusReporter]:
 def scrape(reporter: PrometheusReporter, accept: str = "text/plain") -> str:
     host, port = reporter.address
     request = urllib.request.Request(f"http://{host}:{port}/metrics", headers={"Accept": accept})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         text: str = answer.read().decode()
         return text
 
@@ -128,7 +128,7 @@ def test_of_two_that_are_one_for_prometheus_the_first_is_taken() -> None:
 
 
 def test_it_stops_and_starts_again(registry: MetricRegistry, caplog: pytest.LogCaptureFixture) -> None:
-    before = set(threading.enumerate())
+    before = own_threads()
     reporter = PrometheusReporter()
     reporter.configure({"tidelog.prometheus.port": "0"})
     reporter.stop()
@@ -140,9 +140,9 @@ def test_it_stops_and_starts_again(registry: MetricRegistry, caplog: pytest.LogC
     assert "kafka_log" in scrape(reporter)
     reporter.stop()
     reporter.stop()
-    assert set(threading.enumerate()) <= before
+    assert own_threads() <= before
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=20)
+        urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60)
     reporter.start(registry, scheduler)
     assert "kafka_log" in scrape(reporter)
     reporter.stop()
