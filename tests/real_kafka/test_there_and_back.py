@@ -21,7 +21,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from cli.runner import run
-from real_kafka.broker import CLUSTER_ID, Broker
+from real_kafka.broker import CLUSTER_ID, PATIENCE_S, Broker
 from real_kafka.test_cluster_metadata import OwnNode
 from server.server_process import serving
 from server.tools.kafka_tools import KafkaTools
@@ -37,7 +37,6 @@ from tidelog.testing.broker.in_process import keep_port
 
 pytestmark = pytest.mark.kafka
 
-PATIENCE_S = 200
 PROPERTIES = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from new_threads import new_threads
 from tidelog.model import StorageError
 from tidelog.runtime import ThreadScheduler
 from tidelog.testing import HeldClock
@@ -44,8 +45,7 @@ def _own_threads_begin() -> None:
 
 def own_threads() -> list[threading.Thread]:
     """The threads of this test's schedulers."""
-    found = set(threading.enumerate()) - _threads_before
-    return [thread for thread in found if thread.name.startswith("tidelog-scheduler")]
+    return [thread for thread in new_threads(_threads_before) if thread.name.startswith("tidelog-scheduler")]
 
 
 def is_waiting(scheduler: ThreadScheduler) -> bool:

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from real_kafka.broker import PATIENCE_S
+
 Report = list[Any]
 
-_PATIENCE_S = 200
 _MAX_LINE_BYTES = 4096
 
 
@@ -34,16 +35,16 @@ class Nursery:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate(timeout=_PATIENCE_S)  # its stdin ends
+        self._process.communicate(timeout=PATIENCE_S)  # its stdin ends
 
     def run(self, round_: dict[str, Any], *, after: str, seconds: float) -> list[Report]:
         """What a writer reported until it was killed, ``seconds`` after the report ``after``; it may end before."""
         self._send(json.dumps(round_))
         reports: list[Report] = []
-        self._hear_until(after, reports, time.monotonic() + _PATIENCE_S)
+        self._hear_until(after, reports, time.monotonic() + PATIENCE_S)
         self._hear_until("over", reports, time.monotonic() + seconds)
         self._send("end")
-        self._hear_until("over", reports, time.monotonic() + _PATIENCE_S)
+        self._hear_until("over", reports, time.monotonic() + PATIENCE_S)
         assert reports[-1][0] == "over", "the writer does not end"
         return reports
 

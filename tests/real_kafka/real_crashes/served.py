@@ -11,11 +11,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import tidelog
+from real_kafka.broker import PATIENCE_S
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATIONS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
 
-_PATIENCE_S = 200
 
 Records = dict[str, list[tuple[int, bytes | None]]]
 """Offsets and values by partition."""
@@ -52,7 +52,7 @@ def read_by_kafka(bootstrap: str, partitions: Iterable[str], isolation: Isolatio
     try:
         consumer.assign([KafkaPartition(topic, int(number), OFFSET_BEGINNING) for topic, _, number in names])
         at_end: set[str] = set()
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while len(at_end) < len(records):
             assert time.monotonic() < deadline, f"only {at_end} were read to their end"
             for message in consumer.consume(1000, timeout=0.2):

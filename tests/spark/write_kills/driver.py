@@ -14,6 +14,7 @@ from typing import Any, Self
 from spark.write_kills.home import Home
 from spark.write_kills.points import give_order
 
+PATIENCE_S = 200
 PROGRAM = Path(__file__).with_name("driver_main.py")
 OLDEST = Path(__file__).parents[3] / ".venv-spark40" / "bin" / "python"
 
@@ -58,7 +59,7 @@ class Driver:
         """Let it end by itself."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        assert self._process.wait(200) == 0, self._report.read_text()[-4000:]
+        assert self._process.wait(PATIENCE_S) == 0, self._report.read_text()[-4000:]
 
     def _ask(self, job: dict[str, Any]) -> str | None:
         assert self._process.stdin is not None
@@ -69,7 +70,7 @@ class Driver:
             if line.startswith('{"error": '):
                 error: str | None = json.loads(line)["error"]
                 return error
-        if self._process.wait(200) == -signal.SIGKILL:
+        if self._process.wait(PATIENCE_S) == -signal.SIGKILL:
             raise DriverKilledError
         raise AssertionError(self._report.read_text()[-4000:])
 
@@ -83,7 +84,7 @@ class Driver:
             self.close()
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(200)
+            self._process.wait(PATIENCE_S)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()

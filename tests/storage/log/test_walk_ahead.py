@@ -12,7 +12,7 @@ import pytest
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, SCENARIOS
 from log_maker import plain, write_segment
-from own_threads import own_threads
+from new_threads import new_threads
 from random_partition import random_batches
 from real_kafka.directories import differences
 from tidelog.kernel import scan_batches
@@ -143,7 +143,7 @@ def test_producers_epochs_and_damage_in_random_logs(tmp_path: Path, seed: int) -
 
 def test_one_segment_needs_no_thread(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", 0, [plain(0)])
-    before = own_threads()
+    before = threading.enumerate()
     new: list[set[threading.Thread]] = []
     load_log(
         LoadRequest(
@@ -152,7 +152,7 @@ def test_one_segment_needs_no_thread(tmp_path: Path) -> None:
             config=LogConfig(),
             now_ms=0,
             clean_shutdown=False,
-            on_segment=lambda _: new.append(own_threads() - before),
+            on_segment=lambda _: new.append(new_threads(before)),
         )
     )
     assert new == [set()]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 import tidelog
-from own_threads import own_threads
+from new_threads import new_threads
 from storage.manager.manager_home import NOW, fill
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, LockedError
@@ -60,14 +61,14 @@ def test_csv_files_from_a_properties_file(tmp_path: Path) -> None:
 
 
 def test_prometheus_serves_until_the_end(tmp_path: Path) -> None:
-    before = own_threads()
+    before = threading.enumerate()
     home = kept(tmp_path, HeldClock(NOW), None, kafka_metrics_reporters="prometheus", tidelog_prometheus_port="0")
     fill(home.open_log(tmp_path / "orders-0").log, 1)
     text = served(home)
     assert 'kafka_log_log_logendoffset{partition="0",topic="orders"} 10.0' in text
     assert "tidelog_metricregistry_reporterrors 0.0" in text
     home.close(tmp_path)
-    assert own_threads() <= before
+    assert new_threads(before) == set()
 
 
 def test_a_forked_child_stops_nothing_of_its_parents(tmp_path: Path) -> None:
@@ -98,19 +99,19 @@ def test_without_reporters_nothing_runs_but_values_can_be_asked(tmp_path: Path) 
     ],
 )
 def test_a_reporter_that_cannot_be_had_leaves_nothing_behind(tmp_path: Path, lines: str, message: str) -> None:
-    before = own_threads()
+    before = threading.enumerate()
     (tmp_path / "server.properties").write_text(lines)
     data = tmp_path / "data"
     with pytest.raises(ConfigError, match=message):
         tidelog.open_directory(data, housekeeping=True, server_properties=tmp_path / "server.properties")
-    assert own_threads() <= before
+    assert new_threads(before) == set()
     tidelog.open_directory(data).close()  # it is not locked
 
 
 def test_a_start_that_fails_ends_the_reporters(tmp_path: Path) -> None:
-    before = own_threads()
+    before = threading.enumerate()
     properties = tmp_path / "server.properties"
     properties.write_text("kafka.metrics.reporters=prometheus\ntidelog.prometheus.port=0")
     with tidelog.open_directory(tmp_path / "data"), pytest.raises(LockedError):
         tidelog.open_directory(tmp_path / "data", housekeeping=True, server_properties=properties)
-    assert own_threads() <= before
+    assert new_threads(before) == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import logging
 import os
+import threading
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from own_threads import own_threads
+from new_threads import new_threads
 from tidelog.model import ConfigError
 from tidelog.runtime.metrics import MetricKind, MetricName, MetricRegistry, Sample
 from tidelog.runtime.metrics.reporters.prometheus import PrometheusReporter, families, family_name
@@ -128,7 +129,7 @@ def test_of_two_that_are_one_for_prometheus_the_first_is_taken() -> None:
 
 
 def test_it_stops_and_starts_again(registry: MetricRegistry, caplog: pytest.LogCaptureFixture) -> None:
-    before = own_threads()
+    before = threading.enumerate()
     reporter = PrometheusReporter()
     reporter.configure({"tidelog.prometheus.port": "0"})
     reporter.stop()
@@ -140,7 +141,7 @@ def test_it_stops_and_starts_again(registry: MetricRegistry, caplog: pytest.LogC
     assert "kafka_log" in scrape(reporter)
     reporter.stop()
     reporter.stop()
-    assert own_threads() <= before
+    assert new_threads(before) == set()
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60)
     reporter.start(registry, scheduler)
