@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from hypothesis import given
 
 from tidelog.kernel import RecordColumns
 from tidelog.model import Header, InvalidRecordError, Record, TimestampType
-from tidelog.record.arrow import HEADERS_TYPE, from_arrow, record_schema, to_arrow
+from tidelog.record.arrow import HEADERS_TYPE, TimestampUnit, from_arrow, record_schema, to_array, to_arrow
 from tidelog.record.rows import columns_from_lists, columns_from_records, iter_records
 from tidelog.testing.record_strategies import records_of
 
@@ -203,3 +204,20 @@ def test_what_does_not_fit_is_refused(data: dict[str, Any]) -> None:
 def test_a_column_given_twice_is_refused() -> None:
     with pytest.raises(InvalidRecordError):
         from_arrow(pa.RecordBatch.from_arrays([pa.array([b"a"]), pa.array([b"b"])], names=["value", "value"]))
+
+
+@pytest.mark.parametrize("timestamps", ["ms", "us", "int64"])
+def test_a_column_alone_is_that_of_the_batch(timestamps: TimestampUnit) -> None:
+    columns = columns_from_records(RECORDS)
+    batch = to_arrow(columns, timestamps=timestamps)
+    assert set(batch.schema.names) == {"offset", "timestamp", "timestamp_type", "key", "value", "headers"}
+    for name in batch.schema.names:
+        assert to_array(columns, name, timestamps=timestamps).equals(batch.column(name))
+
+
+@pytest.mark.parametrize("name", ["key", "headers", "topic"])
+def test_a_column_that_was_not_decoded(name: str) -> None:
+    columns = replace(columns_from_lists([b"v"]), key_offsets=None, header_offsets=None)
+    assert to_array(columns, "value").to_pylist() == [b"v"]
+    with pytest.raises(ValueError, match=name):
+        to_array(columns, name)

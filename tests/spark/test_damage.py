@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from log_maker import mark_clean, plain, write_segment
+from log_maker import mark_clean, plain, write_checkpoint, write_segment
 from spark.in_process import reader_of, rows, rows_of, splits_of
-from tidelog.kernel import crc32c
+from tidelog import kernel
+from tidelog.kernel import BatchTable, crc32c
 from tidelog.model import CorruptRecordError, FileMissingError
+from tidelog.storage.segment.segment_reader import SegmentReader
 
 CUTS: list[dict[str, object]] = [
     {},
@@ -173,6 +177,43 @@ def test_an_audit_over_a_wrong_length(root: Path) -> None:
     assert table.index(told) == 14
     assert told["baseOffset"] is None
     assert f"position {4 * SIZE}" in told["corrupt"]
+
+
+@pytest.mark.parametrize("enough", [1, 3, 8192])
+def test_the_table_of_batches_is_the_same_in_many_chunks(
+    root: Path, enough: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_value(root, 2)
+    break_length(root, 6)
+    break_length(root, 9, base=200)
+    whole = rows(root, mode="batches", onCorrupt="report")
+    assert len(whole) == 30
+    monkeypatch.setattr(SegmentReader, "chunks", partialmethod(SegmentReader.chunks, chunk_bytes=2 * SIZE))
+    monkeypatch.setattr("tidelog.spark.rows.storage_rows._ENOUGH_ROWS", enough)
+    assert rows(root, mode="batches", onCorrupt="report") == whole
+
+
+def test_what_the_search_for_a_killed_logs_end_has_checked_is_not_checked_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / ".kafka_cleanshutdown").unlink()
+    write_checkpoint(root, "recovery-point-offset-checkpoint", {"t-0": 100})
+    break_value(root, 4, base=0)
+    break_value(root, 7, base=200)
+    checked: list[int] = []
+
+    def scan_batches(buffer: memoryview, *, base_position: int = 0, verify_crc: bool = True) -> BatchTable:
+        table = kernel.scan_batches(buffer, base_position=base_position, verify_crc=verify_crc)
+        if verify_crc:
+            checked.extend(table.base_offset.tolist())
+        return table
+
+    spied = SimpleNamespace(**{**vars(kernel), "scan_batches": scan_batches})
+    monkeypatch.setattr("tidelog.storage.segment.segment_reader.kernel", spied)
+    table = rows(root, mode="batches")
+    assert [row["baseOffset"] for row in table] == list(range(0, 270, 10))
+    assert [row["baseOffset"] for row in table if not row["crcOk"]] == [40]
+    assert sorted(checked) == list(range(0, 300, 10))
 
 
 def test_the_table_of_segments(root: Path) -> None:

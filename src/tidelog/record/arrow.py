@@ -43,28 +43,36 @@ def record_schema(
 
 
 def to_arrow(columns: RecordColumns, *, timestamps: TimestampUnit = "ms") -> pa.RecordBatch:
-    """The columns as one record batch.
+    """The columns as one record batch; ``timestamps`` as for ``to_array``."""
+    names = ["offset", "timestamp", "timestamp_type"]
+    wanted = {"key": columns.key_offsets, "value": columns.value_offsets, "headers": columns.header_offsets}
+    names += [name for name, offsets in wanted.items() if offsets is not None]
+    return pa.RecordBatch.from_arrays([to_array(columns, name, timestamps=timestamps) for name in names], names=names)
+
+
+def to_array(columns: RecordColumns, name: str, *, timestamps: TimestampUnit = "ms") -> pa.Array:
+    """One column of ``record_schema``; ValueError for one that was not decoded.
 
     ``timestamps``: "ms" is ``timestamp[ms, UTC]``; "us" is ``timestamp[us, UTC]``, as Spark wants it, null for a time
     that microseconds cannot hold; "int64" is milliseconds as they stand in the log (-1: none).
     """
     size = len(columns)
-    arrays = {
-        "offset": _numbers(columns.offset, pa.int64()),
-        "timestamp": _timestamps(columns.timestamp, timestamps),
-        "timestamp_type": _numbers(columns.timestamp_type, pa.int8()),
-    }
-    if columns.key_offsets is not None:
-        arrays["key"] = _strings(
-            size, columns.key_offsets, columns.key_data, columns.key_validity, columns.key_null_count
-        )
-    if columns.value_offsets is not None:
-        arrays["value"] = _strings(
-            size, columns.value_offsets, columns.value_data, columns.value_validity, columns.value_null_count
-        )
-    if columns.header_offsets is not None:
-        arrays["headers"] = header_lists(columns)
-    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+    match name:
+        case "offset":
+            return _numbers(columns.offset, pa.int64())
+        case "timestamp":
+            return _timestamps(columns.timestamp, timestamps)
+        case "timestamp_type":
+            return _numbers(columns.timestamp_type, pa.int8())
+        case "key" if columns.key_offsets is not None:
+            return _strings(size, columns.key_offsets, columns.key_data, columns.key_validity, columns.key_null_count)
+        case "value" if columns.value_offsets is not None:
+            return _strings(
+                size, columns.value_offsets, columns.value_data, columns.value_validity, columns.value_null_count
+            )
+        case "headers" if columns.header_offsets is not None:
+            return header_lists(columns)
+    raise ValueError(f"these columns were decoded without the column {name}")
 
 
 def header_lists(columns: RecordColumns) -> pa.ListArray:

@@ -39,6 +39,8 @@ class Piece:
     aborted: AbortedRanges | None = None
     leads: bool = False
     """Whether no other piece of the read lies before it in its partition."""
+    checked_from: int | None = None
+    """Base offset of the first segment whose CRCs the planner has checked, as far as the log goes; None for none."""
 
     @property
     def fs(self) -> FileSystem:
@@ -60,7 +62,13 @@ class Piece:
             recovered=None,
         )
         aborted = None if self.aborted is None else self.aborted.touching(self.start, self.end)
-        return replace(self, state=state, aborted=aborted)
+        recovered = self.state.recovered
+        checked_from = None if recovered is None else recovered.start_offset
+        return replace(self, state=state, aborted=aborted, checked_from=checked_from)
+
+    def is_checked(self, base_offset: int) -> bool:
+        """Whether the search for a killed log's end has found every CRC of that segment right, as far as it counts."""
+        return self.checked_from is not None and base_offset >= self.checked_from
 
     def _segments_and_next(self) -> tuple[ViewSegment, ...]:
         # The next segment bounds the offsets of the last one.

@@ -10,13 +10,13 @@ Called by the reader, in Spark's workers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelog.record.arrow import header_lists, to_arrow
+from tidelog.record.arrow import header_lists, to_array
 from tidelog.record.attributes import CODECS
 from tidelog.spark.read.damage import DamageReport
 from tidelog.spark.read.options import OnCorrupt, ReadOptions
@@ -86,25 +86,21 @@ class RecordShape:
         self._constants: dict[str, pa.Array] = {}
 
     def batch(self, chunk: ColumnChunk) -> pa.RecordBatch:
-        columns = chunk.columns
-        decoded = to_arrow(columns, timestamps="us")
-        make: dict[str, Callable[[], pa.Array]] = {
-            "key": lambda: decoded.column("key"),
-            "value": lambda: decoded.column("value"),
-            "offset": lambda: decoded.column("offset"),
-            "timestamp": lambda: decoded.column("timestamp"),
-            "timestampType": lambda: pa.array(columns.timestamp_type.astype(np.int32)),
-            "headers": lambda: _null_if_empty(header_lists(columns)),
-        }
-        arrays = [
-            self._constant(name, len(columns))
-            if name in self._values
-            else make[name]()
-            if name in make
-            else _of_batch(chunk, name)
-            for name in self._schema.names
-        ]
+        arrays = [self._column(chunk, name) for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, chunk: ColumnChunk, name: str) -> pa.Array:
+        columns = chunk.columns
+        match name:
+            case "topic" | "partition" | "corrupt":
+                return self._constant(name, len(columns))
+            case "key" | "value" | "offset" | "timestamp":
+                return to_array(columns, name, timestamps="us")
+            case "timestampType":
+                return pa.array(columns.timestamp_type.astype(np.int32))
+            case "headers":
+                return _null_if_empty(header_lists(columns))
+        return _of_batch(chunk, name)
 
     def _constant(self, name: str, count: int) -> pa.Array:
         """One value again and again: a slice of an array that grows where a batch needs more."""

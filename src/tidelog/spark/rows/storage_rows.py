@@ -7,7 +7,7 @@ damaged length field takes the walk out of step, ``onCorrupt`` decides: an error
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,12 @@ from tidelog.storage.log.view.row_stream import SkippedRange
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState, stop_reason
 from tidelog.storage.segment.file_names import FileKind
 from tidelog.storage.segment.resync import next_sound_batch
-from tidelog.storage.segment.segment_reader import SegmentReader
+from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _EXACT_MS = (2**63 - 1) // 1000
 _LARGEST_OFFSET = 2**63 - 1
+_ENOUGH_ROWS = 8192
 
 
 def batch_rows(piece: Piece, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -70,15 +71,16 @@ def _tables(
 ) -> Iterator[BatchTable]:
     """The batch tables of a whole segment, on behind what cannot be walked."""
     end = reader.size if end is None else end
+    verify_crc = options.verify_checksums and not piece.is_checked(reader.base_offset)
     position, seen_to = 0, reader.base_offset
     while position < end:
         stop = Stop.END
-        for chunk in reader.chunks(position, end, verify_crc=options.verify_checksums):
-            stop, position = chunk.table.stop, chunk.table.end_position
-            if len(chunk.table):
+        for table in _gathered(reader.chunks(position, end, verify_crc=verify_crc)):
+            stop, position = table.stop, table.end_position
+            if len(table):
                 # An offset that no CRC covers may be wrong; the stretch lies in this piece all the same.
-                seen_to = min(max(seen_to, int(chunk.table.last_offset[-1]) + 1), piece.end - 1)
-                yield chunk.table
+                seen_to = min(max(seen_to, int(table.last_offset[-1]) + 1), piece.end - 1)
+                yield table
         if position >= end:
             return
         reason = stop_reason(Stop.PARTIAL if stop is Stop.END else stop)
@@ -88,6 +90,20 @@ def _tables(
         size = resumed - position
         report.add(SkippedRange(path=reader.path, position=position, size_bytes=size, offset=seen_to, reason=reason))
         position = resumed
+
+
+def _gathered(chunks: Iterable[Chunk]) -> Iterator[BatchTable]:
+    """The tables of several chunks in one: a batch of rows costs some time for each of its columns, however short."""
+    gathered: list[BatchTable] = []
+    rows = 0
+    for chunk in chunks:
+        gathered.append(chunk.table)
+        rows += len(chunk.table)
+        if rows >= _ENOUGH_ROWS:
+            yield BatchTable.concat(gathered)
+            gathered, rows = [], 0
+    if gathered:
+        yield BatchTable.concat(gathered)
 
 
 def _wanted(table: BatchTable, piece: Piece, segment: ViewSegment) -> npt.NDArray[np.bool_]:

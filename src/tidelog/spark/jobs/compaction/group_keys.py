@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.kernel import ColumnDecoder
-from tidelog.record.arrow import to_arrow
+from tidelog.record.arrow import to_array
 from tidelog.record.decode import decode_columns
 from tidelog.spark.jobs.compaction.key_ranges import KEYS, newest
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog
@@ -41,7 +41,7 @@ def _keys(log: SpreadLog, number: int, segment: LogSegment) -> Iterator[pa.Table
         table = chunk.table
         wanted = table.take(~(table.is_control | aborted.hits(table)))
         for columns in decode_columns(chunk.buffer, wanted, decoder, base_position=chunk.base_position):
-            keys = to_arrow(columns).column("key")
+            keys = to_array(columns, "key")
             latest = pa.array(columns.offset, mask=columns.offset < log.first_dirty)
             numbers = pa.array(np.full(len(columns), number, np.int32))
             yield pa.table([numbers, keys, latest], schema=KEYS).filter(keys.is_valid())
