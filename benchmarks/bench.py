@@ -13,7 +13,7 @@ from benchmarks.datasets import CACHE, Data
 from benchmarks.server.pair import Pair
 from benchmarks.server.tls_pair import tls_pair
 from benchmarks.worker import Worker
-from real_kafka.java import java_command
+from real_kafka.java import NEWEST, TOOLS, java_command
 
 _Process = TypeVar("_Process", bound=AbstractContextManager[object])
 
@@ -25,6 +25,7 @@ class Bench:
         self._stack = ExitStack()
         self._scale = scale
         self._java: Worker | None = None
+        self._java_tools: Worker | None = None
         self._data: Data | None = None
         self._ours: Worker | None = None
         self._brokers: Pair | None = None
@@ -42,9 +43,18 @@ class Bench:
     def java(self) -> Worker:
         """Kafka's side: one JVM with its usual compilers and collector."""
         if self._java is None:
-            command = java_command("Peer", heap_mib=1024, switches=())
-            self._java = self._stack.enter_context(Worker(command))
+            self._java = self._peer(NEWEST)
         return self._java
+
+    @property
+    def java_tools(self) -> Worker:
+        """The same for Kafka's command line tools, which are of another release."""
+        if self._java_tools is None:
+            self._java_tools = self._peer(TOOLS)
+        return self._java_tools
+
+    def _peer(self, release: str) -> Worker:
+        return self._stack.enter_context(Worker(java_command("Peer", heap_mib=1024, switches=(), release=release)))
 
     @property
     def ours(self) -> Worker:

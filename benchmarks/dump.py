@@ -25,14 +25,14 @@ def cases(bench: Bench) -> Iterator[Case]:
     theirs, ours = out / "kafka.txt", out / "tidelog.txt"
 
     def check() -> None:
-        bench.java.do("dump", segment, theirs, SWITCH)
+        bench.java_tools.do("dump", segment, theirs, SWITCH)
         worker.do("dump", segment, ours)
         if not filecmp.cmp(theirs, ours, shallow=False):
             raise MismatchError("the two dumps differ")
 
     yield Case(
         name="--deep-iteration, the same text",
-        peer=lambda: bench.java.do("dump", segment, "-", SWITCH),
+        peer=lambda: bench.java_tools.do("dump", segment, "-", SWITCH),
         ours=lambda: worker.do("dump", segment, "/dev/stdout"),
         target=3.0,
         check=check,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.worker import Done
+from real_kafka.java import NEWEST
 
 
 class Unit(enum.StrEnum):
@@ -36,7 +37,7 @@ class Case:
     name: str
     ours: Callable[[], Done]
     peer: Callable[[], Done] | None = None
-    peer_name: str = "Kafka 4.1.0"
+    peer_name: str = f"Kafka {NEWEST}"
     target: float | None = None
     """How many times the peer's speed tidelog must reach."""
     limit: float | None = None

@@ -1,9 +1,8 @@
 import java.io.File;
-import kafka.log.LogManager;
 import org.apache.kafka.server.util.FileLock;
 import org.apache.kafka.server.util.KafkaScheduler;
+import org.apache.kafka.storage.internals.log.LogManager;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What a broker does with its logs at its start: {@code load logDirectory threads stop|drop}. The directory's marker
@@ -20,11 +19,11 @@ final class LoadWork implements Peer.Work {
     }
 
     @Override
-    public Peer.Done run(String[] arguments) {
+    public Peer.Done run(String[] arguments) throws Exception {
         manager = Managers.open(new File(arguments[0]), scheduler, Integer.parseInt(arguments[1]));
         Managers.load(manager);
         long records = 0;
-        for (UnifiedLog log : CollectionConverters.asJava(manager.allLogs())) {
+        for (UnifiedLog log : manager.allLogs()) {
             records += log.logEndOffset();
         }
         return new Peer.Done(0, records);
@@ -35,8 +34,8 @@ final class LoadWork implements Peer.Work {
         if (arguments[2].equals("stop")) {
             manager.shutdown(-1);
         } else {
-            CollectionConverters.asJava(manager.allLogs()).forEach(UnifiedLog::close);
-            for (FileLock lock : CollectionConverters.asJava(manager.dirLocks())) {
+            manager.allLogs().forEach(UnifiedLog::close);
+            for (FileLock lock : manager.dirLocks()) {
                 lock.destroy();
             }
         }

@@ -3,6 +3,7 @@ import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 
 /**
@@ -12,16 +13,7 @@ import java.util.Map;
  * is the argument; stdout is the works' own.
  */
 public final class Peer {
-    private static final Map<String, Work> WORKS = Map.of(
-        "generate", new GenerateWork(),
-        "scan", new ScanWork(),
-        "decode", new DecodeWork(),
-        "recover", new RecoverWork(),
-        "dump", new DumpWork(),
-        "append", new AppendWork(),
-        "populate", new PopulateWork(),
-        "load", new LoadWork(),
-        "compact", new CompactWork());
+    private static final Map<String, Work> WORKS = new HashMap<>();
 
     private Peer() {
     }
@@ -47,7 +39,7 @@ public final class Peer {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split("\t");
             try {
-                answers.println(time(WORKS.get(words[0]), Arrays.copyOfRange(words, 1, words.length)));
+                answers.println(time(work(words[0]), Arrays.copyOfRange(words, 1, words.length)));
             } catch (Throwable error) {
                 error.printStackTrace();
                 answers.println("error\t" + error);
@@ -55,6 +47,17 @@ public final class Peer {
             answers.flush();
         }
         System.exit(0);
+    }
+
+    /** {@code ScanWork} for "scan", found by its name: a JVM has Kafka's tools or its newest broker, and the works of either. */
+    private static Work work(String name) throws ReflectiveOperationException {
+        Work work = WORKS.get(name);
+        if (work == null) {
+            String className = name.substring(0, 1).toUpperCase() + name.substring(1) + "Work";
+            work = (Work) Class.forName(className).getDeclaredConstructor().newInstance();
+            WORKS.put(name, work);
+        }
+        return work;
     }
 
     private static String time(Work work, String[] arguments) throws Exception {

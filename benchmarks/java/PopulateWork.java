@@ -1,4 +1,5 @@
 import java.io.File;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
@@ -7,17 +8,16 @@ import java.util.SplittableRandom;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import kafka.log.LogManager;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.compress.Compression;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.record.MemoryRecordsBuilder;
-import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
+import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.server.util.KafkaScheduler;
+import org.apache.kafka.storage.internals.log.LogManager;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
-import scala.Option;
 
 /**
  * A broker's directory with many small partitions: {@code populate logDirectory partitions recordsPerBatch} leaves it
@@ -67,12 +67,11 @@ final class PopulateWork implements Peer.Work {
         return new Peer.Done(bytes, 0);
     }
 
-    private UnifiedLog create(int number) {
+    private UnifiedLog create(int number) throws IOException {
         TopicPartition partition =
             new TopicPartition("topic-" + number / TOPIC_PARTITIONS, number % TOPIC_PARTITIONS);
-        UnifiedLog log = manager.getOrCreateLog(partition, true, false, Optional.empty(), Option.empty());
-        log.assignTopicId(new Uuid(0, 1 + number / TOPIC_PARTITIONS));
-        return log;
+        Uuid topicId = new Uuid(0, 1 + number / TOPIC_PARTITIONS);
+        return manager.getOrCreateLog(partition, true, false, Optional.of(topicId));
     }
 
     private static long fill(UnifiedLog log, int number, int perBatch) throws Exception {

@@ -1,6 +1,6 @@
 import java.io.File;
-import org.apache.kafka.common.record.FileLogInputStream.FileChannelRecordBatch;
-import org.apache.kafka.common.record.FileRecords;
+import org.apache.kafka.common.record.internal.FileLogInputStream.FileChannelRecordBatch;
+import org.apache.kafka.common.record.internal.FileRecords;
 
 /** Every batch of a partition's segments, its CRC checked: {@code scan partitionDirectory}. */
 final class ScanWork implements Peer.Work {

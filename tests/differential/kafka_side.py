@@ -1,4 +1,4 @@
-"""Kafka's side: one JVM (DriveLog.java) that carries out one list after the other, and dumps files."""
+"""Kafka's side: a JVM (DriveLog.java) that carries out one list after the other, and a second one that dumps files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Self
 
 from differential.operations import Scenario, line
 from real_kafka.java import java_command
+from real_kafka.kafka_tools import KafkaTools
 
 _END = "."
 
@@ -21,6 +22,7 @@ class KafkaSide:
         # What a refused append logs is expected; a driver that breaks says so on stdout by being cut short.
         command = java_command("DriveLog", heap_mib=512, log_level="off")
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+        self._tools: KafkaTools | None = None
 
     def run(self, scenario: Scenario, directory: Path) -> list[str]:
         """The result of each operation; the files are left in ``directory``, named topic-partition."""
@@ -30,16 +32,18 @@ class KafkaSide:
         file = directory.with_suffix(".operations")
         words = [first, *(operation.words() for operation in scenario.operations), last]
         file.write_text("".join(line(one) + "\n" for one in words))
-        return self._ask("drive", file)
+        return self._ask(file)
 
     def dump(self, files: Iterable[Path], *switches: str) -> list[str]:
         """The lines of ``kafka-dump-log``."""
-        return self._ask("dump", "--files", ",".join(map(str, files)), *switches)
+        if self._tools is None:
+            self._tools = KafkaTools("").__enter__()
+        return self._tools.run("kafka-dump-log", "--files", ",".join(map(str, files)), *switches).out.splitlines()
 
-    def _ask(self, *words: object) -> list[str]:
+    def _ask(self, operations: Path) -> list[str]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(line(words) + "\n")
+        self._process.stdin.write(f"{operations}\n")
         self._process.stdin.flush()
         answer = []
         for text in self._process.stdout:
@@ -49,6 +53,8 @@ class KafkaSide:
         raise AssertionError(f"the JVM ended after {answer[-3:]}")
 
     def close(self) -> None:
+        if self._tools is not None:
+            self._tools.__exit__()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""A real Kafka 4.1 broker on a directory of ours: format, start, wait until it serves, stop in order, or kill.
+"""A real Kafka broker on a directory of ours: format, start, wait until it serves, stop in order, or kill.
 
 One JVM is broker and controller (node 1, static voters), which is how the golden sets were written, so a broker
 starts on a copy of any of them. It listens on free ports of 127.0.0.1. The defaults keep it still: no cleaner, no
@@ -26,7 +26,7 @@ from types import TracebackType
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from real_kafka.java import CLASS_ARCHIVE, QUICK_START, java_command, run_java
+from real_kafka.java import NEWEST, QUICK_START, class_archive, java_command, run_java
 from tidelog.testing.broker.in_process import keep_port
 
 CLUSTER_ID = "tidelogTestsClusterIdA"
@@ -87,12 +87,14 @@ class Broker:
         ports: tuple[int, int] | None = None,
         voters_in_log: bool = False,
         more_listeners: str = "",
+        release: str = NEWEST,
     ) -> None:
         """``now_ms``: the wall clock the broker shall see at its start (None: the real one).
 
         ``quick``: a JVM that starts quickly, rather than one that runs long and fast. ``ports``: of broker and
         controller (None: free ones, others at each start, which nobody else gets meanwhile). ``voters_in_log``: the
-        quorum is a dynamic one (KIP-853). ``more_listeners``: besides the open one.
+        quorum is a dynamic one (KIP-853). ``more_listeners``: besides the open one. ``release``: of Kafka, one of
+        ``java.RELEASES``.
         """
         self.directory = directory
         self.work = work
@@ -103,6 +105,7 @@ class Broker:
         self.ports = ports
         self.voters_in_log = voters_in_log
         self.more_listeners = more_listeners
+        self.release = release
         self.bootstrap = ""
         self._places: list[socket.socket] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -121,7 +124,7 @@ class Broker:
     @property
     def _new_archive(self) -> Path:
         """Where the first broker writes the class archive, until it is whole."""
-        return CLASS_ARCHIVE.with_suffix(f".{os.getpid()}")
+        return class_archive(self.release).with_suffix(f".{os.getpid()}")
 
     @property
     def process_id(self) -> int:
@@ -138,7 +141,8 @@ class Broker:
         """Make ``directory`` a new, empty log directory (`kafka-storage format`)."""
         self.directory.mkdir(parents=True, exist_ok=True)
         standalone = ["--standalone"] if self.voters_in_log else []
-        run_java("kafka.tools.StorageTool", "format", *standalone, "-t", CLUSTER_ID, "-c", self.write_properties())
+        arguments = ["format", *standalone, "-t", CLUSTER_ID, "-c", self.write_properties()]
+        run_java("kafka.tools.StorageTool", *arguments, release=self.release)
         self._leave_places()
 
     def start(self, timeout: float = 400) -> None:
@@ -158,9 +162,11 @@ class Broker:
         properties = self.write_properties()
         shift_ms = 0 if self.now_ms is None else self.now_ms - time.time_ns() // 1_000_000
         switches = QUICK_START if self.quick else ()
-        if self.quick and not CLASS_ARCHIVE.exists():
+        if self.quick and not class_archive(self.release).exists():
             switches += (f"-XX:ArchiveClassesAtExit={self._new_archive}",)
-        command = java_command("Broker", properties, str(shift_ms), heap_mib=self.heap_mib, switches=switches)
+        command = java_command(
+            "Broker", properties, str(shift_ms), heap_mib=self.heap_mib, switches=switches, release=self.release
+        )
         out = self.work / "broker.out"
         with out.open("wb") as stdout, (self.work / "broker.log").open("wb") as stderr:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
@@ -178,7 +184,7 @@ class Broker:
         if process.returncode != 128 + signal.SIGTERM:
             raise BrokerError(f"the broker's exit code is {process.returncode}\n{self._tail()}")
         if self._new_archive.exists():
-            self._new_archive.rename(CLASS_ARCHIVE)
+            self._new_archive.rename(class_archive(self.release))
 
     def kill(self) -> None:
         """kill -9; nothing if it does not run."""

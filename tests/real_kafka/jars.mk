@@ -1,31 +1,48 @@
-# Jars by Maven coordinates, each set copied once into the git-ignored .cache/, and our small Java programs compiled
-# against them. Included by the Makefile.
+# Jars by Maven coordinates, a set for each release, copied once into the git-ignored .cache/, and our small Java programs
+# compiled against them. Included by the Makefile.
+#
+# NEWEST is the Kafka that tidelog is held against. Its command line tools are not on Maven Central, so they are those of
+# TOOLS. The other releases are there for directories that they wrote, and for a short pass of clients and brokers.
+
+KAFKA_NEWEST = 4.4.0
+KAFKA_TOOLS = 4.3.1
+KAFKA_OLDER = 4.2.0 4.1.0
+KAFKA_RELEASES = $(KAFKA_NEWEST) $(KAFKA_TOOLS) $(KAFKA_OLDER)
 
 MVN_COPY = mvn --batch-mode --quiet --no-transfer-progress dependency:copy-dependencies
-KAFKA_JARS = .cache/kafka-4.1.0
 KAFKA_CASES = .cache/kafka-cases-4.1.0
 SPARK_KAFKA_JARS = .cache/spark-kafka-4.0.0
-JAVA_JAR = .cache/java/programs.jar
-JAVA_SOURCES = $(wildcard tests/real_kafka/java/*.java benchmarks/java/*.java)
+
+JAVA_OF_ALL = $(wildcard tests/real_kafka/java/any/*.java)
+JAVA_OF_NEWEST = $(wildcard tests/real_kafka/java/*.java benchmarks/java/*.java)
+JAVA_OF_TOOLS = $(wildcard tests/real_kafka/java/tools/*.java benchmarks/java/tools/*.java) benchmarks/java/Peer.java
 
 .PHONY: kafka-jars spark-kafka-jars
 
-kafka-jars: $(JAVA_JAR) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 4.1.0, which tests and benchmarks run beside tidelog
+kafka-jars: $(KAFKA_RELEASES:%=.cache/java/%/programs.jar) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 4.1 to 4.4, which tests and benchmarks run beside tidelog
 
 spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a peer in the benchmarks
 
-$(KAFKA_JARS)/.stamp: tests/real_kafka/pom.xml
+.cache/kafka-%/.stamp: tests/real_kafka/pom.xml | prerequisites
+	@echo "Fetching the jars of Apache Kafka $*"
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@$(MVN_COPY) --file $< -Dkafka.version=$* $(if $(filter $*,$(KAFKA_NEWEST)),,-Dwith-tools) -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
 $(KAFKA_CASES)/.stamp: tests/real_kafka/cases/pom.xml
 $(SPARK_KAFKA_JARS)/.stamp: benchmarks/spark-kafka/pom.xml
 
-$(KAFKA_JARS)/.stamp $(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | prerequisites
+$(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | prerequisites
 	@echo "Fetching the jars of $<"
 	@rm -rf $(@D) && mkdir -p $(@D)
 	@$(MVN_COPY) --file $< -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
 
-# A jar, not a directory of classes: the JVM archives classes only from jars.
-$(JAVA_JAR): $(KAFKA_JARS)/.stamp $(JAVA_SOURCES)
+# A jar, not a directory of classes: the JVM archives classes only from jars. A class archive of other jars goes.
+.cache/java/%/programs.jar: .cache/kafka-%/.stamp $(JAVA_OF_ALL) $(JAVA_OF_NEWEST) $(JAVA_OF_TOOLS)
 	@rm -rf $(@D) && mkdir -p $(@D)/classes
-	@javac -nowarn -d $(@D)/classes -cp '$(KAFKA_JARS)/*' $(JAVA_SOURCES)
+	@javac -nowarn -d $(@D)/classes -cp '.cache/kafka-$*/*' $(JAVA_OF_ALL) \
+	    $(if $(filter $*,$(KAFKA_NEWEST)),$(JAVA_OF_NEWEST)) $(if $(filter $*,$(KAFKA_TOOLS)),$(JAVA_OF_TOOLS))
 	@jar --create --file $@ -C $(@D)/classes .
+
+.SECONDARY:

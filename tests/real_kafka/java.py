@@ -1,8 +1,10 @@
 """Where Kafka's jars and our compiled Java programs are, and the command line that runs a class of theirs.
 
 `make kafka-jars` fetches and compiles; `classpath` calls it, so a test run from a fresh clone needs no step before.
-Each command keeps the JVM small and quick to start: C1 only, the serial collector, and a class archive that the first
-broker leaves behind (it saves more than half of a broker's start).
+``jars.mk`` beside this file says why there are several releases. A class runs with the jars of NEWEST, one of Kafka's
+command line tools with those of TOOLS, unless the caller names a release. Each command keeps the JVM small and quick to
+start: C1 only, the serial collector, and a class archive that the first broker leaves behind (it saves more than half
+of a broker's start).
 """
 
 from __future__ import annotations
@@ -15,9 +17,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
-KAFKA_JARS = CACHE / "kafka-4.1.0"
-PROGRAMS = CACHE / "java" / "programs.jar"
-CLASS_ARCHIVE = CACHE / "java" / "broker.jsa"
+NEWEST = "4.4.0"
+TOOLS = "4.3.1"
+OLDER = ("4.2.0", "4.1.0")
+RELEASES = (NEWEST, TOOLS, *OLDER)
+"""From the newest to the oldest."""
+
+DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 
 JVM_LOG = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """The JVM would warn of a class archive made for other jars, and on stdout."""
@@ -31,14 +37,25 @@ def ensure_jars() -> None:
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "jars.lock").open("w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
-        subprocess.run(["make", "--silent", "kafka-jars"], cwd=ROOT, check=True, timeout=600)
+        subprocess.run(["make", "--silent", "kafka-jars"], cwd=ROOT, check=True, timeout=900)
+
+
+def class_archive(release: str) -> Path:
+    """The file in which the first broker of a release leaves its loaded classes for the next ones."""
+    return CACHE / "java" / release / "broker.jsa"
 
 
 @functools.cache
-def classpath() -> str:
+def classpath(release: str) -> str:
     """Our programs and every jar of Kafka, in a fixed order: a class archive is only taken for the same class path."""
     ensure_jars()
-    return os.pathsep.join([str(PROGRAMS), *sorted(str(jar) for jar in KAFKA_JARS.glob("*.jar"))])
+    programs = CACHE / "java" / release / "programs.jar"
+    return os.pathsep.join([str(programs), *sorted(str(jar) for jar in (CACHE / f"kafka-{release}").glob("*.jar"))])
+
+
+def newest_release_with(main_class: str) -> str:
+    """NEWEST, but TOOLS for Kafka's command line tools and for our program that runs them."""
+    return TOOLS if main_class.startswith("org.apache.kafka.tools.") or main_class == "Tools" else NEWEST
 
 
 def java_command(
@@ -47,9 +64,13 @@ def java_command(
     heap_mib: int = 256,
     switches: tuple[str, ...] = QUICK_START,
     log_level: str = "warn",
+    release: str | None = None,
 ) -> list[str]:
-    """The command that runs ``main_class`` with Kafka's jars; its log goes to stderr from ``log_level`` up."""
-    archive = [f"-XX:SharedArchiveFile={CLASS_ARCHIVE}"] if switches == QUICK_START and CLASS_ARCHIVE.exists() else []
+    """Return the command that runs ``main_class`` with Kafka's jars; its log goes to stderr from ``log_level`` up."""
+    release = release or newest_release_with(main_class)
+    classes = classpath(release)
+    kept = class_archive(release)
+    archive = [f"-XX:SharedArchiveFile={kept}"] if switches == QUICK_START and kept.exists() else []
     return [
         "java",
         f"-Xmx{heap_mib}m",
@@ -58,24 +79,34 @@ def java_command(
         *archive,
         f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
         "-cp",
-        classpath(),
+        classes,
         main_class,
         *(os.fspath(argument) for argument in arguments),
     ]
 
 
-def run_java(main_class: str, *arguments: str | os.PathLike[str], timeout: float = 400, heap_mib: int = 256) -> str:
-    """What ``main_class`` prints to stdout. A failure raises CalledProcessError with stderr in its notes."""
-    return java_output(main_class, *arguments, timeout=timeout, heap_mib=heap_mib).stdout
+def run_java(
+    main_class: str,
+    *arguments: str | os.PathLike[str],
+    timeout: float = 400,
+    heap_mib: int = 256,
+    release: str | None = None,
+) -> str:
+    """Return what ``main_class`` prints to stdout. A failure raises CalledProcessError with stderr in its notes."""
+    return java_output(main_class, *arguments, timeout=timeout, heap_mib=heap_mib, release=release).stdout
 
 
 def java_output(
-    main_class: str, *arguments: str | os.PathLike[str], timeout: float = 400, heap_mib: int = 256
+    main_class: str,
+    *arguments: str | os.PathLike[str],
+    timeout: float = 400,
+    heap_mib: int = 256,
+    release: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """As ``run_java``, with stderr beside stdout."""
     try:
         return subprocess.run(
-            java_command(main_class, *arguments, heap_mib=heap_mib),
+            java_command(main_class, *arguments, heap_mib=heap_mib, release=release),
             check=True,
             capture_output=True,
             encoding="utf-8",

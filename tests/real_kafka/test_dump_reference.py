@@ -12,7 +12,7 @@ import pytest
 
 from dump_cases import CASES, DIRECTORY, OUTPUTS, DumpCase, options_of
 from golden_sets import KRAFT_SETS
-from real_kafka.java import java_command
+from real_kafka.java import DUMP_LOG_SEGMENTS, java_command
 from tidelog.inspect.dump import dump_kafka_format
 
 pytestmark = pytest.mark.kafka
@@ -24,7 +24,7 @@ def test_kept_output(case: DumpCase, golden: Callable[..., Path], tmp_path: Path
     directory = tmp_path / "run"
     files = case.prepare(golden, directory)
     done = subprocess.run(
-        java_command("kafka.tools.DumpLogSegments", *case.switches, "--files", ",".join(files)),
+        java_command(DUMP_LOG_SEGMENTS, *case.switches, "--files", ",".join(files)),
         cwd=directory,
         capture_output=True,
         check=False,
@@ -68,7 +68,7 @@ def test_files_of_a_killed_broker(
         and not (path.suffix == ".index" and path.with_suffix(".log").stat().st_size == 0)
     ]
     done = subprocess.run(
-        java_command("kafka.tools.DumpLogSegments", *switches, "--files", ",".join(files)),
+        java_command(DUMP_LOG_SEGMENTS, *switches, "--files", ",".join(files)),
         capture_output=True,
         check=True,
         timeout=400,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.runner import run
-from server.tools.kafka_tools import KafkaTools
+from real_kafka.kafka_tools import KafkaTools
 from tidelog.kernel import scan_batches
 from tidelog.record.control import ControlType
 from tidelog.server.metadata.kraft.batches import read_batches

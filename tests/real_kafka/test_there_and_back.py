@@ -22,9 +22,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from cli.runner import run
 from real_kafka.broker import CLUSTER_ID, PATIENCE_S, Broker
+from real_kafka.kafka_tools import KafkaTools
 from real_kafka.test_cluster_metadata import OwnNode
 from server.server_process import serving
-from server.tools.kafka_tools import KafkaTools
 from tidelog.record.internal.schema import ZERO_UUID
 from tidelog.server.metadata.controller.decision import Decision
 from tidelog.server.metadata.image_records import image_records

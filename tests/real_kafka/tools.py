@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from real_kafka.broker import Broker
-from real_kafka.java import java_output, run_java
+from real_kafka.java import DUMP_LOG_SEGMENTS, java_output, run_java
 
 ConsumedRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """offset, timestamp type (0 none, 1 create, 2 log append), timestamp, key, value, headers: a manifest's fields."""
@@ -28,7 +28,7 @@ def kafka_dump_complaints(files: Iterable[str | os.PathLike[str]], *switches: st
 
 def _dump(files: Iterable[str | os.PathLike[str]], switches: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     names = ",".join(os.fspath(file) for file in files)
-    return java_output("kafka.tools.DumpLogSegments", *switches, "--files", names, heap_mib=512)
+    return java_output(DUMP_LOG_SEGMENTS, *switches, "--files", names, heap_mib=512)
 
 
 def kafka_consume(

@@ -9,7 +9,6 @@ import java.util.Properties;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import kafka.server.ControllerConfigurationValidator;
-import kafka.server.DynamicBrokerConfig$;
 import kafka.server.KafkaConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
@@ -17,6 +16,7 @@ import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.ApiError;
 import org.apache.kafka.coordinator.group.GroupConfig;
+import org.apache.kafka.server.config.DynamicBrokerConfig;
 import org.apache.kafka.server.config.QuotaConfig;
 import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
 import org.apache.kafka.server.metrics.ClientMetricsConfigs;
@@ -52,7 +52,7 @@ public final class ConfigKeys {
     }
 
     private static void printKeys() throws IOException {
-        Map<String, String> modes = DynamicBrokerConfig$.MODULE$.dynamicConfigUpdateModes();
+        Map<String, String> modes = DynamicBrokerConfig.dynamicConfigUpdateModes();
         for (ConfigDef.ConfigKey key : new TreeMap<>(KafkaConfig.configDef().configKeys()).values()) {
             ObjectNode node = described("broker", key);
             node.put("mode", modes.getOrDefault(key.name, "read-only"));
@@ -65,7 +65,7 @@ public final class ConfigKeys {
                 .map(synonym -> synonym.name()).collect(Collectors.joining(",")));
             print(node);
         }
-        printTable("group", GroupConfig.configDef());
+        printTable("group", GroupConfig.CONFIG_DEF);
         printTable("metrics", ClientMetricsConfigs.configDef());
         printTable("client-quota", QuotaConfig.userAndClientQuotaConfigs());
         printTable("address-quota", QuotaConfig.ipConfigs());
@@ -99,8 +99,8 @@ public final class ConfigKeys {
                 case "topic" -> checkTopic(request, properties, answer);
                 case "broker" -> checkBroker(properties, answer);
                 case "resource" -> checkResource(request, properties);
-                default -> DynamicBrokerConfig$.MODULE$.validateConfigs(
-                    properties, !request.get("of_all").asBoolean());
+                default -> DynamicBrokerConfig.validateConfigs(
+                    properties, properties, !request.get("of_all").asBoolean());
             }
         } catch (RuntimeException refusal) {
             answer.put("error", refusal.getMessage());
@@ -110,17 +110,21 @@ public final class ConfigKeys {
         return answer;
     }
 
+    private static Map<String, String> texts(Properties properties) {
+        Map<String, String> texts = new HashMap<>();
+        properties.forEach((key, value) -> texts.put((String) key, (String) value));
+        return texts;
+    }
+
     private static void checkTopic(ObjectNode request, Properties properties, ObjectNode answer) {
         Map<String, Object> defaults = new HashMap<>();
         if (request.has("broker")) {
             KafkaConfig config = KafkaConfig.fromProps(properties(request, "broker"), false);
             defaults.putAll(config.extractLogConfigMap());
-            Map<String, String> before = new HashMap<>();
-            properties(request, "before").forEach((key, value) -> before.put((String) key, (String) value));
             LogConfig.validate(
-                before, properties, defaults, config.remoteLogManagerConfig().isRemoteStorageSystemEnabled());
+                texts(properties(request, "before")), texts(properties), defaults, config.remoteLogManagerConfig().isRemoteStorageSystemEnabled());
         } else {
-            LogConfig.validate(properties);
+            LogConfig.validate(texts(properties));
         }
         LogConfig read = LogConfig.fromProps(defaults, properties);
         values(answer, LogConfig.configDefCopy(), read.values());

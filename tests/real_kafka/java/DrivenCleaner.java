@@ -6,9 +6,9 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.storage.internals.log.CleanableOffsets;
 import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.CleanerStats;
-import org.apache.kafka.storage.internals.log.LogCleanerManager;
 import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.LogToClean;
 import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
@@ -37,7 +37,7 @@ final class DrivenCleaner {
     String clean(UnifiedLog log, int mapBytes, int bufferBytes)
             throws IOException, DigestException, NoSuchAlgorithmException {
         long now = time.milliseconds();
-        LogCleanerManager.OffsetsToClean offsets = LogCleanerManager.cleanableOffsets(log, checkpoint, now);
+        CleanableOffsets offsets = CleanableOffsets.of(log, checkpoint, now);
         LogToClean cleanable = new LogToClean(log, offsets.firstDirtyOffset(), offsets.firstUncleanableDirtyOffset(), false);
         if (offsets.forceUpdateCheckpoint()) {
             checkpoint = Optional.of(offsets.firstDirtyOffset());

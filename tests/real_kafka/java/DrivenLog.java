@@ -1,5 +1,6 @@
 import java.io.File;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
@@ -14,11 +15,12 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.message.DescribeProducersResponseData.ProducerState;
-import org.apache.kafka.common.record.FileRecords;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.record.Records;
+import org.apache.kafka.common.record.internal.FileRecords;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.Records;
 import org.apache.kafka.common.requests.ProduceResponse.RecordError;
 import org.apache.kafka.server.common.RequestLocal;
+import org.apache.kafka.server.common.TransactionVersion;
 import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.FetchDataInfo;
@@ -158,8 +160,18 @@ final class DrivenLog {
         return "closed";
     }
 
-    private String kill() {
-        log.closeHandlers();
+    /** Closing an index cuts off what was preallocated behind its entries; a killed broker leaves that. */
+    private String kill() throws IOException {
+        Map<File, Long> indexBytes = new HashMap<>();
+        for (File index : directory.listFiles((parent, name) -> name.endsWith("index"))) {
+            indexBytes.put(index, index.length());
+        }
+        log.closeQuietly();
+        for (Map.Entry<File, Long> index : indexBytes.entrySet()) {
+            try (RandomAccessFile file = new RandomAccessFile(index.getKey(), "rw")) {
+                file.setLength(index.getValue());
+            }
+        }
         tasks.forget();
         return "killed";
     }
@@ -177,8 +189,10 @@ final class DrivenLog {
     private String append(ByteBuffer bytes, int leaderEpoch, AppendOrigin origin) {
         long producerId = bytes.limit() < V2_HEADER_BYTES ? -1 : bytes.getLong(V2_PRODUCER_ID_POSITION);
         VerificationGuard guard = guards.getOrDefault(producerId, VerificationGuard.SENTINEL);
-        return appended(log.appendAsLeader(
-            MemoryRecords.readableRecords(bytes), leaderEpoch, origin, RequestLocal.noCaching(), guard));
+        short transactionVersion = origin == AppendOrigin.COORDINATOR
+            ? TransactionVersion.TV_0.featureLevel() : TransactionVersion.TV_UNKNOWN;
+        return appended(log.appendAsLeader(MemoryRecords.readableRecords(bytes), leaderEpoch, origin,
+            RequestLocal.noCaching(), guard, transactionVersion));
     }
 
     private static String appended(LogAppendInfo info) {
@@ -271,8 +285,8 @@ final class DrivenLog {
             LogOffsetSnapshot offsets = log.fetchOffsetSnapshot();
             String segments = log.logSegments().stream().map(one -> String.valueOf(one.baseOffset()))
                 .collect(Collectors.joining(","));
-            return "start=" + offsets.logStartOffset + " stable=" + place(offsets.lastStableOffset) + " high="
-                + place(offsets.highWatermark) + " end=" + place(offsets.logEndOffset) + " recovery=" + log.recoveryPoint()
+            return "start=" + offsets.logStartOffset() + " stable=" + place(offsets.lastStableOffset()) + " high="
+                + place(offsets.highWatermark()) + " end=" + place(offsets.logEndOffset()) + " recovery=" + log.recoveryPoint()
                 + " epoch=" + log.latestEpoch().orElse(-1) + " segments=" + segments;
         } catch (IOException | ApiException error) {
             return error.getClass().getSimpleName();

@@ -4,11 +4,11 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Base64;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.record.MemoryRecords.RecordFilter;
-import org.apache.kafka.common.record.Record;
-import org.apache.kafka.common.record.RecordBatch;
-import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecords.RecordFilter;
+import org.apache.kafka.common.record.internal.Record;
+import org.apache.kafka.common.record.internal.RecordBatch;
+import org.apache.kafka.common.utils.internals.BufferSupplier;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.CleanerStats;
@@ -59,7 +59,7 @@ public final class FilterBatches {
             map, words[5].split(","), stats);
         MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(Base64.getDecoder().decode(words[6])));
         MemoryRecords.FilterResult result =
-            records.filterTo(filter, ByteBuffer.allocate(MOST_BYTES), BufferSupplier.NO_CACHING);
+            records.filterTo(filter, ByteBuffer.allocate(MOST_BYTES), BufferSupplier.NO_CACHING, MOST_BYTES);
         ByteBuffer left = result.outputBuffer().flip();
         byte[] bytes = new byte[left.remaining()];
         left.get(bytes);

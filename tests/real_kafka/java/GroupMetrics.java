@@ -2,8 +2,8 @@ import com.yammer.metrics.core.MetricsRegistry;
 
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.metrics.Metrics;
-import org.apache.kafka.coordinator.common.runtime.CoordinatorRuntimeMetricsImpl;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
+import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorRuntimeMetrics;
 
 import java.util.Map;
 import java.util.TreeMap;
@@ -20,7 +20,7 @@ public final class GroupMetrics {
         MetricsRegistry registry = new MetricsRegistry();
         Metrics metrics = new Metrics();
         new GroupCoordinatorMetrics(registry, metrics);
-        new CoordinatorRuntimeMetricsImpl(metrics, GroupCoordinatorMetrics.METRICS_GROUP);
+        new GroupCoordinatorRuntimeMetrics(metrics);
         registry.allMetrics().keySet().forEach(name -> System.out.println(name.getMBeanName()));
         for (MetricName name : metrics.metrics().keySet()) {
             if (name.group().equals(GroupCoordinatorMetrics.METRICS_GROUP)) {

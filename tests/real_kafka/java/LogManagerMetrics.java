@@ -2,7 +2,6 @@ import com.yammer.metrics.core.Metric;
 import com.yammer.metrics.core.MetricName;
 import com.yammer.metrics.core.MetricsRegistryListener;
 
-import kafka.log.LogManager;
 import kafka.server.builders.LogManagerBuilder;
 
 import org.apache.kafka.common.utils.Time;
@@ -12,6 +11,7 @@ import org.apache.kafka.server.util.KafkaScheduler;
 import org.apache.kafka.storage.internals.log.CleanerConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogManager;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 import java.io.File;
@@ -56,7 +56,7 @@ public final class LogManagerMetrics {
                 .setLogDirFailureChannel(new LogDirFailureChannel(directories.size()))
                 .setTime(Time.SYSTEM)
                 .build();
-        manager.startup(scala.jdk.javaapi.CollectionConverters.asScala(new TreeSet<String>()), log -> false);
+        manager.startup(new TreeSet<String>(), log -> false);
         manager.shutdown(-1);
         names.stream().filter(name -> name.startsWith("kafka.")).forEach(System.out::println);
         System.exit(0);

@@ -8,13 +8,13 @@ import java.util.stream.Collectors;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.protocol.Errors;
-import org.apache.kafka.common.record.CompressionType;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.record.internal.CompressionType;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.requests.ProduceResponse.RecordError;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.PrimitiveRef;
+import org.apache.kafka.common.utils.internals.BufferSupplier;
+import org.apache.kafka.common.utils.internals.PrimitiveRef;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.record.BrokerCompressionType;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
@@ -85,12 +85,12 @@ public final class ValidateAppend {
             AppendOrigin.valueOf(words[8]));
         LogValidator.ValidationResult result =
             validator.validateMessagesAndAssignOffsets(offset, counts, BufferSupplier.NO_CACHING);
-        ByteBuffer buffer = result.validatedRecords.buffer();
+        ByteBuffer buffer = result.validatedRecords().buffer();
         byte[] stored = new byte[buffer.remaining()];
         buffer.get(stored);
-        return "ok " + Base64.getEncoder().encodeToString(stored) + " " + offset.value + " " + result.maxTimestampMs + " "
-            + result.messageSizeMaybeChanged + " " + result.recordValidationStats.temporaryMemoryBytes() + " "
-            + result.recordValidationStats.numRecordsConverted();
+        return "ok " + Base64.getEncoder().encodeToString(stored) + " " + offset.value + " " + result.maxTimestampMs() + " "
+            + result.messageSizeMaybeChanged() + " " + result.recordValidationStats().temporaryMemoryBytes() + " "
+            + result.recordValidationStats().numRecordsConverted();
     }
 
     private static Optional<Compression> configured(String name, String level) {

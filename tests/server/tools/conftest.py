@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from real_kafka.kafka_tools import KafkaTools
 from server.harness import BrokerHome, running_broker
-from server.tools.kafka_tools import KafkaTools
 
 
 @pytest.fixture(scope="package")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from real_kafka.kafka_tools import KafkaTools
 from server.authorization.guarded_broker import guarded_broker
 from server.harness import BrokerHome
-from server.tools.kafka_tools import KafkaTools
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 

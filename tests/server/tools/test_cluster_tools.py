@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from real_kafka.kafka_tools import KafkaTools
 from server.harness import BrokerHome
-from server.tools.kafka_tools import KafkaTools
 from tidelog.server.handlers.table import advertised_versions
 
 pytestmark = pytest.mark.kafka

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from real_kafka.java import run_java
+from real_kafka.kafka_tools import CLASSES, KafkaTools
 from server.harness import BrokerHome
-from server.tools.kafka_tools import CLASSES, KafkaTools
 
 pytestmark = pytest.mark.kafka
 

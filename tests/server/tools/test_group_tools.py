@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from real_kafka.kafka_tools import KafkaTools
 from server.harness import BrokerHome
-from server.tools.kafka_tools import KafkaTools
 
 pytestmark = pytest.mark.kafka
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from real_kafka.kafka_tools import KafkaTools
 from server.security.certificates import PASSWORD as STORE_PASSWORD
 from server.security.logins import LISTENERS, MECHANISMS, PASSWORD, SecureHome, log_in, secure_broker
-from server.tools.kafka_tools import KafkaTools
 from tidelog.config.java_properties import store_line
 
 pytestmark = pytest.mark.kafka

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.tools.kafka_tools import KafkaTools
+from real_kafka.kafka_tools import KafkaTools
 
 pytestmark = pytest.mark.kafka
 

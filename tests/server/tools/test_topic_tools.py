@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from real_kafka.kafka_tools import KafkaTools
 from server.harness import BrokerHome
-from server.tools.kafka_tools import KafkaTools
 
 pytestmark = pytest.mark.kafka
 

@@ -2,9 +2,7 @@ import java.io.BufferedOutputStream;
 import java.io.File;
 import java.io.FileOutputStream;
 import java.io.PrintStream;
-import kafka.tools.DumpLogSegments;
-import scala.Console;
-import scala.runtime.BoxedUnit;
+import org.apache.kafka.tools.DumpLogSegments;
 
 /**
  * DumpLogSegments itself: {@code dump logFile outputFile switch...}. Its text goes to the output file, or to this JVM's
@@ -20,12 +18,12 @@ final class DumpWork implements Peer.Work {
         if (arguments[1].equals("-")) {
             DumpLogSegments.main(switches);
         } else {
-            FileOutputStream file = new FileOutputStream(arguments[1]);
-            try (PrintStream out = new PrintStream(new BufferedOutputStream(file))) {
-                Console.withOut(out, () -> {
-                    DumpLogSegments.main(switches);
-                    return BoxedUnit.UNIT;
-                });
+            PrintStream usual = System.out;
+            try (PrintStream out = new PrintStream(new BufferedOutputStream(new FileOutputStream(arguments[1])))) {
+                System.setOut(out);
+                DumpLogSegments.main(switches);
+            } finally {
+                System.setOut(usual);
             }
         }
         return new Peer.Done(log.length(), 0);

@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import NamedTuple
 
-from real_kafka.java import java_command
+from real_kafka.java import DUMP_LOG_SEGMENTS, java_command
 
 CLASSES = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -17,7 +17,7 @@ CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
-    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-dump-log": DUMP_LOG_SEGMENTS,
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",

@@ -1,0 +1,13 @@
+package org.apache.kafka.storage.internals.log;
+
+import java.io.IOException;
+import java.util.Optional;
+
+/** What LogCleanerManager says is cleanable in a log. It stands in Kafka's package, because only that may ask. */
+public record CleanableOffsets(long firstDirtyOffset, long firstUncleanableDirtyOffset, boolean forceUpdateCheckpoint) {
+    public static CleanableOffsets of(UnifiedLog log, Optional<Long> checkpoint, long nowMs) throws IOException {
+        LogCleanerManager.OffsetsToClean offsets = LogCleanerManager.cleanableOffsets(log, checkpoint, nowMs);
+        return new CleanableOffsets(
+            offsets.firstDirtyOffset(), offsets.firstUncleanableDirtyOffset(), offsets.forceUpdateCheckpoint());
+    }
+}
