@@ -1,6 +1,5 @@
 import java.io.File;
 import java.io.IOException;
-import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
@@ -154,24 +153,15 @@ final class DrivenLog {
 
     /** As a broker's orderly shutdown: flushed, closed, checkpointed. */
     private String close() {
+        log.prepareActiveSegmentForClose();
         flush();
         log.close();
         tasks.forget();
         return "closed";
     }
 
-    /** Closing an index cuts off what was preallocated behind its entries; a killed broker leaves that. */
-    private String kill() throws IOException {
-        Map<File, Long> indexBytes = new HashMap<>();
-        for (File index : directory.listFiles((parent, name) -> name.endsWith("index"))) {
-            indexBytes.put(index, index.length());
-        }
+    private String kill() {
         log.closeQuietly();
-        for (Map.Entry<File, Long> index : indexBytes.entrySet()) {
-            try (RandomAccessFile file = new RandomAccessFile(index.getKey(), "rw")) {
-                file.setLength(index.getValue());
-            }
-        }
         tasks.forget();
         return "killed";
     }
