@@ -10,7 +10,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites venv kernels spark40 archive test lint format map bench bench-steps bench-scaling demo soak lock clean
+.PHONY: help prerequisites venv kernels spark40 archive test lint format map bench bench-steps bench-scaling demo golden-set soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -91,6 +91,9 @@ bench-scaling: venv ## what a read by Spark costs as data and cores grow: 1, 4 a
 
 demo: venv ## a broker at work, queried while it runs; a killed broker's directory, recovered, checked, queried
 	@$(BIN)/python examples/flights/pipeline.py
+
+golden-set: venv kafka-jars ## write a golden set of tests/golden anew (RELEASE=4.4.0): the directory that a release leaves
+	@PYTHONPATH=tests $(BIN)/python scripts/golden_set.py $(RELEASE)
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 

@@ -19,7 +19,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -88,13 +88,14 @@ class Broker:
         voters_in_log: bool = False,
         more_listeners: str = "",
         release: str = NEWEST,
+        more_directories: Sequence[Path] = (),
     ) -> None:
         """``now_ms``: the wall clock the broker shall see at its start (None: the real one).
 
         ``quick``: a JVM that starts quickly, rather than one that runs long and fast. ``ports``: of broker and
         controller (None: free ones, others at each start, which nobody else gets meanwhile). ``voters_in_log``: the
         quorum is a dynamic one (KIP-853). ``more_listeners``: besides the open one. ``release``: of Kafka, one of
-        ``java.RELEASES``.
+        ``java.RELEASES``. ``more_directories``: log directories besides the first, which has the metadata log.
         """
         self.directory = directory
         self.work = work
@@ -106,6 +107,7 @@ class Broker:
         self.voters_in_log = voters_in_log
         self.more_listeners = more_listeners
         self.release = release
+        self.directories = (directory, *more_directories)
         self.bootstrap = ""
         self._places: list[socket.socket] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -139,7 +141,8 @@ class Broker:
 
     def format(self) -> None:
         """Make ``directory`` a new, empty log directory (`kafka-storage format`)."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        for directory in self.directories:
+            directory.mkdir(parents=True, exist_ok=True)
         standalone = ["--standalone"] if self.voters_in_log else []
         arguments = ["format", *standalone, "-t", CLUSTER_ID, "-c", self.write_properties()]
         run_java("kafka.tools.StorageTool", *arguments, release=self.release)
@@ -212,8 +215,12 @@ class Broker:
         deadline = time.monotonic() + PATIENCE_S
         while not self._all_led(name):
             self._wait(deadline, f"found no leaders for {name}")
-        while not all((self.directory / f"{name}-{number}").is_dir() for number in range(partitions)):
+        while not all(self.has_partition(name, number) for number in range(partitions)):
             self._wait(deadline, f"made no directories for {name}")
+
+    def has_partition(self, topic: str, partition: int) -> bool:
+        """Return whether one of the log directories has the partition's directory."""
+        return any((directory / f"{topic}-{partition}").is_dir() for directory in self.directories)
 
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic have ``total`` partitions."""
@@ -258,7 +265,7 @@ class Broker:
             listeners += f",{self.more_listeners}"
         lines = {
             **self.properties,
-            "log.dirs": str(self.directory),
+            "log.dirs": ",".join(map(str, self.directories)),
             "listeners": listeners,
             "advertised.listeners": listeners,
         }
