@@ -1,9 +1,9 @@
 """Make a golden set: ``make golden-set RELEASE=4.4.0`` writes tests/golden/everything-kafka-4.4 anew.
 
-A real broker of that release writes one log directory (tests/real_kafka/release_directory.py tells what), and is killed
-(``unclean``), started and stopped (``clean``). A consumer reads a copy of ``clean`` (``manifest.json``), and Kafka's own
-tool dumps every file of it (``dump-clean``). tests/golden/README.md describes the files. A set is made once and then
-kept: what a new one holds differs in times, ids and the order of the clients' work.
+A real broker of that release writes one log directory (tests/real_kafka/release_directory.py tells what). It is killed
+(``unclean``), started and stopped (``clean``). A consumer reads a copy of ``clean`` (``manifest.json``), and Kafka's
+own tool dumps every file of it (``dump-clean``). tests/golden/README.md describes the files. A set is made once and
+then kept: a new one differs in times, ids and the order of the clients' work.
 """
 
 from __future__ import annotations

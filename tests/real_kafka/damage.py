@@ -65,10 +65,10 @@ def randomize_transaction_indexes(partition: Path) -> None:
 
 
 def _let_the_broker_live(file: Path) -> None:
-    """Make the first entry's version and last offset negative: corrupt to Kafka, where a version above 0 is fatal."""
+    """Make the first entry's last offset negative, which is corrupt to Kafka; any version but 0 would be fatal."""
     data = bytearray(file.read_bytes())
     if data:
-        data[0] |= 0x80
+        data[0:2] = bytes(2)
         data[18] |= 0x80
         file.write_bytes(data)
 

@@ -121,7 +121,7 @@ def write_everything(broker: Broker) -> None:
 def read_in_share_group(tools: KafkaTools, count: int) -> list[str]:
     """Let the share group acknowledge the next ``count`` records; return their values."""
     arguments = ["--topic", "shared", "--group", SHARE_GROUP, "--max-messages", str(count), "--timeout-ms", "120000"]
-    # Each record is its own batch in the topic, and a fetch acquires batches whole: one a poll, so that none is released.
+    # Each record of the topic is a batch, and a fetch acquires whole batches. With one a poll none is released.
     one_at_a_time = ["--consumer-property", "max.poll.records=1"]
     return tools.told("kafka-console-share-consumer", *arguments, *one_at_a_time)
 
@@ -132,14 +132,17 @@ def _write_metadata(tools: KafkaTools) -> None:
         user = ["--entity-type", "users", "--entity-name", name]
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
             tools.told("kafka-configs", "--alter", *user, "--add-config", f"{mechanism}=[password={password}]")
-    client = ["--entity-type", "users", "--entity-name", "alice", "--entity-type", "clients", "--entity-name", "limited"]
-    tools.told("kafka-configs", "--alter", *client, "--add-config", f"{QUOTA[0]}={QUOTA[1]}")
+    client = ["--entity-type", "clients", "--entity-name", "limited"]
+    limit = ["--add-config", f"{QUOTA[0]}={QUOTA[1]}"]
+    tools.told("kafka-configs", "--alter", "--entity-type", "users", "--entity-name", "alice", *client, *limit)
     group = ["--entity-type", "groups", "--entity-name", SHARE_GROUP]
     tools.told("kafka-configs", "--alter", *group, "--add-config", "share.auto.offset.reset=earliest")
     broker = ["--entity-type", "brokers", "--entity-name", "1"]
     tools.told("kafka-configs", "--alter", *broker, "--add-config", "log.cleaner.threads=1")
     tools.told("kafka-acls", "--add", "--allow-principal", "User:alice", "--operation", "Read", "--topic", "plain")
-    tools.told("kafka-acls", "--add", "--deny-principal", "User:bob", "--operation", "All", "--group", "classic-readers")
+    tools.told(
+        "kafka-acls", "--add", "--deny-principal", "User:bob", "--operation", "All", "--group", "classic-readers"
+    )
 
 
 def _produce(

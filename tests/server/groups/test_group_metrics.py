@@ -17,7 +17,7 @@ from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
 
 TYPES = ("group-coordinator-metrics", "GroupMetadataManager")
-NOT_HERE = ("share-", "streams-", "event-", "batch-", "thread-idle-")
+NOT_HERE = ("share-", "streams-", "event-", "batch-", "background-", "thread-idle-")
 """Kinds of groups that there are none of, and the queue and threads that only Kafka's coordinator has."""
 HOUR_MINUTES = 60
 
@@ -60,6 +60,9 @@ def test_groups_offsets_and_partitions_are_counted(groups: GroupHome) -> None:
         "NumGroupsStable": 1,
         "NumGroupsEmpty": 1,
         "NumOffsets": 2,
+        "classic-group-count,Stable": 1,
+        "classic-group-count,Empty": 1,
+        "offset-count": 2,
     }
     assert 0 < reported(groups)["offset-commit-rate"] <= 2 / 30
 

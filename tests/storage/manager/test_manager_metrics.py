@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,20 @@ def test_each_log_tells_what_it_is(home: Watched) -> None:
         "kafka.log:type=Log,name=LogStartOffset,topic=orders,partition=0": 30,
         "kafka.log:type=Log,name=LogEndOffset,topic=orders,partition=0": 300,
         "kafka.log:type=Log,name=Size,topic=orders,partition=0": log.size,
+        "kafka.log:type=Log,name=RetentionSizeInPercent,topic=orders,partition=0": 0,
     }
     assert log.metrics().segments > 3
+
+
+def test_the_size_is_a_share_of_the_limit(home: Watched) -> None:
+    manager = start(home)
+    log = manager.get_or_create(ORDERS)
+    fill(log)
+    (name,) = home.gauges("RetentionSizeInPercent")
+    log.update_config(replace(log.config, retention_bytes=2 * log.size))
+    assert home.gauges("RetentionSizeInPercent") == {name: 50}
+    log.update_config(replace(log.config, retention_bytes=log.size // 3))
+    assert home.gauges("RetentionSizeInPercent") == {name: 300}
 
 
 def test_a_future_log_is_tagged_and_takes_over(home: Watched) -> None:
@@ -92,12 +105,12 @@ def test_what_is_deleted_is_in_no_report(home: Watched) -> None:
     manager.get_or_create(ORDERS)
     manager.get_or_create(OTHERS)
     manager.delete(ORDERS)
-    assert len(home.gauges("type=Log,")) == 4
+    assert len(home.gauges("type=Log,")) == 5
     assert not home.gauges("topic=orders")
     manager.get_or_create(ORDERS)
-    assert len(home.gauges("topic=orders")) == 4
+    assert len(home.gauges("topic=orders")) == 5
     home.clock.sleep_ms(120_000)
-    assert len(home.gauges("topic=orders")) == 4
+    assert len(home.gauges("topic=orders")) == 5
 
 
 def test_flushes_are_timed(home: Watched) -> None:
@@ -250,4 +263,4 @@ def test_names_are_those_of_kafkas_log_manager(home: Watched) -> None:
     ours.update(home.report())
     assert ours - theirs == set()
     assert [name for name in theirs - ours if "type=BrokerTopicMetrics" not in name] == []
-    assert len(ours) == 2 * 4 + 1 + 1 + 3 * 2 + 6 + 5 + 2 * 2 + 2 + 1
+    assert len(ours) == 2 * 5 + 1 + 1 + 3 * 2 + 6 + 5 + 2 * 2 + 2 + 1

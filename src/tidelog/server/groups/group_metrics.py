@@ -27,9 +27,13 @@ GROUPS = _COORDINATOR.gauge("group-count", "groups", "`classic` or `consumer`.",
 CONSUMER_GROUPS = _COORDINATOR.gauge(
     "consumer-group-count", "groups", "Of the new protocol (KIP-848), in each state.", "state"
 )
+CLASSIC_GROUPS_BY_STATE = _COORDINATOR.gauge(
+    "classic-group-count", "groups", "Groups of the classic protocol in each state.", "state"
+)
 PARTITIONS = _COORDINATOR.gauge(
     "num-partitions", "partitions", "Of `__consumer_offsets`, led here: `loading`, `active` or `failed`.", "state"
 )
+COMMITTED_OFFSETS = _COORDINATOR.gauge("offset-count", "offsets", "Committed, and kept: as `NumOffsets`.")
 LONGEST_LOAD = _COORDINATOR.gauge("partition-load-time-max", "ms", f"Of those partitions, {_LATELY}.")
 MEAN_LOAD = _COORDINATOR.gauge("partition-load-time-avg", "ms", f"Of those partitions, {_LATELY}.")
 CLASSIC_GROUPS = _MANAGER.gauge("NumGroups", "groups", "Of the classic protocol.")
@@ -57,7 +61,9 @@ CONSUMER_REBALANCES = _counted("consumer-group-rebalance", "rebalances", "Of con
 METRICS: tuple[MetricDescription, ...] = (
     GROUPS,
     CONSUMER_GROUPS,
+    CLASSIC_GROUPS_BY_STATE,
     PARTITIONS,
+    COMMITTED_OFFSETS,
     LONGEST_LOAD,
     MEAN_LOAD,
     *COMMITS,
@@ -87,7 +93,10 @@ def group_samples(shards: Iterable[OwnedShard], counts: GroupCounts) -> Iterator
     yield Sample.gauge(CLASSIC_GROUPS.named(), classic.total())
     for classic_state, description in CLASSIC_STATES.items():
         yield Sample.gauge(description.named(), classic[classic_state])
-    yield Sample.gauge(OFFSETS.named(), sum(shard.offsets.count for shard in loaded))
+        yield Sample.gauge(CLASSIC_GROUPS_BY_STATE.named(classic_state), classic[classic_state])
+    offsets = sum(shard.offsets.count for shard in loaded)
+    yield Sample.gauge(OFFSETS.named(), offsets)
+    yield Sample.gauge(COMMITTED_OFFSETS.named(), offsets)
     for state in ShardState:
         yield Sample.gauge(PARTITIONS.named(state), sum(one.state is state for one in owned))
     yield Sample.gauge(LONGEST_LOAD.named(), counts.loads.longest_ms)

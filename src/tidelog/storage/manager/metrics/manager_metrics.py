@@ -31,6 +31,11 @@ NUM_LOG_SEGMENTS = _LOG.gauge("NumLogSegments", "segments", "Of the partition.")
 LOG_START_OFFSET = _LOG.gauge("LogStartOffset", "offset", "The first that can be read.")
 LOG_END_OFFSET = _LOG.gauge("LogEndOffset", "offset", "The one the next record gets.")
 SIZE = _LOG.gauge("Size", "bytes", "Of all `.log` files of the partition.")
+RETENTION_SIZE = _LOG.gauge(
+    "RetentionSizeInPercent",
+    "percent",
+    "`Size` as a share of `retention.bytes` (KIP-1257), 0 without such a limit. Kafka renews it at retention checks.",
+)
 LOG_FLUSH = MetricFamily("kafka.log", "LogFlushStats").timer(
     "LogFlushRateAndTimeMs",
     "How often logs are flushed, and how long it takes: one flush of a log, where Kafka measures each segment.",
@@ -55,6 +60,7 @@ METRICS: tuple[MetricDescription, ...] = (
     LOG_START_OFFSET,
     LOG_END_OFFSET,
     SIZE,
+    RETENTION_SIZE,
     LOG_FLUSH,
     OFFLINE_DIRECTORIES,
     DIRECTORY_OFFLINE,
@@ -149,3 +155,5 @@ def _of_log(log: PartitionLog) -> Iterator[Sample]:
     yield Sample.gauge(LOG_START_OFFSET.named(*tags), now.log_start_offset)
     yield Sample.gauge(LOG_END_OFFSET.named(*tags), now.log_end_offset)
     yield Sample.gauge(SIZE.named(*tags), now.size)
+    limit = log.config.retention_bytes
+    yield Sample.gauge(RETENTION_SIZE.named(*tags), now.size * 100 // limit if limit > 0 else 0)
