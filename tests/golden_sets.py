@@ -17,9 +17,13 @@ FLIGHTS = "flights-kafka-4.1"
 SCENARIOS = "scenarios-kafka-4.1"
 FORMATS = "formats-v0-v1-kafka-3.9"
 
-SETS = (FLIGHTS, SCENARIOS, FORMATS)
-KRAFT_SETS = (FLIGHTS, SCENARIOS)
+EVERYTHING = {release: f"everything-kafka-{release}" for release in ("4.2", "4.3", "4.4")}
+"""By release: small sets with something of everything that it stores."""
+
+LARGE_SETS = (FLIGHTS, SCENARIOS)
+KRAFT_SETS = (*LARGE_SETS, *EVERYTHING.values())
 """The sets that also have ``unclean`` and ``dump-clean``."""
+SETS = (*KRAFT_SETS, FORMATS)
 
 DIRECTORY = Path(__file__).resolve().parent / "golden"
 

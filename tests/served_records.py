@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 PATIENCE_S = 200
@@ -32,7 +32,7 @@ def served_entries(
     consumer = Consumer(settings)
     try:
         names = {name: KafkaPartition(*_split(name), BEGINNING) for name in partitions}
-        bounds = {name: consumer.get_watermark_offsets(place, PATIENCE_S) for name, place in names.items()}
+        bounds = {name: _bounds(consumer, place) for name, place in names.items()}
         read = _read(consumer, names)
     finally:
         consumer.close()
@@ -42,6 +42,18 @@ def served_entries(
 def _split(name: str) -> tuple[str, int]:
     topic, _, number = name.rpartition("-")
     return topic, int(number)
+
+
+def _bounds(consumer: Consumer, place: KafkaPartition) -> tuple[int, int]:
+    """Return log start and end; a broker that has just started may name a leader before it leads."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, PATIENCE_S)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _read(consumer: Consumer, names: dict[str, KafkaPartition]) -> dict[str, list[Message]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from golden_sets import KRAFT_SETS, SCENARIOS
+from golden_sets import LARGE_SETS, SCENARIOS
 from log_maker import write_checkpoint
 from overflowed_log import (
     LAST,
@@ -59,13 +59,13 @@ def compared(directory: Path, tmp_path: Path, now_ms: int = WRITTEN_MS) -> list[
     return differences(ours, reference)
 
 
-@pytest.mark.parametrize("set_name", KRAFT_SETS)
+@pytest.mark.parametrize("set_name", LARGE_SETS)
 @pytest.mark.parametrize("now_ms", [WRITTEN_MS, LATER_MS], ids=["that-day", "later"])
 def test_undamaged(golden_copy: GoldenFactory, tmp_path: Path, set_name: str, now_ms: int) -> None:
     assert_same(golden_copy(set_name, "unclean"), tmp_path, now_ms)
 
 
-@pytest.mark.parametrize("set_name", KRAFT_SETS)
+@pytest.mark.parametrize("set_name", LARGE_SETS)
 @pytest.mark.parametrize("kind", [damage.delete_indexes, damage.randomize_indexes], ids=["deleted", "random"])
 def test_without_any_index(golden_copy: GoldenFactory, tmp_path: Path, set_name: str, kind: damage.Damage) -> None:
     directory = golden_copy(set_name, "unclean")
@@ -75,7 +75,7 @@ def test_without_any_index(golden_copy: GoldenFactory, tmp_path: Path, set_name:
 
 
 @pytest.mark.parametrize("shift", ALL_SHIFTS)
-@pytest.mark.parametrize("set_name", KRAFT_SETS)
+@pytest.mark.parametrize("set_name", LARGE_SETS)
 def test_cut_in_the_last_segment(golden_copy: GoldenFactory, tmp_path: Path, set_name: str, shift: int) -> None:
     directory = golden_copy(set_name, "unclean")
     deal_out(directory, CUTS, shift=shift)
@@ -83,7 +83,7 @@ def test_cut_in_the_last_segment(golden_copy: GoldenFactory, tmp_path: Path, set
 
 
 @pytest.mark.parametrize("shift", ALL_SHIFTS)
-@pytest.mark.parametrize("set_name", KRAFT_SETS)
+@pytest.mark.parametrize("set_name", LARGE_SETS)
 def test_accidents(golden_copy: GoldenFactory, tmp_path: Path, set_name: str, shift: int) -> None:
     directory = golden_copy(set_name, "unclean")
     reset_recovery_points(directory)
