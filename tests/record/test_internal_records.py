@@ -52,6 +52,10 @@ VERSIONS = [
 ]
 
 
+NEWER = {(0, 4), (17, 3), (29, 0)}
+"""By type and version: metadata records that Kafka 4.1, which wrote the files, did not have."""
+
+
 def kafka_records(name: str) -> list[Record]:
     data = (RECORDS / f"{name}.log").read_bytes()
     return [
@@ -94,11 +98,12 @@ def test_framed_records_come_back_as_kafka_wrote_them(name: str, types: dict[int
         if decoded.fields is not None:
             assert encode_framed(types[decoded.number], decoded.fields, decoded.version) == record.value
             seen.add((decoded.number, decoded.version))
-    assert seen == {
+    wanted = {
         (number, version)
         for number, message in types.items()
         for version in range(message.versions.first, message.versions.last + 1)
     }
+    assert seen == (wanted - NEWER if name == "metadata" else wanted)
 
 
 @pytest.mark.parametrize(("message", "version"), VERSIONS, ids=lambda part: getattr(part, "name", str(part)))

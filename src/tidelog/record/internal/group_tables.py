@@ -1,4 +1,4 @@
-"""Tables of ``__consumer_offsets``: every record type of Kafka 4.1's group coordinator, keys and values.
+"""Tables of ``__consumer_offsets``: every record type of Kafka 4.4's group coordinator, keys and values.
 
 Facts of Kafka's message definitions (module group-coordinator, record types 0 to 23; 9 and 18 were never released).
 Notation: the schema module. ``LegacyOffsetCommit`` is what brokers before 0.9 wrote.
@@ -83,6 +83,7 @@ ConsumerGroupTargetAssignmentMetadataKey 6 versions 0-0 flexible none
     groupId string
 ConsumerGroupTargetAssignmentMetadataValue 6 versions 0-0 flexible 0+
     assignmentEpoch int32
+    assignmentTimestamp int64 tag 0
 ConsumerGroupTargetAssignmentMemberKey 7 versions 0-0 flexible none
     groupId string
     memberId string
@@ -100,9 +101,11 @@ ConsumerGroupCurrentMemberAssignmentValue 8 versions 0-0 flexible 0+
     assignedPartitions []TopicPartitions
         topicId uuid
         partitions []int32
+        assignmentEpochs []int32? tag 0
     partitionsPendingRevocation []TopicPartitions
         topicId uuid
         partitions []int32
+        assignmentEpochs []int32? tag 0
 ShareGroupMemberMetadataKey 10 versions 0-0 flexible none
     groupId string
     memberId string
@@ -120,6 +123,7 @@ ShareGroupTargetAssignmentMetadataKey 12 versions 0-0 flexible none
     groupId string
 ShareGroupTargetAssignmentMetadataValue 12 versions 0-0 flexible 0+
     assignmentEpoch int32
+    assignmentTimestamp int64 tag 0
 ShareGroupTargetAssignmentMemberKey 13 versions 0-0 flexible none
     groupId string
     memberId string
@@ -163,6 +167,12 @@ StreamsGroupMetadataKey 17 versions 0-0 flexible none
 StreamsGroupMetadataValue 17 versions 0-0 flexible 0+
     epoch int32
     metadataHash int64
+    validatedTopologyEpoch int32 tag 0 = -1
+    lastAssignmentConfigs []LastAssignmentConfig? tag 1
+        key string
+        value string
+    storedDescriptionTopologyEpoch int32 tag 2 = -1
+    failedDescriptionTopologyEpoch int32 tag 3 = -1
 StreamsGroupMemberMetadataKey 19 versions 0-0 flexible none
     groupId string
     memberId string
@@ -184,6 +194,7 @@ StreamsGroupTargetAssignmentMetadataKey 20 versions 0-0 flexible none
     groupId string
 StreamsGroupTargetAssignmentMetadataValue 20 versions 0-0 flexible 0+
     assignmentEpoch int32
+    assignmentTimestamp int64 tag 0
 StreamsGroupTargetAssignmentMemberKey 21 versions 0-0 flexible none
     groupId string
     memberId string
@@ -207,21 +218,27 @@ StreamsGroupCurrentMemberAssignmentValue 22 versions 0-0 flexible 0+
     activeTasks []TaskIds
         subtopologyId string
         partitions []int32
+        assignmentEpochs []int32? tag 0
     standbyTasks []TaskIds
         subtopologyId string
         partitions []int32
+        assignmentEpochs []int32? tag 0
     warmupTasks []TaskIds
         subtopologyId string
         partitions []int32
+        assignmentEpochs []int32? tag 0
     activeTasksPendingRevocation []TaskIds
         subtopologyId string
         partitions []int32
+        assignmentEpochs []int32? tag 0
     standbyTasksPendingRevocation []TaskIds
         subtopologyId string
         partitions []int32
+        assignmentEpochs []int32? tag 0
     warmupTasksPendingRevocation []TaskIds
         subtopologyId string
         partitions []int32
+        assignmentEpochs []int32? tag 0
 StreamsGroupTopologyKey 23 versions 0-0 flexible none
     groupId string
 StreamsGroupTopologyValue 23 versions 0-0 flexible 0+

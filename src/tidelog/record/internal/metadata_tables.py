@@ -1,4 +1,4 @@
-"""Tables of ``__cluster_metadata`` and of its snapshots: every metadata record of Kafka 4.1.
+"""Tables of ``__cluster_metadata`` and of its snapshots: every metadata record of Kafka 4.4.
 
 Facts of Kafka's message definitions (module metadata). Notation: the schema module. ``TYPE_NAMES`` are the names that
 ``kafka-dump-log`` prints (Kafka's ``MetadataRecordType``).
@@ -13,7 +13,7 @@ from tidelog.record.internal.schema import parse_messages
 
 MESSAGES = parse_messages(
     """
-RegisterBrokerRecord 0 versions 0-3 flexible 0+
+RegisterBrokerRecord 0 versions 0-4 flexible 0+
     brokerId int32
     isMigratingZkBroker boolean 2+
     incarnationId uuid
@@ -31,6 +31,7 @@ RegisterBrokerRecord 0 versions 0-3 flexible 0+
     fenced boolean = true
     inControlledShutdown boolean 1+
     logDirs []uuid 3+ tag 0
+    cordonedLogDirs []uuid? 4+ tag 1 = null
 UnregisterBrokerRecord 1 versions 0-0 flexible 0+
     brokerId int32
     brokerEpoch int64
@@ -105,12 +106,13 @@ ProducerIdsRecord 15 versions 0-0 flexible 0+
     brokerId int32
     brokerEpoch int64 = -1
     nextProducerId int64
-BrokerRegistrationChangeRecord 17 versions 0-2 flexible 0+
+BrokerRegistrationChangeRecord 17 versions 0-3 flexible 0+
     brokerId int32
     brokerEpoch int64
     fenced int8 tag 0
     inControlledShutdown int8 1+ tag 1
     logDirs []uuid 2+ tag 2
+    cordonedLogDirs []uuid? 3+ tag 3 = null
 AccessControlEntryRecord 18 versions 0-0 flexible 0+
     id uuid
     resourceType int8
@@ -150,6 +152,8 @@ RegisterControllerRecord 27 versions 0-0 flexible 0+
         maxSupportedVersion int16
 ClearElrRecord 28 versions 0-0 flexible 0+
     topicName string
+UnregisterControllerRecord 29 versions 0-0 flexible 0+
+    controllerId int32
 """
 )
 

@@ -19,6 +19,7 @@ ShareSnapshotValue 0 versions 0-0 flexible 0+
     stateEpoch int32
     leaderEpoch int32
     startOffset int64
+    deliveryCompleteCount int32 tag 0 = -1
     createTimestamp int64
     writeTimestamp int64
     stateBatches []StateBatch
@@ -34,6 +35,7 @@ ShareUpdateValue 1 versions 0-0 flexible 0+
     snapshotEpoch int32
     leaderEpoch int32
     startOffset int64
+    deliveryCompleteCount int32 tag 0 = -1
     stateBatches []StateBatch
         firstOffset int64
         lastOffset int64
