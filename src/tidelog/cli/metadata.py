@@ -20,9 +20,11 @@ _NAMES = {
     "quorum": "voter",
     "config": "resource",
     "acl": "principal",
+    "newer": "record",
     "quota": "entity",
 }
 """What the names of a kind are, where it is not the kind itself."""
+_TITLES = {"quorum": "quorum", "newer": "records of a later release"}
 _NOT_SHOWN = frozenset({"entity", "topic", "partition"})
 """Fields that say in parts what the name says."""
 _OFTEN_EMPTY = frozenset({"adding", "elr", "rack", "release", "removing"})
@@ -41,7 +43,7 @@ def metadata(directories: Sequence[str], kinds: Sequence[str]) -> Report:
     Topics and partitions with their ids, leaders and replicas, settings, SCRAM users (by name and mechanism, without
     keys), access control entries, quotas, features, brokers and the quorum, as the newest snapshot of
     __cluster_metadata-0 and the log behind it have them. Nothing runs, and nothing is written. Values of settings that
-    are passwords are not shown.
+    are passwords are not shown. Records of a later release of Kafka are shown as they are (kind "newer").
 
     A row for programs has the kind, the name, and fields that differ from kind to kind.
 
@@ -91,7 +93,7 @@ def _tables(rows: Sequence[Row], *, several: bool) -> Iterator[Table]:
             columns = [name for name in shown[0] if name not in _OFTEN_EMPTY or any(row[name] for row in shown)]
             if not several:
                 columns.remove("directory")
-            yield Table(rows=shown, columns=columns, title=f"{kind}s" if kind != "quorum" else kind)
+            yield Table(rows=shown, columns=columns, title=_TITLES.get(kind, f"{kind}s"))
 
 
 def _shown(kind: str, row: Row) -> Row:
@@ -113,4 +115,6 @@ def _note(target: Target, view: MetadataView) -> str:
     if properties is not None and properties.directory_id is not None:
         whose += f", directory {uuid_to_text(properties.directory_id)}"
     begun = "has not begun: this is what it begins with" if view.is_empty else f"up to offset {view.end_offset:,}"
-    return f"{target.path}: {whose}; the metadata {begun}."
+    count = len(view.image.passed_over)
+    newer = f" {count:,} of its records are of a later release of Kafka, and shown as they are." if count else ""
+    return f"{target.path}: {whose}; the metadata {begun}.{newer}"

@@ -17,9 +17,10 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.features import release_name
-from tidelog.server.metadata.image import METADATA_VERSION
+from tidelog.server.metadata.image import METADATA_VERSION, PassedOver
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
+from tidelog.server.metadata.metadata_record import NEWER_RECORD
 from tidelog.server.security.scram_mechanism import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text
 
@@ -27,8 +28,10 @@ HIDDEN: Final = "[hidden]"
 _EVERY: Final = "<default>"
 
 Fields = dict[str, object]
-KINDS: Final = ("quorum", "feature", "broker", "topic", "partition", "config", "user", "acl", "token", "quota")
-"""In the order of the tables."""
+KINDS: Final = ("quorum", "feature", "broker", "topic", "partition", "config", "user", "acl", "token", "quota", "newer")
+"""In the order of the tables. ``newer`` are records of a later release, raw."""
+
+_WITH_SECRETS: Final = frozenset({"UserScramCredentialRecord", "ConfigRecord", "DelegationTokenRecord"})
 
 
 def metadata_rows(view: MetadataView) -> Iterator[tuple[str, str, Fields]]:
@@ -42,11 +45,25 @@ def metadata_rows(view: MetadataView) -> Iterator[tuple[str, str, Fields]]:
         if maker is not None:
             kind, make = maker
             found[kind].append(make(record.fields, names))
+    found["newer"] = list(map(_newer, view.image.passed_over))
     for name, fields in found["topic"]:
         fields["partitions"] = partitions[name]
     for kind, rows in found.items():
         for name, fields in rows:
             yield kind, name, fields
+
+
+def _newer(found: PassedOver) -> tuple[str, Fields]:
+    fields = found.record.fields
+    is_raw = found.record.name == NEWER_RECORD
+    kind = str(fields["type"]) if is_raw else found.record.name
+    value = fields["value"].hex() if is_raw else None
+    return kind, {
+        "offset": found.offset,
+        "version": fields["version"] if is_raw else None,
+        "reason": found.reason,
+        "value": HIDDEN if value and kind in _WITH_SECRETS else value,
+    }
 
 
 def _quorum(view: MetadataView) -> Iterator[tuple[str, Fields]]:

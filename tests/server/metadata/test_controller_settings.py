@@ -204,7 +204,7 @@ class TestFeatures:
 
     def test_metadata_version_goes_down_as_far_as_no_record_changed(self) -> None:
         image = image_of()
-        for level, is_allowed in ((23, True), (22, False)):
+        for level, is_allowed in ((33, True), (32, False), (23, False)):
             update = FeatureUpdate("metadata.version", level, UpgradeType.SAFE_DOWNGRADE)
             drop = [FeatureUpdate("eligible.leader.replicas.version", 0, UpgradeType.SAFE_DOWNGRADE), update]
             assert update_features(image, settings(), drop).answer.is_failure is not is_allowed
@@ -232,9 +232,15 @@ class TestFeatures:
         assert answer.error is ErrorCode.INVALID_UPDATE_VERSION
 
     def test_releases_have_names(self) -> None:
-        assert [release_name(level) for level in (7, 8, 17, 27)] == ["3.3-IV3", "3.4-IV0", "3.7-IV2", "4.1-IV1"]
-        with pytest.raises(ValueError, match="28"):
-            release_name(28)
+        assert [release_name(level) for level in (7, 8, 17, 27, 33)] == [
+            "3.3-IV3",
+            "3.4-IV0",
+            "3.7-IV2",
+            "4.1-IV1",
+            "4.4-IV2",
+        ]
+        with pytest.raises(ValueError, match="34"):
+            release_name(34)
 
 
 class TestProducerIds:

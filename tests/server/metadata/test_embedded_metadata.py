@@ -26,9 +26,11 @@ class TestStart:
         async def work() -> None:
             metadata = await MetadataHome().started()
             assert metadata.image.features == {
-                "metadata.version": 27,
+                "metadata.version": 33,
                 "eligible.leader.replicas.version": 1,
                 "group.version": 1,
+                "share.version": 2,
+                "streams.version": 1,
                 "transaction.version": 2,
             }
             assert metadata.image.controller_id == 1

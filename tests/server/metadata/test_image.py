@@ -18,7 +18,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.acls import acl_record
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
 from tidelog.server.metadata.image_records import image_records
-from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record, encode_record
+from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord, decode_record, encode_record
 from tidelog.server.metadata.partition_state import UNASSIGNED
 from tidelog.server.security.scram_mechanism import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text
@@ -218,11 +218,13 @@ class TestVersions:
 
         assert [version(fenced=1), version(inControlledShutdown=1), version(logDirs=[ZERO_UUID])] == [0, 1, 2]
 
-    def test_that_are_not_known_are_refused(self) -> None:
+    def test_that_are_not_known_are_newer_records_which_no_image_takes(self) -> None:
         value = bytearray(encode_framed(MESSAGES["TopicRecord"], {"name": "t", "topicId": ID}, 0))
         value[2] = 9
-        with pytest.raises(UnsupportedFormatError):
-            decode_record(bytes(value))
+        record = decode_record(bytes(value))
+        assert record == MetadataRecord(NEWER_RECORD, {"type": "TopicRecord", "version": 9, "value": bytes(value)})
+        with pytest.raises(UnsupportedFormatError, match=r"a metadata record \(TopicRecord, version 9\) is not known"):
+            full_image().apply(record)
 
 
 def test_partitions_are_told_with_their_topics() -> None:

@@ -20,7 +20,6 @@ from tidelog.model import (
     DirectoryError,
     StorageError,
     TidelogError,
-    UnsupportedFormatError,
 )
 from tidelog.record.internal.schema import ZERO_UUID
 from tidelog.server.authorization.acl import Acl, Pattern, Permission
@@ -37,7 +36,7 @@ from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, SnapshotId, build_snapshot, write_whole
 from tidelog.server.metadata.kraft.voters import Voter, Voters
-from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
+from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord, encode_record
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, uuid_to_text
 from tidelog.storage.fs import LOCAL
 
@@ -58,7 +57,6 @@ OTHER_BROKER = MetadataRecord(
 THERE = ConfigResource(ResourceType.TOPIC, "there")
 TIERED = config_record(THERE, "remote.storage.enable", "true")
 NEW_ID = ZERO_UUID[:-1] + "Q"
-SHARED = MetadataRecord("TopicRecord", {"name": "__share_group_state", "topicId": NEW_ID})
 
 
 ACL = Acl(Pattern(AclResourceType.TOPIC, "t"), "User:a", "*", Operation.READ, Permission.ALLOW).fields() | {
@@ -84,9 +82,12 @@ class TestMetadata:
         [
             (OTHER_BROKER, "RegisterBrokerRecord of 2.*move their partitions to node 1"),
             (TIERED, "remote.storage.enable=true of there.*remote.log.delete.on.disable"),
-            (SHARED, "TopicRecord of __share_group_state.*kafka-share-groups --delete"),
-            (feature_record("metadata.version", 28), r"metadata.version is at level 28.*knows 7-27 \(4.1-IV1\)"),
-            (feature_record("streams.version", 1), "streams.version is at level 1.*does not know that feature"),
+            (
+                feature_record("metadata.version", 34),
+                r"metadata.version is at level 34.*knows 7-33, as Kafka 4.4-IV2 has",
+            ),
+            (feature_record("share.version", 3), "share.version is at level 3.*knows 0-2"),
+            (feature_record("tides.version", 1), "tides.version is at level 1.*does not know that feature"),
             (feature_record("group.version", 2), "group.version is at level 2.*knows 0-1"),
         ],
     )
@@ -104,8 +105,8 @@ class TestMetadata:
         assert_refused(home, tmp_path, DirectoryError, "TopicRecord of '__cluster_metadata'")
 
     def test_everything_is_named_at_once(self, tmp_path: Path) -> None:
-        home = left(tmp_path, OTHER_BROKER, TIERED, SHARED)
-        for words in ("RegisterBrokerRecord", "remote.storage.enable", "__share_group_state"):
+        home = left(tmp_path, OTHER_BROKER, TIERED, feature_record("tides.version", 1))
+        for words in ("RegisterBrokerRecord", "remote.storage.enable", "tides.version"):
             assert_refused(home, tmp_path, DirectoryError, words)
 
     def test_what_a_snapshot_has_counts_too(self, tmp_path: Path) -> None:
@@ -121,14 +122,35 @@ class TestMetadata:
     def test_a_record_of_a_later_release(self, tmp_path: Path) -> None:
         home = left(tmp_path)
         append(tmp_path, b"\x01\x7a\x00")
-        assert_refused(home, tmp_path, UnsupportedFormatError, "type 122, version 0.*later release")
+        words = r"\(type 122, version 0\) is not known.*up to 4.4-IV2: serve the directory with the Kafka that wrote it"
+        assert_refused(home, tmp_path, DirectoryError, words)
+
+    def test_a_setting_of_a_resource_that_is_not_known(self, tmp_path: Path) -> None:
+        home = left(tmp_path)
+        append(tmp_path, encoded("ConfigRecord", {"resourceType": 3, "resourceName": "x", "name": "a", "value": "b"}))
+        assert_refused(home, tmp_path, DirectoryError, "a setting of a resource of type 3 is not known")
+
+    def test_a_known_record_of_a_later_version(self, tmp_path: Path) -> None:
+        home = left(tmp_path)
+        value = bytearray(encoded(*OTHER_BROKER))
+        value[2] = 9
+        append(tmp_path, bytes(value))
+        assert_refused(home, tmp_path, DirectoryError, r"\(RegisterBrokerRecord, version 9\) is not known")
+
+    def test_what_refers_to_a_record_that_was_passed_over_is_passed_over_too(self, tmp_path: Path) -> None:
+        home = left(tmp_path)
+        append(tmp_path, b"\x01\x7a\x00")
+        append(tmp_path, encoded("RemoveTopicRecord", {"topicId": NEW_ID}))
+        assert_refused(home, tmp_path, DirectoryError, f"type 122.*a record of topic {NEW_ID}, which does not exist")
+        view = read_metadata(LOCAL, tmp_path)
+        assert view is not None
+        assert [found.record.name for found in view.image.passed_over] == [NEWER_RECORD, "RemoveTopicRecord"]
 
 
 class TestRecordsThatCannotBe:
     @pytest.mark.parametrize(
         ("name", "fields", "words"),
         [
-            ("ConfigRecord", {"resourceType": 3, "resourceName": "x", "name": "a", "value": "b"}, "of type 3 is not"),
             ("ClearElrRecord", {"topicName": "absent"}, "topic absent, which does not exist"),
             ("AccessControlEntryRecord", {**ACL, "patternType": PatternType.ANY}, "the pattern type ANY"),
             ("AccessControlEntryRecord", {**ACL, "patternType": PatternType.MATCH}, "the pattern type MATCH"),

@@ -28,6 +28,7 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY, ClusterMetadata
 from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, plan_directory
 
 CHECKPOINTS = {
@@ -127,8 +128,16 @@ def verify_directory(
         path=path,
         condition=state.condition.value,
         partitions=verified,
-        findings=tuple(check_small_files(fs, path, by_partition)) if wanted is None else (),
+        findings=(*_newer_records(path, plan.metadata), *check_small_files(fs, path, by_partition))
+        if wanted is None
+        else (),
     )
+
+
+def _newer_records(path: Path, metadata: ClusterMetadata) -> Iterator[Finding]:
+    for named in sorted(metadata.newer_records):
+        message = f"records ({named}) are of a later release of Kafka: what they say was left out of account"
+        yield Finding(path=path / METADATA_DIRECTORY, message=message, severity=Severity.NOTE)
 
 
 def _cleaned_partitions(fs: FileSystem, path: Path) -> frozenset[TopicPartition]:

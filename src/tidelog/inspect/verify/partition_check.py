@@ -32,6 +32,7 @@ from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.transaction_scan import TransactionRows
 from tidelog.storage.log.view.view_state import stop_reason
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
 from tidelog.storage.producer.snapshot import parse_snapshot
 from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
@@ -78,7 +79,7 @@ def check_partition(
     directory = view.directory
     listing = list_partition(fs, directory)
     is_clean = view.directory_state.condition is Condition.CLEAN
-    unflushed = _NEVER if is_clean else _first_unflushed(view, listing.base_offsets)
+    unflushed = _first_untrimmed(view, listing.base_offsets)
     walk = _Walk(may_have_gaps=known.may_have_gaps, log_start=_checkpointed_start(view))
     epochs = _read_epochs(fs, directory, walk)
     for number, segment in enumerate(listing.segments):
@@ -111,6 +112,16 @@ def check_partition(
             Finding(path=directory / name, message="left over; a broker removes it", severity=Severity.NOTE)
         )
     return walk.findings
+
+
+def _first_untrimmed(view: LogView, base_offsets: Sequence[int]) -> int:
+    """Return the base offset of the first segment whose indexes may still be preallocated, or lack entries.
+
+    In Kafka 4.4 a clean shutdown trims those of every log but the metadata's, which the quorum closes by itself.
+    """
+    if view.directory_state.condition is not Condition.CLEAN:
+        return _first_unflushed(view, base_offsets)
+    return base_offsets[-1] if view.directory.name == METADATA_DIRECTORY and base_offsets else _NEVER
 
 
 def _check_beside(

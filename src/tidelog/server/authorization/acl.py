@@ -43,7 +43,7 @@ class Acl(NamedTuple):
     principal: str
     """``type:name``; ``User:*`` is everybody."""
     host: str
-    """An address in numbers; ``*`` is every one."""
+    """A pattern: see ``host_pattern``."""
     operation: Operation
     permission: Permission
 

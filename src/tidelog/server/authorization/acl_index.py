@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
 from tidelog.server.authorization.acl import ANY_PRINCIPAL, Acl, Permission
+from tidelog.server.authorization.host_pattern import fits
 from tidelog.server.authorization.operation import Operation, allowed_by, denied_by
 from tidelog.server.authorization.resource import WILDCARD, AclResourceType, PatternType, Resource
 
@@ -124,11 +125,11 @@ class AclIndex:
         """By the module's second table."""
         entries = self._types.get(resource.type)
         allowing, denying = allowed_by(operation), denied_by(operation)
-        principals, hosts = (client.principal, ANY_PRINCIPAL), (client.host, WILDCARD)
+        principals = (client.principal, ANY_PRINCIPAL)
         found, is_about = None, False
         for acl in () if entries is None else entries.about(resource.name):
             is_about = True
-            if acl.principal not in principals or acl.host not in hosts:
+            if acl.principal not in principals or not fits(acl.host, client.host):
                 continue
             if acl.permission is not Permission.ALLOW:
                 if acl.operation in denying:
@@ -148,7 +149,7 @@ class AclIndex:
         allowed: set[tuple[PatternType, str]] = set()
         denied: set[tuple[PatternType, str]] = set()
         for acl in entries:
-            is_for = acl.principal in (client.principal, ANY_PRINCIPAL) and acl.host in (client.host, WILDCARD)
+            is_for = acl.principal in (client.principal, ANY_PRINCIPAL) and fits(acl.host, client.host)
             if is_for and acl.operation in (operation, Operation.ALL):
                 (allowed if acl.permission is Permission.ALLOW else denied).add((acl.pattern.type, acl.pattern.name))
         wildcard = (PatternType.LITERAL, WILDCARD)

@@ -63,6 +63,8 @@ class BrokerRegistration:
     in_controlled_shutdown: bool
     log_dirs: frozenset[uuid.UUID]
     """Ids of the directories that are online."""
+    cordoned_log_dirs: frozenset[uuid.UUID] | None = None
+    """Ids of those that get no new partitions (KIP-1066); None: the broker has not said so yet."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -78,17 +80,20 @@ class BrokerRegistration:
             is_fenced=fields["fenced"],
             in_controlled_shutdown=fields.get("inControlledShutdown", False),
             log_dirs=frozenset(map(uuid_from_text, fields.get("logDirs") or ())),
+            cordoned_log_dirs=_ids(fields.get("cordonedLogDirs")),
         )
 
     def changed(self, fields: Mapping[str, Any]) -> Self:
         """By a ``BrokerRegistrationChangeRecord``: what it leaves out stays."""
         fenced = fields.get("fenced", 0)
         dirs = fields.get("logDirs") or ()
+        cordoned = _ids(fields.get("cordonedLogDirs"))
         return replace(
             self,
             is_fenced={_FENCE: True, _UNFENCE: False}.get(fenced, self.is_fenced),
             in_controlled_shutdown=self.in_controlled_shutdown or fields.get("inControlledShutdown") == _SHUTTING_DOWN,
             log_dirs=frozenset(map(uuid_from_text, dirs)) or self.log_dirs,
+            cordoned_log_dirs=self.cordoned_log_dirs if cordoned is None else cordoned,
         )
 
     def fields(self) -> dict[str, Any]:
@@ -103,12 +108,19 @@ class BrokerRegistration:
             "fenced": self.is_fenced,
             "inControlledShutdown": self.in_controlled_shutdown,
             "logDirs": sorted(map(uuid_to_text, self.log_dirs)),
+            "cordonedLogDirs": (
+                None if self.cordoned_log_dirs is None else sorted(map(uuid_to_text, self.cordoned_log_dirs))
+            ),
         }
 
     @property
     def is_active(self) -> bool:
         """It may lead, and new partitions may be put on it."""
         return not self.is_fenced and not self.in_controlled_shutdown
+
+
+def _ids(texts: list[str] | None) -> frozenset[uuid.UUID] | None:
+    return None if texts is None else frozenset(map(uuid_from_text, texts))
 
 
 def feature_ranges(fields: list[dict[str, Any]]) -> dict[str, VersionRange]:

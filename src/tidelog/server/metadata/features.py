@@ -1,16 +1,19 @@
 """Features: what this release supports, what a new cluster of a release begins with, and what a level depends on.
 
 =================================  ==============  =======================  =========================
-feature                            supported       a new cluster of 4.1     needs metadata.version
+feature                            supported       a new cluster of 4.4     needs metadata.version
 =================================  ==============  =======================  =========================
-metadata.version                   7 (3.3) – 27    27 (4.1-IV1)             –
+metadata.version                   7 (3.3) – 33    33 (4.4-IV2)             –
 kraft.version                      0 – 1           1, kept by the quorum    –
 eligible.leader.replicas.version   0 – 1           1                        23 (4.0-IV1) for level 1
 group.version                      0 – 1           1                        –
-share.version                      0 – 1           not enabled              –
+share.version                      0 – 2           2                        –
+streams.version                    0 – 1           1                        –
 transaction.version                0 – 2           2                        –
 =================================  ==============  =======================  =========================
 
+share.version and streams.version are kept for the Kafka that comes back to the directory: the broker serves neither
+share groups nor streams groups, and does not advertise their APIs.
 Pure. Source: Kafka's ``MetadataVersion``, ``Feature``, ``QuorumFeatures``; KIP-584, KIP-1022.
 """
 
@@ -23,36 +26,39 @@ from tidelog.server.metadata.broker_registration import VersionRange
 from tidelog.server.metadata.image import METADATA_VERSION, MINIMUM_METADATA_VERSION, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 
-LATEST_METADATA_VERSION: Final = 27
+LATEST_METADATA_VERSION: Final = 33
 ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 KRAFT_VERSION: Final = "kraft.version"
 _SHARE_VERSION: Final = "share.version"
+_STREAMS_VERSION: Final = "streams.version"
 
 SUPPORTED: Final[Mapping[str, VersionRange]] = {
     GROUP_VERSION: VersionRange(0, 1),
-    TRANSACTION_VERSION: VersionRange(0, 2),
-    ELIGIBLE_LEADERS: VersionRange(0, 1),
     KRAFT_VERSION: VersionRange(0, 1),
     METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
-    _SHARE_VERSION: VersionRange(0, 1),
+    _SHARE_VERSION: VersionRange(0, 2),
+    _STREAMS_VERSION: VersionRange(0, 1),
+    TRANSACTION_VERSION: VersionRange(0, 2),
+    ELIGIBLE_LEADERS: VersionRange(0, 1),
 }
 
 NEEDED_METADATA_VERSION: Final[Mapping[tuple[str, int], int]] = {
     (ELIGIBLE_LEADERS, 1): 23,
-    (KRAFT_VERSION, 1): 21,
 }
 """By feature and level."""
 
 _DEFAULT_SINCE: Final[Mapping[str, Mapping[int, int]]] = {
     ELIGIBLE_LEADERS: {1: 26},
     GROUP_VERSION: {1: 22},
+    _SHARE_VERSION: {1: 28, 2: 31},
+    _STREAMS_VERSION: {1: 29},
     TRANSACTION_VERSION: {2: 24},
 }
 """By feature and level: from which metadata.version on a new cluster has it."""
 
-CHANGED_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 23})
+CHANGED_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
 """The levels of metadata.version whose records are others than those of the level before."""
 
 _RELEASES: Final = {
@@ -65,6 +71,9 @@ _RELEASES: Final = {
     "3.9": range(1),
     "4.0": range(4),
     "4.1": range(2),
+    "4.2": range(2),
+    "4.3": range(1),
+    "4.4": range(3),
 }
 """By release, its steps, IV0 and so on: one level each, from ``MINIMUM_METADATA_VERSION`` on."""
 
@@ -83,7 +92,7 @@ NEW_CLUSTER: Final[Mapping[str, int]] = new_cluster(LATEST_METADATA_VERSION)
 
 
 def metadata_version_of(release: str) -> int:
-    """Of ``4.1``, its last step, and of ``4.1-IV0`` that one. ValueError for a release that is not supported."""
+    """Return the level of ``4.4``, which is its last step, or of ``4.4-IV0``. ValueError if it is not supported."""
     name = ".".join(release.strip().split(".")[:2])
     levels = SUPPORTED[METADATA_VERSION]
     names = {release_name(level).split("-")[0]: level for level in range(levels.oldest, levels.latest + 1)}
@@ -95,7 +104,7 @@ def metadata_version_of(release: str) -> int:
 
 
 def release_name(metadata_version: int) -> str:
-    """``4.1-IV1`` for 27. ValueError for one that is not supported."""
+    """Return ``4.4-IV2`` for 33. ValueError for one that is not supported."""
     if metadata_version not in SUPPORTED[METADATA_VERSION]:
         raise ValueError(f"metadata.version {metadata_version} is not supported")
     names = [f"{release}-IV{step}" for release, steps in _RELEASES.items() for step in steps]

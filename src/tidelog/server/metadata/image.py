@@ -17,7 +17,8 @@ FeatureLevel                        a finalized feature; level 0 takes it back
 ClientQuota                         one quota of one entity
 ProducerIds                         the next producer id that nobody has
 ClearElr                            no eligible leader replicas any more, of a topic or of all
-RegisterController                  which controllers there are, and what they support
+RegisterController, UnregisterController
+                                    which controllers there are, and what they support; no such controller any more
 UserScramCredential, RemoveUserScramCredential
                                     what a user's password is checked with; no such password any more
 AccessControlEntry, RemoveAccessControlEntry
@@ -42,7 +43,7 @@ from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatE
 from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerRegistration
-from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.security.scram_credential import ScramCredential
 from tidelog.server.security.scram_mechanism import ScramMechanism
@@ -50,7 +51,7 @@ from tidelog.storage.checkpoint import uuid_from_text
 
 METADATA_VERSION: Final = "metadata.version"
 MINIMUM_METADATA_VERSION: Final = 7
-"""3.3-IV3: the oldest that Kafka 4.1 reads, and what a log without a level is of."""
+"""3.3-IV3: the oldest that Kafka 4.x reads, and what a log without a level is of."""
 
 _PRODUCER_IDS: Final = range(2**63 - 2**32)
 """Those after which blocks can be given out for as long as anybody wants."""
@@ -107,6 +108,15 @@ class MetadataChange:
         self.partitions[topic.id, number] = PartitionDelta(topic.id, known.before if known else before, after)
 
 
+class PassedOver(NamedTuple):
+    """A record that the image does not have, as a later release of Kafka wrote it or what it refers to."""
+
+    offset: int
+    """Of its batch."""
+    reason: str
+    record: MetadataRecord
+
+
 @dataclass(slots=True, kw_only=True)
 class MetadataImage:
     cluster_id: str = ""
@@ -128,10 +138,15 @@ class MetadataImage:
     """Fields of ``RegisterControllerRecord``."""
     others: dict[tuple[str, ...], MetadataRecord] = field(default_factory=dict)
     """Delegation tokens, by kind and identity."""
+    passed_over: list[PassedOver] = field(default_factory=list)
+    """Records of a later release. An image that has some is for reading only: see ``refusals``."""
 
     def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
         """One record more. CorruptRecordError where it contradicts what is there, UnsupportedFormatError where a later
         release may have written it; nothing is changed then."""
+        if record.name == NEWER_RECORD:
+            kind, version = record.fields["type"], record.fields["version"]
+            raise UnsupportedFormatError(f"a metadata record ({kind}, version {version}) is not known")
         applier = _APPLIERS.get(record.name)
         if applier is not None:
             applier(self, record.fields, MetadataChange() if change is None else change)
@@ -156,6 +171,7 @@ class MetadataImage:
             acls=dict(self.acls),
             controllers=dict(self.controllers),
             others=dict(self.others),
+            passed_over=list(self.passed_over),
         )
 
     # --- questions ---
@@ -372,6 +388,10 @@ def _register_controller(image: MetadataImage, fields: Mapping[str, Any], _chang
     image.controllers[fields["controllerId"]] = fields
 
 
+def _unregister_controller(image: MetadataImage, fields: Mapping[str, Any], _change: MetadataChange) -> None:
+    image.controllers.pop(fields["controllerId"], None)
+
+
 _APPLIERS: Final[Mapping[str, Applier]] = {
     "TopicRecord": _topic,
     "RemoveTopicRecord": _remove_topic,
@@ -392,6 +412,7 @@ _APPLIERS: Final[Mapping[str, Applier]] = {
     "ProducerIdsRecord": _producer_ids,
     "ClearElrRecord": _clear_elr,
     "RegisterControllerRecord": _register_controller,
+    "UnregisterControllerRecord": _unregister_controller,
 }
 
 _KEPT: Final[Mapping[str, tuple[str, ...]]] = {

@@ -2,8 +2,8 @@
 
 The version of a record follows from the finalized ``metadata.version``, so that brokers of that release can read it::
 
-    metadata.version     7 (3.3)  8 (3.4)  17 (3.7-IV2)  23 (4.0-IV1)
-    RegisterBroker             1        2             3
+    metadata.version     7 (3.3)  8 (3.4)  17 (3.7-IV2)  23 (4.0-IV1)  30 (4.3-IV0)
+    RegisterBroker             1        2             3                           4
     Partition                  0                      1             2
     PartitionChange            0                      1             2
     all others                 the oldest that can hold the fields
@@ -15,25 +15,28 @@ Source: Kafka's ``MetadataVersion`` and the callers of ``ApiMessageAndVersion``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from tidelog.model import UnsupportedFormatError
 from tidelog.record.internal.frames import decode_framed, encode_framed
 from tidelog.record.internal.metadata_tables import MESSAGES, METADATA_TYPES
 
 _VERSIONS: Mapping[str, tuple[tuple[int, int], ...]] = {
-    "RegisterBrokerRecord": ((17, 3), (8, 2), (0, 1)),
+    "RegisterBrokerRecord": ((30, 4), (17, 3), (8, 2), (0, 1)),
     "PartitionRecord": ((23, 2), (17, 1)),
     "PartitionChangeRecord": ((23, 2), (17, 1)),
 }
 """By record, newest first: from which metadata.version on which version of the record."""
 
 
+NEWER_RECORD: Final = "NewerRecord"
+"""The name of a record of a type or version that this release does not know. It cannot be encoded."""
+
+
 class MetadataRecord(NamedTuple):
     name: str
-    """Of Kafka's message: ``TopicRecord``."""
+    """Of Kafka's message: ``TopicRecord``; or NEWER_RECORD."""
     fields: Mapping[str, Any]
-    """Those that are left out have their defaults."""
+    """Those that are left out have their defaults. A NEWER_RECORD has ``type``, ``version`` and ``value`` in bytes."""
 
 
 def encode_record(record: MetadataRecord, metadata_version: int) -> bytes:
@@ -45,11 +48,12 @@ def encode_record(record: MetadataRecord, metadata_version: int) -> bytes:
 def decode_record(value: bytes) -> MetadataRecord:
     """Fields that stand in tags are left out where they have their defaults, as the decoder does.
 
-    UnsupportedFormatError for a record this release does not know, CorruptRecordError for bytes that do not fit.
+    A record that this release does not know is a NEWER_RECORD. CorruptRecordError for bytes that do not fit.
     """
     found = decode_framed(METADATA_TYPES, value)
     if found.name is None or found.fields is None:
-        raise UnsupportedFormatError(f"a metadata record of type {found.number}, version {found.version}, is not known")
+        kind = found.name or f"type {found.number}"
+        return MetadataRecord(NEWER_RECORD, {"type": kind, "version": found.version, "value": value})
     return MetadataRecord(found.name, found.fields)
 
 

@@ -49,6 +49,8 @@ class ClusterMetadata:
     replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     """Topic id as text, by name."""
+    newer_records: set[str] = field(default_factory=set)
+    """Types and versions of records that this release does not know: settings may be missing."""
     _names: dict[str, str] = field(default_factory=dict)
     """The other way round."""
 
@@ -164,3 +166,5 @@ def _apply(metadata: ClusterMetadata, value: bytes) -> None:
         return
     if record.name is not None and record.fields is not None:
         metadata.apply(record.name, record.fields)
+    else:
+        metadata.newer_records.add(f"{record.name or f'type {record.number}'}, version {record.version}")

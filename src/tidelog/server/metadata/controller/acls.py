@@ -7,17 +7,23 @@ said of it alone. Source: Kafka's ``AclControlManager``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.authorization.acl import Acl, Permission
 from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.authorization.host_pattern import is_range, parse_range
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, PatternType
 from tidelog.server.metadata.controller.decision import MAX_RECORDS, Decision, require_bounded
+from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, Outcome, RemovedAcls
 from tidelog.storage.checkpoint import random_uuid, uuid_to_text
+
+HOST_RANGES_SINCE: Final = 32
+"""metadata.version 4.4-IV1: from then on every broker understands ranges (KIP-1276)."""
 
 
 def create_acls(image: MetadataImage, acls: Sequence[Acl]) -> Decision[list[Outcome]]:
@@ -27,6 +33,7 @@ def create_acls(image: MetadataImage, acls: Sequence[Acl]) -> Decision[list[Outc
     for acl in acls:
         try:
             _check(acl)
+            _check_host(acl.host, image.metadata_version)
         except ApiError as error:
             outcomes.append(Outcome.of(error))
             continue
@@ -81,6 +88,22 @@ def _check(acl: Acl) -> None:
             f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type from "
             "the principal name)"
         )
+
+
+def _check_host(host: str, metadata_version: int) -> None:
+    if not host:
+        raise _refusal("Host pattern cannot be null or empty")
+    if not is_range(host):
+        return
+    if metadata_version < HOST_RANGES_SINCE:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"CIDR-based ACL host patterns require metadata version {release_name(HOST_RANGES_SINCE)} or higher.",
+        )
+    try:
+        parse_range(host)
+    except ValueError as error:
+        raise _refusal(f"Invalid CIDR notation '{host}': {error}") from None
 
 
 def _check_filter(wanted: AclFilter) -> None:

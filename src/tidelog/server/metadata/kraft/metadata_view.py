@@ -15,7 +15,6 @@ from typing import Final
 
 import numpy as np
 
-from tidelog.model import UnsupportedFormatError
 from tidelog.record.internal.metadata_tables import MESSAGES
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.batches import MetadataBatch, table_batches
@@ -53,8 +52,8 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
 
     ``with_partitions`` False: topics have none, and a log of many is read in a fraction of the time.
 
-    CheckpointError for a snapshot or a ``quorum-state`` that cannot be read, UnsupportedFormatError for a record of a
-    later release, CorruptRecordError for one that contradicts those before it, or cannot be.
+    CheckpointError for a snapshot or a ``quorum-state`` that cannot be read, CorruptRecordError for a record that
+    contradicts those before it, or cannot be. The image's ``passed_over`` has the records of a later release.
     """
     directory = log_directory / METADATA_DIRECTORY
     bootstrap = log_directory / BOOTSTRAP_FILE
@@ -67,22 +66,15 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
     image = MetadataImage()
     replay = Replay(image, past_voters(state.voters or () if state else ()), path=directory)
     end_offset, epoch = newest or SnapshotId(0, 0)
-    try:
-        for batch in read_snapshot(fs, directory / newest.file_name) if newest else ():
-            replay.take(batch)
-        passed_over = () if with_partitions else _PARTITIONS
-        for batch in _log_batches(fs, directory, end_offset, passed_over) if has_log else ():
-            replay.take(batch)
-            end_offset, epoch = batch.last_offset + 1, max(epoch, batch.epoch)
-        is_empty = replay.is_empty
-        for batch in read_snapshot(fs, bootstrap) if is_empty and fs.exists(bootstrap) else ():
-            replay.take(batch)
-    except UnsupportedFormatError as error:
-        raise UnsupportedFormatError(
-            f"{error.message}: it is of a later release of Kafka than this one reads",
-            path=directory,
-            offset=error.offset,
-        ) from None
+    for batch in read_snapshot(fs, directory / newest.file_name) if newest else ():
+        replay.take(batch)
+    passed_over = () if with_partitions else _PARTITIONS
+    for batch in _log_batches(fs, directory, end_offset, passed_over) if has_log else ():
+        replay.take(batch)
+        end_offset, epoch = batch.last_offset + 1, max(epoch, batch.epoch)
+    is_empty = replay.is_empty
+    for batch in read_snapshot(fs, bootstrap) if is_empty and fs.exists(bootstrap) else ():
+        replay.take(batch)
     return MetadataView(
         directory=directory,
         image=image,

@@ -12,13 +12,12 @@ is not known
 tiered topics                         ConfigRecord ``remote.storage.enable=true`` of a topic
 topics whose names are not legal:     TopicRecord of a name that Kafka gives no topic, or of ``__cluster_metadata``
 they would be paths
-share groups in use                   TopicRecord of ``__share_group_state``, which the first of them makes
 an epoch or an offset after which     batches of the log, names of snapshots, ``quorum-state``
 there is hardly another
 a partition without replicas, whose   PartitionRecord, PartitionChangeRecord
 directories are not as many, or with
 a number or epoch that cannot be
-a record of a later release           found when the log is read (``metadata_view``)
+a record of a later release           any: the image has passed it over
 ====================================  ================================================================================
 
 Looked at before anything is written, so that a directory that is refused is as it was; and once more when the log has
@@ -35,19 +34,19 @@ from typing import Final
 
 from tidelog.model.topic_partition import is_legal_topic
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.metadata.features import KRAFT_VERSION, SUPPORTED, release_name
-from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
+from tidelog.server.metadata.features import KRAFT_VERSION, LATEST_METADATA_VERSION, SUPPORTED, release_name
+from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
 from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 from tidelog.storage.checkpoint import uuid_to_text
 
-SHARE_STATE_TOPIC: Final = "__share_group_state"
 _EPOCHS: Final = range(2**31 - 2**20)
 _LAST_OFFSET: Final = 2**63 - 2**40
 """With room for all that a cluster has yet to write."""
 _TIERED: Final = "remote.storage.enable"
+_NEWEST_RELEASE: Final = release_name(LATEST_METADATA_VERSION)
 _SHOWN: Final = 5
 """Names in a sentence."""
 _SHOWN_CHARACTERS: Final = 60
@@ -68,9 +67,19 @@ def loaded_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
 
 
 def _image_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
+    yield from _newer_refusals(image)
     yield from _broker_refusals(image, node_id)
     yield from _feature_refusals(image)
     yield from _topic_refusals(image)
+
+
+def _newer_refusals(image: MetadataImage) -> Iterator[str]:
+    if image.passed_over:
+        named = [f"offset {one.offset}: {one.reason}" for one in image.passed_over]
+        yield (
+            f"a later release of Kafka has written records ({_listed(named)}), and this one serves the metadata of"
+            f" Kafka up to {_NEWEST_RELEASE}: serve the directory with the Kafka that wrote it"
+        )
 
 
 def _log_refusals(view: MetadataView) -> Iterator[str]:
@@ -119,10 +128,10 @@ def _feature_refusals(image: MetadataImage) -> Iterator[str]:
         if levels is not None and level in levels:
             continue
         known = f"knows {levels}" if levels is not None else "does not know that feature"
-        newest = f" ({release_name(levels.latest)})" if levels is not None and name == METADATA_VERSION else ""
         yield (
-            f"{name} is at level {level} (FeatureLevelRecord), and this release {known}{newest}: serve it with the"
-            " Kafka that wrote it, or have that Kafka set the feature back (kafka-features downgrade)"
+            f"{name} is at level {level} (FeatureLevelRecord), and this release {known}, as Kafka {_NEWEST_RELEASE}"
+            " has it: serve it with the Kafka that wrote it, or have that Kafka set the feature back (kafka-features"
+            " downgrade)"
         )
 
 
@@ -169,11 +178,6 @@ def _topic_refusals(image: MetadataImage) -> Iterator[str]:
             f"there are tiered topics (ConfigRecord {_TIERED}=true of {_listed(tiered)}), and remote storage is not"
             f" read here: with Kafka, set {_TIERED}=false and remote.log.delete.on.disable=true for them, or delete"
             " them"
-        )
-    if SHARE_STATE_TOPIC in image.topics:
-        yield (
-            f"share groups are in use (TopicRecord of {SHARE_STATE_TOPIC}), and there are none here: with Kafka, delete"
-            f" them (kafka-share-groups --delete) and then the topic {SHARE_STATE_TOPIC}"
         )
 
 

@@ -2,7 +2,9 @@
 
 Records between a BeginTransaction and its EndTransaction count only together; an AbortTransaction takes them back
 (KIP-868). A transaction that nobody ended is open when all was read: the next leader aborts it.
-Control records say who votes. Called by: ``EmbeddedMetadata``, in a thread, before anybody else has the image.
+A record of a later release is passed over, and so is one that contradicts the image after that: the image keeps both
+for readers, and nobody serves it (``refusals``). Control records say who votes. Called by: ``EmbeddedMetadata``, in a
+background thread, before anybody else has the image.
 Source: Kafka's ``QuorumController``, ``MetadataBatchLoader``.
 """
 
@@ -10,9 +12,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidelog.model import CorruptRecordError, TidelogError
+from tidelog.model import CorruptRecordError, TidelogError, UnsupportedFormatError
 from tidelog.record.control import ControlType
-from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.image import MetadataImage, PassedOver
 from tidelog.server.metadata.kraft.batches import MetadataBatch
 from tidelog.server.metadata.kraft.voters import Voters, voters_of
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -29,17 +31,18 @@ class Replay:
         self._image = image
         self._path = path
         self._transaction: list[MetadataRecord] | None = None
+        self._offset = 0
 
     @property
     def is_in_transaction(self) -> bool:
         return self._transaction is not None
 
     def take(self, batch: MetadataBatch) -> None:
-        """The next batch. CorruptRecordError, UnsupportedFormatError for a record that the image cannot take.
+        """Take the next batch. Raise CorruptRecordError for a record that the image cannot take.
 
         The log may be anybody's: whatever else a record brings about is an error of the log, too.
         """
-        offset = batch.base_offset
+        offset = self._offset = batch.base_offset
         try:
             self._take_batch(batch)
         except TidelogError as error:
@@ -76,4 +79,11 @@ class Replay:
 
     def _apply(self, record: MetadataRecord) -> None:
         self.is_empty = False
-        self._image.apply(record)
+        try:
+            self._image.apply(record)
+        except UnsupportedFormatError as error:
+            self._image.passed_over.append(PassedOver(self._offset, error.message, record))
+        except CorruptRecordError as error:
+            if not self._image.passed_over:
+                raise
+            self._image.passed_over.append(PassedOver(self._offset, error.message, record))
