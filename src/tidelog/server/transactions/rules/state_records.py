@@ -1,9 +1,9 @@
 """Records of ``__transaction_state``: a transactional id as key, what is known of it as value, none once it expired.
 
 The version of a value follows the cluster's ``transaction.version``: 0 without it, 1 from 1 on. Version 0 has no room
-for the producer ids before and after, nor for the version of the client. Kafka 4.1 leaves the two ids out of version 1
-too, though it reads them: a coordinator that comes up in the middle of an overflow of the epoch then forgets which
-producer id it has promised. Here they are written where they say something: in an overflow.
+for the producer ids before and after, nor for the version of the client. Kafka 4.1 and 4.2 leave the two ids out of
+version 1 too, though they read them: a coordinator that comes up in the middle of an overflow of the epoch then forgets
+which producer id it has promised. Kafka 4.3 and newer write them, and so does this.
 
 Partitions are written in order, Kafka's come as a hash table has them. Empty has no list of them, not
 even an empty one.
@@ -45,8 +45,7 @@ def value_of(record: TransactionRecord, server_version: int) -> bytes:
         return encode_value(TRANSACTION_TYPES, _RECORD_TYPE, fields, 0)
     fields["clientTransactionVersion"] = record.client_version
     fields["nextProducerId"] = record.next_producer_id
-    if record.previous_producer_id != record.producer_id:
-        fields["previousProducerId"] = record.previous_producer_id
+    fields["previousProducerId"] = record.previous_producer_id
     return encode_value(TRANSACTION_TYPES, _RECORD_TYPE, fields, 1)
 
 
