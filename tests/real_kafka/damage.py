@@ -38,6 +38,8 @@ def deal_out(directory: Path, kinds: Sequence[Damage], *, shift: int = 0) -> Non
 def reset_recovery_points(directory: Path) -> None:
     """Every partition's recovery point becomes 0: nothing counts as flushed."""
     path = directory / "recovery-point-offset-checkpoint"
+    if not path.stat().st_size:
+        return  # the broker was killed before it wrote one
     version, count, *entries = path.read_text().splitlines()
     path.write_text("\n".join([version, count, *(f"{entry.rsplit(' ', 1)[0]} 0" for entry in entries)]) + "\n")
 

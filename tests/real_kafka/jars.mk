@@ -2,11 +2,13 @@
 # compiled against them. Included by the Makefile.
 #
 # NEWEST is the Kafka that tidelog is held against. Its command line tools are not on Maven Central, so they are those of
-# TOOLS. The other releases are there for directories that they wrote, and for a short pass of clients and brokers.
+# TOOLS. kafka-dump-log is that of DUMP, like which ours prints. The other releases are there for directories that they
+# wrote, and for a short pass of clients and brokers.
 
 KAFKA_NEWEST = 4.4.0
 KAFKA_TOOLS = 4.3.1
-KAFKA_OLDER = 4.2.0 4.1.0
+KAFKA_DUMP = 4.2.0
+KAFKA_OLDER = $(KAFKA_DUMP) 4.1.0
 KAFKA_RELEASES = $(KAFKA_NEWEST) $(KAFKA_TOOLS) $(KAFKA_OLDER)
 
 MVN_COPY = mvn --batch-mode --quiet --no-transfer-progress dependency:copy-dependencies
@@ -16,6 +18,7 @@ SPARK_KAFKA_JARS = .cache/spark-kafka-4.0.0
 JAVA_OF_ALL = $(wildcard tests/real_kafka/java/any/*.java)
 JAVA_OF_NEWEST = $(wildcard tests/real_kafka/java/*.java benchmarks/java/*.java)
 JAVA_OF_TOOLS = $(wildcard tests/real_kafka/java/tools/*.java benchmarks/java/tools/*.java) benchmarks/java/Peer.java
+JAVA_OF_DUMP = $(wildcard tests/real_kafka/java/tools/*.java)
 
 .PHONY: kafka-jars spark-kafka-jars
 
@@ -42,7 +45,7 @@ $(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | prerequisites
 .cache/java/%/programs.jar: .cache/kafka-%/.stamp $(JAVA_OF_ALL) $(JAVA_OF_NEWEST) $(JAVA_OF_TOOLS)
 	@rm -rf $(@D) && mkdir -p $(@D)/classes
 	@javac -nowarn -d $(@D)/classes -cp '.cache/kafka-$*/*' $(JAVA_OF_ALL) \
-	    $(if $(filter $*,$(KAFKA_NEWEST)),$(JAVA_OF_NEWEST)) $(if $(filter $*,$(KAFKA_TOOLS)),$(JAVA_OF_TOOLS))
+	    $(if $(filter $*,$(KAFKA_NEWEST)),$(JAVA_OF_NEWEST)) $(if $(filter $*,$(KAFKA_TOOLS)),$(JAVA_OF_TOOLS)) $(if $(filter $*,$(KAFKA_DUMP)),$(JAVA_OF_DUMP))
 	@jar --create --file $@ -C $(@D)/classes .
 
 .SECONDARY:

@@ -23,7 +23,9 @@ OLDER = ("4.2.0", "4.1.0")
 RELEASES = (NEWEST, TOOLS, *OLDER)
 """From the newest to the oldest."""
 
-DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
+DUMP = "4.2.0"
+DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
+"""The release whose ``kafka-dump-log`` our dump prints like, and the tool's class there: 4.3 has another."""
 
 JVM_LOG = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """The JVM would warn of a class archive made for other jars, and on stdout."""
@@ -54,7 +56,9 @@ def classpath(release: str) -> str:
 
 
 def newest_release_with(main_class: str) -> str:
-    """NEWEST, but TOOLS for Kafka's command line tools and for our program that runs them."""
+    """NEWEST, but TOOLS for Kafka's command line tools and for our program that runs them, DUMP for the dump."""
+    if main_class == DUMP_LOG_SEGMENTS:
+        return DUMP
     return TOOLS if main_class.startswith("org.apache.kafka.tools.") or main_class == "Tools" else NEWEST
 
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import NamedTuple
 
-from real_kafka.java import DUMP_LOG_SEGMENTS, java_command
+from real_kafka.java import DUMP_LOG_SEGMENTS, TOOLS, java_command
 
 CLASSES = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -51,11 +51,13 @@ class Run(NamedTuple):
 
 
 class KafkaTools:
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, release: str = TOOLS) -> None:
+        """``release``: of the tools; DUMP for ``kafka-dump-log``."""
         self.bootstrap = bootstrap
+        self.release = release
 
     def __enter__(self) -> KafkaTools:
-        command = java_command("Tools", heap_mib=256)
+        command = java_command("Tools", heap_mib=256, release=self.release)
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", stderr=subprocess.DEVNULL
         )
@@ -67,7 +69,7 @@ class KafkaTools:
 
     def at(self, bootstrap: str) -> KafkaTools:
         """The same process with another broker. It ends with the first."""
-        other = KafkaTools(bootstrap)
+        other = KafkaTools(bootstrap, release=self.release)
         other._process = self._process
         return other
 

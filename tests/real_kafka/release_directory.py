@@ -184,6 +184,7 @@ def _write_transactions(broker: Broker) -> None:
             producer.begin_transaction()
             for record in range(6):
                 producer.produce("txn", b"%d-%d-%d" % (number, turn, record), partition=record % 2)
+            assert producer.flush(PATIENCE_S) == 0  # what is not sent yet is dropped by an abort
             if turn % 3 == number:
                 producer.abort_transaction(PATIENCE_S)
             else:
