@@ -42,7 +42,7 @@ $(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | prerequisites
 	@touch $@
 
 # A jar, not a directory of classes: the JVM archives classes only from jars. A class archive of other jars goes.
-.cache/java/%/programs.jar: .cache/kafka-%/.stamp $(JAVA_OF_ALL) $(JAVA_OF_NEWEST) $(JAVA_OF_TOOLS)
+.cache/java/%/programs.jar: .cache/kafka-%/.stamp $(JAVA_OF_ALL) $(JAVA_OF_NEWEST) $(JAVA_OF_TOOLS) tests/real_kafka/jars.mk
 	@rm -rf $(@D) && mkdir -p $(@D)/classes
 	@javac -nowarn -d $(@D)/classes -cp '.cache/kafka-$*/*' $(JAVA_OF_ALL) \
 	    $(if $(filter $*,$(KAFKA_NEWEST)),$(JAVA_OF_NEWEST)) $(if $(filter $*,$(KAFKA_TOOLS)),$(JAVA_OF_TOOLS)) $(if $(filter $*,$(KAFKA_DUMP)),$(JAVA_OF_DUMP))

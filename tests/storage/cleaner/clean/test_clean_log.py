@@ -107,14 +107,19 @@ class TestWhatStays:
         assert log.size == wanted
         assert stats.invalid_messages_read == unkeyed
 
-    def test_the_last_batch_of_the_round_empty_if_need_be(self, home: CleanHome) -> None:
+    @pytest.mark.parametrize("behind", [0, 1])
+    def test_the_last_batch_below_the_high_watermark_empty_if_need_be(self, home: CleanHome, behind: int) -> None:
+        """Where the high watermark is further, a batch behind it tells where the log ends."""
         log = home.open()
         home.fill(log, 4)
         end = log.base_offsets[-1]
+        log.update_high_watermark(end + behind)
         home.rewrite(log, log.segments[:3], obsolete=range(end))
         assert log.base_offsets == [0, end]
-        first = batches(log).row(0)
-        assert (first.last_offset, first.record_count) == (end - 1, 0)
+        table = batches(log)
+        cleaned = table.last_offset < end
+        assert table.last_offset[cleaned].tolist() == ([] if behind else [end - 1])
+        assert table.record_count[cleaned].tolist() == ([] if behind else [0])
 
     def test_each_record_with_its_offset_and_timestamp(self, home: CleanHome) -> None:
         log = home.open()

@@ -7,7 +7,7 @@ a batch                                                                    stays
 =========================================================================  ============================================
 with the last data offset of an active producer                            empty, if none of its records does
 a marker with the epoch of an active producer without data in that epoch   the same
-the last one below the first uncleanable offset                            the same: the log's offsets go on behind it
+the last one below the high watermark                                      the same: consumers find where the log ends
 aborted data; a marker whose delete horizon has passed                     not at all
 any other                                                                  while a record of it does
 =========================================================================  ============================================
@@ -33,8 +33,8 @@ Mask = npt.NDArray[np.bool_]
 class FateRules:
     """Of one group of segments."""
 
-    def __init__(self, last_records: Mapping[int, LastRecord], *, first_uncleanable: int, now_ms: int) -> None:
-        self._first_uncleanable = first_uncleanable
+    def __init__(self, last_records: Mapping[int, LastRecord], *, high_watermark: int, now_ms: int) -> None:
+        self._high_watermark = high_watermark
         self._now_ms = now_ms
         ids = sorted(last_records)
         ends = [last_records[producer_id] for producer_id in ids]
@@ -52,7 +52,7 @@ class FateRules:
 
     def stay_empty(self, table: BatchTable) -> Mask:
         """Those that stay in any case."""
-        is_last: Mask = table.last_offset == self._first_uncleanable - 1
+        is_last: Mask = table.last_offset == self._high_watermark - 1
         return is_last | self._is_last_of_producer(table)
 
     def _is_last_of_producer(self, table: BatchTable) -> Mask:

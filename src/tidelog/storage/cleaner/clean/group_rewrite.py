@@ -133,7 +133,7 @@ class GroupRewrite:
         for group in groups:
             fates = FateRules(
                 log.last_records_of_active_producers(),
-                first_uncleanable=self.request.first_uncleanable,
+                high_watermark=log.high_watermark,
                 now_ms=self.request.now_ms,
             )
             ends = [*(segment.base_offset for segment in group[1:]), group[-1].read_next_offset()]
