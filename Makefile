@@ -10,7 +10,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites venv kernels spark40 archive test lint format map bench bench-steps bench-scaling demo golden-set soak lock clean
+.PHONY: help prerequisites venv kernels spark40 archive test mutants lint format map bench bench-steps bench-scaling demo golden-set soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -64,6 +64,9 @@ test: venv spark40 kafka-jars spark-kafka-jars ## every test but the slow ones
 
 soak: venv spark40 kafka-jars spark-kafka-jars ## the slow tests: the long fuzz and crash runs
 	@$(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist worksteal
+
+mutants: venv ## break one rule at a time, and show the test that fails (NAMES="a b": some mutants)
+	@$(BIN)/python scripts/mutants.py $(NAMES)
 
 lint: venv ## ruff, mypy and the rooms
 	@status=0; for check in "ruff check ." "ruff format --check ." mypy "lint-imports --no-cache"; do \

@@ -7,6 +7,7 @@ import pytest
 from log_maker import marker
 from server.data.data_home import DataHome, eventually, offsets_in, records
 from server.harness import WireClient
+from server.network.listener_home import sendfile_counts
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
@@ -50,9 +51,10 @@ def test_every_version(data: DataHome, version: int) -> None:
 
 @pytest.mark.parametrize("copied_bytes", [0, 1 << 20], ids=["from the file", "copied"])
 def test_records_come_as_they_are_stored(data: DataHome, monkeypatch: pytest.MonkeyPatch, copied_bytes: int) -> None:
+    """More than a small answer goes from the file to the socket by ``sendfile``; a small one is copied."""
     monkeypatch.setattr(fetch, "_COPIED_BYTES", copied_bytes)
+    counts = sendfile_counts(monkeypatch)
     data.create(partitions=2)
-    stored = b""
     for number in range(50):
         data.append(b"value %d" % number, b"x" * 1000)
     path = data.home.call(lambda: data.partition().log.directory)
@@ -61,6 +63,7 @@ def test_records_come_as_they_are_stored(data: DataHome, monkeypatch: pytest.Mon
     second = partitions_of(data.fetch_many({("t", 0): 90, ("t", 1): 0}))[0].records
     assert offsets_in(second) == list(range(90, 100))
     assert stored.endswith(second)
+    assert sum(counts) == (0 if copied_bytes else len(stored) + len(second))
 
 
 def test_a_position_outside_of_the_log(data: DataHome) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
+
+import pytest
 
 from server.harness import PATIENCE_S, WireClient
 from server.security.certificates import authority, server_identity
@@ -47,6 +50,19 @@ def reply(*parts: Part) -> list[Part]:
 
 def echo(frame: bytes) -> Reply:
     return reply(frame)
+
+
+def sendfile_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each later call of ``os.sendfile`` sends, as the list grows."""
+    counts: list[int] = []
+    sendfile = os.sendfile
+
+    def watched(*arguments: int) -> int:
+        counts.append(sendfile(*arguments))
+        return counts[-1]
+
+    monkeypatch.setattr(os, "sendfile", watched)
+    return counts
 
 
 class ListenerHome:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from server.network.listener_home import ListenerHome, echo, listening, reply, tls
+from server.network.listener_home import ListenerHome, echo, listening, reply, sendfile_counts, tls
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.file_slice import FileSlice
+from tidelog.server.security.listener_security import OPEN
 from tidelog.storage.fs import LOCAL
 
 MEBIBYTE = 1 << 20
@@ -164,6 +165,22 @@ def test_parts_of_files_and_bytes_go_out_in_order(
             expected = b"one" + path.read_bytes()[10:200_010] + b"two" + bytes(range(3))
             assert client.exchange(b"?") == expected
             assert client.exchange(b"?") == expected
+
+
+def test_the_bytes_of_a_file_go_out_by_sendfile_unless_they_are_encrypted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them, in however many calls; TLS has to encrypt them in memory."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 1000)
+    counts = sendfile_counts(monkeypatch)
+    with (
+        path.open("rb") as file,
+        listening(lambda _: reply(b"head", FileSlice(file, 10, 200_000))) as home,
+        home.client() as client,
+    ):
+        assert client.exchange(b"?") == b"head" + path.read_bytes()[10:200_010]
+    assert sum(counts) == (200_000 if ListenerHome.security is OPEN else 0)
 
 
 def test_a_file_that_became_shorter_ends_the_connection(tmp_path: Path) -> None:

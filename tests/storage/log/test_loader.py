@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -307,7 +308,24 @@ class TestProducers:
         load(transactions, clean=True)
         assert sorted(int(path.stem) for path in transactions.glob("*.snapshot")) == [10, 15]
 
-    def test_nothing_is_known_before_the_first_batch(self, directory: Path) -> None:
+    @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+    def test_nothing_is_known_before_the_snapshot_is_loaded(self, tmp_path: Path, clean: bool) -> None:
+        """Recovery knows every producer of the batches that it reads. The log then starts with none of them: it takes
+        its producers from the snapshot, without those that were idle too long."""
+        idle, active = data(0, 3, producer_id=7), data(4, 3, producer_id=9, timestamp=NOW)
+        write_segment(tmp_path / "t-0", 0, [idle, marker(3, True), active])
+        idle_too_long = LogConfig(producer_id_expiration_ms=NOW - BASE_TIME)
+        request = LoadRequest(
+            fs=LOCAL, directory=tmp_path / "t-0", config=idle_too_long, now_ms=NOW, clean_shutdown=False
+        )
+        loaded = load_log(request)
+        if clean:
+            loaded = load_log(replace(request, clean_shutdown=True))
+        in_snapshot = parse_snapshot(file(tmp_path / "t-0", 7, "snapshot").read_bytes())
+        assert [entry.producer_id for entry in in_snapshot] == [7, 9]
+        assert set(loaded.producers.state.producers) == {9}
+
+    def test_a_log_without_producers_knows_none(self, directory: Path) -> None:
         loaded = load(directory)
         assert loaded.producers.state.is_empty
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
@@ -153,6 +154,20 @@ class TestAsFollower:
         assert caught.value.offset == first
         assert (log.end_offset, log.log_start_offset) == (end, log_start)
         assert log.append_as_follower(fetched(end, THREE, magic=magic, codec=codec), 0).last_offset == end + 2
+
+    def test_the_error_names_the_first_ten_offsets(self, home: LogHome) -> None:
+        """Of records, not of batches: the tenth is the second of its batch."""
+        log = home.open()
+        home.add(log, 30)
+        twelve = b"".join(fetched(offset, THREE, codec="lz4") for offset in (0, 3, 6, 9))
+        ten = "first offsets: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+        with pytest.raises(UnexpectedAppendOffsetError, match=re.escape(f"{ten}, last offset: 11,")):
+            log.append_as_follower(twelve, 0)
+        with pytest.raises(OffsetsOutOfOrderError, match=re.escape(ten)):
+            log.append_as_follower(twelve + fetched(0, THREE), 0)
+        nine = "first offsets: [0, 1, 2, 3, 4, 5, 6, 7, 8], last offset: 8,"
+        with pytest.raises(UnexpectedAppendOffsetError, match=re.escape(nine)):
+            log.append_as_follower(twelve[: len(twelve) // 4 * 3], 0)
 
     def test_offsets_have_to_ascend(self, home: LogHome) -> None:
         log = home.open()

@@ -141,6 +141,25 @@ class Readers:
             stop.set()
 
 
+def test_no_reader_takes_a_lock(log: PartitionLog) -> None:
+    """Readers never wait for an append or a flush, which hold the locks while they wait for the disk."""
+    log.offsets()  # takes the lock once, to find where the high watermark lies
+    taken: list[str] = []
+    log._gate.lock = WatchedLock(log._gate.lock, lambda: taken.append("lock"))  # type: ignore[assignment]
+    log._gate.files = WatchedLock(log._gate.files, lambda: taken.append("files"))  # type: ignore[assignment]
+    for isolation in ISOLATIONS:
+        assert read(log, 10, isolation)[:2] == [10, 11]
+        assert log.list_offset(OffsetSpec.MAX_TIMESTAMP, isolation) is not None
+        assert log.list_offset(NOW, isolation) is not None
+    assert log.offsets().log_end.message_offset == log.end_offset == 30
+    assert log.offset_for_timestamp(0) == TimestampOffset(NOW, 0)
+    assert log.aborted_transactions(0, 30) == ()
+    assert log.metrics().size == log.size == 30 * RECORD_BYTES
+    assert taken == []
+    log.append_as_leader(bytearray(plain(0, 1, timestamp=NOW)), leader_epoch=0)
+    assert set(taken) == {"lock"}, "an append takes it, so a reader's would have been seen"
+
+
 class TestFilesThatMove:
     """Readers come between the change of the files' names and the change of what the log knows."""
 

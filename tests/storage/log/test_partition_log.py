@@ -286,10 +286,14 @@ class TestRead:
         assert read(log, 0, max_bytes=1, min_one_message=True) == [0]
         assert read(log, 0, max_bytes=1, min_one_message=False) == []
 
-    def test_out_of_range(self, open_log: Open) -> None:
+    @pytest.mark.parametrize("log_start", [20, 25], ids=["at a segment's base", "inside a segment"])
+    def test_out_of_range(self, open_log: Open, log_start: int) -> None:
+        """Also below a log start whose segment still has the records before it."""
         log = open_log(log_start=20)
         add(log, plain(0))
-        for start in (19, 31, -1):
+        log.maybe_increment_log_start_offset(log_start)
+        assert log.base_offsets == [20]
+        for start in (log_start - 1, 31, -1):
             with pytest.raises(OffsetOutOfRangeError) as caught:
                 read(log, start)
             assert (caught.value.code, caught.value.offset) == (1, start)
@@ -383,9 +387,15 @@ class TestFlushAndClose:
         assert log.flush() == 10
         assert log.recovery_point == 10
 
-    def test_after_so_many_messages(self, open_log: Open) -> None:
-        log = open_log(flush_messages=25)
-        for expected in (0, 0, 30, 30, 30, 60):
+    @pytest.mark.parametrize(
+        ("flush_messages", "recovery_points"), [(25, (0, 0, 30, 30, 30, 60)), (20, (0, 20, 20, 40)), (1, (10, 20))]
+    )
+    def test_after_so_many_messages(
+        self, open_log: Open, flush_messages: int, recovery_points: tuple[int, ...]
+    ) -> None:
+        """The append that reaches the number flushes, be it exactly or past it. Each append has 10 messages."""
+        log = open_log(flush_messages=flush_messages)
+        for expected in recovery_points:
             add(log, plain(0))
             assert log.recovery_point == expected
 
@@ -441,7 +451,7 @@ class TestFlushAndClose:
         assert add(again, plain(0)) == range(230, 240)
 
     def test_readers_beside_a_writer(self, open_log: Open) -> None:
-        """No lock is taken: what a read gives is whole and in order, over rolls."""
+        """What a read gives is whole and in order, over rolls. That reads take no lock is in ``test_log_readers``."""
         log = open_log(segment_bytes=4 * len(plain(0)), segment_index_bytes=240)
         failures: list[object] = []
         done = threading.Event()

@@ -273,6 +273,16 @@ class TestReloading:
         known = {entry.producer_id: entry.last_data_offset for entry in producers.state.producers.values()}
         assert known == {ID: 0, 8: 1}
 
+    def test_what_the_snapshot_does_not_have_is_forgotten(self, producers: Producers) -> None:
+        """After a truncation to the snapshot's offset: the producers and the transaction of later batches."""
+        producers.data(0, 0)
+        producers.snapshot()
+        producers.data(0, 1, producer_id=8)
+        producers.data(0, 2, producer_id=9, transactional=True)
+        producers.reload(0, 1)
+        assert set(producers.state.producers) == {ID}
+        assert producers.first_unstable is None
+
     def test_a_cut_brings_a_transaction_back(self, producers: Producers) -> None:
         producers.data(0, 99, transactional=True)
         producers.snapshot()

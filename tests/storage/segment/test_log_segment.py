@@ -15,6 +15,7 @@ from log_maker import BASE_TIME, batch, plain, write_segment
 from tidelog.kernel import Stop, scan_batches
 from tidelog.model import CorruptRecordError, StorageError
 from tidelog.storage.fs import LOCAL, File, LocalFileSystem, read_whole
+from tidelog.storage.fs.local import LocalFile
 from tidelog.storage.index import AbortedTransaction, OffsetIndexReader, TimeIndexReader
 from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.limits import SegmentLimits
@@ -56,6 +57,24 @@ def fill(segment: LogSegment, batches: int = 10, records: int = 10) -> list[byte
     for content in made:
         put(segment, content)
     return made
+
+
+def read_positions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where each later read of a file begins, as the list grows."""
+    positions: list[int] = []
+
+    def watch(name: str) -> None:
+        read = getattr(LocalFile, name)
+
+        def watched(file: LocalFile, wanted: Any, position: int) -> Any:
+            positions.append(position)
+            return read(file, wanted, position)
+
+        monkeypatch.setattr(LocalFile, name, watched)
+
+    watch("pread")
+    watch("pread_into")
+    return positions
 
 
 def on_disk(segment: LogSegment, kind: FileKind) -> bytes:
@@ -147,25 +166,32 @@ class TestAppend:
         for kind in (FileKind.INDEX, FileKind.TIME_INDEX):
             assert on_disk(one, kind) == on_disk(other, kind) != b""
 
-    def test_a_write_that_fails_leaves_nothing(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("alone", [False, True], ids=["batches with their table", "one batch without a table"])
+    def test_a_write_that_fails_leaves_nothing(self, make: Make, monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
+        """The disk takes 20 bytes and is full then. Either way of appending removes them before it raises."""
         segment = make()
         fill(segment, 2)
-        before = on_disk(segment, FileKind.LOG)
+        before, content = on_disk(segment, FileKind.LOG), plain(BASE + 20)
 
         def half(file: Any, data: Any, position: int) -> int:
             write(file, bytes(data)[:20], position)
             raise StorageError("no space left on the disk")
 
+        def add() -> None:
+            if alone:
+                segment.append_one(content, len(content), BASE + 29, BASE_TIME)
+            else:
+                put(segment, content)
+
         write = type(segment._file).pwrite
-        monkeypatch.setattr(type(segment._file), "pwrite", half)
-        with pytest.raises(StorageError, match="no space"):
-            put(segment, plain(BASE + 20))
-        with pytest.raises(StorageError, match="no space"):
-            segment.append_one(plain(BASE + 20), len(plain(BASE + 20)), BASE + 29, BASE_TIME)
-        monkeypatch.undo()
+        with monkeypatch.context() as full:
+            full.setattr(type(segment._file), "pwrite", half)
+            with pytest.raises(StorageError, match="no space"):
+                add()
         assert on_disk(segment, FileKind.LOG) == before
-        assert segment.size == len(before)
-        put(segment, plain(BASE + 20))
+        assert (segment.size, segment.offset_index.entries) == (len(before), 1)
+        add()
+        assert on_disk(segment, FileKind.LOG) == before + content
 
 
 class TestRead:
@@ -189,6 +215,20 @@ class TestRead:
         found = segment.read(BASE + 25, max_bytes=1 << 20)
         assert found is not None
         assert found.data() == b"".join(batches[2:])
+
+    def test_a_look_up_begins_at_the_index_entry_below(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every batch but the first has an entry, so a look-up reads no header of an earlier batch."""
+        segment = make()
+        one = len(fill(segment)[0])
+        positions = read_positions(monkeypatch)
+        for number in range(10):
+            for offset in (BASE + 10 * number, BASE + 10 * number + 9):
+                positions.clear()
+                found = segment.translate_offset(offset)
+                assert found is not None
+                assert found.position == number * one
+                is_indexed = number > 0 and offset == BASE + 10 * number + 9
+                assert positions == [number * one if is_indexed else max(0, number - 1) * one]
 
     def test_a_gap_gives_what_follows(self, make: Make) -> None:
         segment = make()
@@ -242,6 +282,15 @@ class TestRead:
         assert segment.read_next_offset() == BASE
         fill(segment)
         assert segment.read_next_offset() == BASE + 100
+
+    def test_the_next_offset_is_looked_for_from_the_last_index_entry_on(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        segment = make()
+        one = len(fill(segment)[0])
+        positions = read_positions(monkeypatch)
+        assert segment.read_next_offset() == BASE + 100
+        assert min(positions) == 9 * one
 
     def test_a_search_by_time_begins_at_or_before(self, make: Make) -> None:
         segment = make()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.config.reporter_keys import REPORTER_KEYS
 from tidelog.model import ConfigError
 from tidelog.runtime.metrics import MetricName, MetricRegistry, Sample
 from tidelog.runtime.metrics.reporters.csv_files import CsvReporter, file_name
@@ -65,6 +66,23 @@ def test_a_file_a_metric_and_a_row_a_poll(tmp_path: Path) -> None:
     setting.reporter.stop()
     setting.clock.now += 10_000
     assert len((tmp_path / "a" / "b" / "BytesInPerSec.csv").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("settings", [{}, {"kafka.csv.metrics.dir": ""}], ids=["no directory", "an empty one"])
+def test_by_default_files_are_in_kafka_metrics_where_the_process_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
+) -> None:
+    """Kafka's default, for the reporter as for the table of keys."""
+    monkeypatch.chdir(tmp_path)
+    clock, reporter = HeldClock(0), CsvReporter()
+    scheduler = HeldScheduler(clock)
+    scheduler.startup()
+    reporter.configure({"kafka.csv.metrics.reporter.enabled": "true", **settings})
+    monkeypatch.chdir("/")
+    reporter.start(MetricRegistry(clock=clock), scheduler)
+    reporter.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["kafka_metrics"]
+    assert REPORTER_KEYS["kafka.csv.metrics.dir"].default == "kafka_metrics"
 
 
 def test_what_is_in_the_directory_stays_and_files_grow(tmp_path: Path) -> None:

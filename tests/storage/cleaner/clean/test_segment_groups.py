@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from log_maker import plain, write_segment
 from storage.cleaner.clean_home import CleanHome
 from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
@@ -37,13 +39,15 @@ class TestBySize:
         assert groups(log, segment_bytes=14) == alone
         assert groups(log, segment_index_bytes=12) == alone
 
-    def test_as_many_as_fit(self, home: CleanHome) -> None:
+    @pytest.mark.parametrize(("more", "fit"), [(1, 3), (0, 3), (-1, 2)], ids=["room", "exactly", "a byte too few"])
+    def test_as_many_as_fit(self, home: CleanHome, more: int, fit: int) -> None:
+        """Three segments have exactly as many bytes as one may have, or a byte fewer, or a byte more."""
         log = self.filled(home)
         three = log.segments[:3]
-        by_size = groups(log, segment_bytes=sum(segment.size for segment in three) + 1)
-        by_index = groups(log, segment_index_bytes=sum(segment.offset_index.size_bytes for segment in three) + 1)
+        by_size = groups(log, segment_bytes=sum(segment.size for segment in three) + more)
+        by_index = groups(log, segment_index_bytes=sum(segment.offset_index.size_bytes for segment in three) + more)
         for found in (by_size, by_index):
-            assert [len(group) for group in found[:-1]] == [3] * (len(found) - 1)
+            assert [len(group) for group in found[:-1]] == [fit] * (len(found) - 1)
             assert [base for group in found for base in group] == log.base_offsets
 
 

@@ -255,6 +255,30 @@ class TestAborted:
 
 
 class TestCommitted:
+    def test_the_marker_gets_a_delete_horizon_and_goes_when_that_has_come(self, home: CleanHome) -> None:
+        """KIP-534: the first clean that finds none of its data sets the horizon, delete.retention.ms from then."""
+        log = home.open()
+        for _ in range(2):
+            home.transact(log, P1, [1])
+            home.commit(log, P1)
+        home.put(log, (2, 2))
+        log.roll()
+
+        def clean() -> tuple[list[int], list[int]]:
+            """The offsets that are left, and the delete horizons in ms."""
+            home.clean(log)
+            table = batches(log)
+            return offsets(log), table.base_timestamp[table.has_delete_horizon].tolist()
+
+        assert clean() == ([1, 2, 3, 4], []), "this clean removes the data, so it still found some"
+        home.clock.now += 5_000
+        horizon = home.clock.now + DELETE_RETENTION_MS
+        assert clean() == ([1, 2, 3, 4], [horizon]), "the second marker's data is there"
+        home.clock.now = horizon - 1
+        assert clean() == ([1, 2, 3, 4], [horizon])
+        home.clock.now = horizon
+        assert clean() == ([2, 3, 4], [])
+
     def test_the_marker_goes_when_it_is_alone_and_its_horizon_has_passed(self, home: CleanHome) -> None:
         log = home.open()
         home.transact(log, P1, [1])
