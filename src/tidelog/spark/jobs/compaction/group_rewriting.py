@@ -81,6 +81,10 @@ class _StagedLog:
     def config(self) -> LogConfig:
         return self._log.config
 
+    @property
+    def high_watermark(self) -> int:
+        return self._log.high_watermark
+
     def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
         return self._log.aborted_transactions(start, end)
 

@@ -37,6 +37,7 @@ class SpreadLog:
     groups: tuple[range, ...]
     first_dirty: int
     first_uncleanable: int
+    high_watermark: int
     aborted: tuple[AbortedTransaction, ...]
     last_records: Mapping[int, LastRecord]
     legacy_delete_horizon_ms: int
@@ -61,6 +62,7 @@ class SpreadLog:
             groups=tuple(group_segments(sizes, log.config, first_uncleanable=end)),
             first_dirty=first_dirty,
             first_uncleanable=end,
+            high_watermark=log.high_watermark,
             aborted=log.aborted_transactions(segments[0].base_offset, end),
             last_records=log.last_records_of_active_producers(),
             legacy_delete_horizon_ms=0 if last_cleaned_ms is None else last_cleaned_ms - log.config.delete_retention_ms,
