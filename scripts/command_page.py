@@ -20,6 +20,8 @@ INTRODUCTION = """\
 Written by `make map` from what `tidelog COMMAND --help` prints.
 
 ## What all commands have in common
+- **Two spellings.** `python -m tidelog` is the same command, with the same texts and exit codes. It is for an
+  interpreter whose scripts are not on the path.
 - **Paths.** A `DIR` is a log directory (what `log.dirs` names) or a single partition's directory. Several at once, and
   globs, also quoted ones. Names behind the directories, or `--topic`, choose topics and partitions; patterns with `*`
   and `?` too. Reading never writes, creates, locks or touches anything; a live broker may be running on the directory.

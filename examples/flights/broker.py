@@ -28,7 +28,7 @@ class Broker:
     def __init__(self, workspace: Path) -> None:
         self.data = workspace / "tidelog-data"
         self.arguments = ["serve", *(word for pair in SETTINGS.items() for word in ("--override", "=".join(pair)))]
-        command = [sys.executable, "-m", "tidelog.cli.main", *self.arguments]
+        command = [sys.executable, "-m", "tidelog", *self.arguments]
         self._process = subprocess.Popen(command, cwd=workspace, stderr=subprocess.PIPE, text=True)
         self._said: list[str] = []
         self.bootstrap = self._address()

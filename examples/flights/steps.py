@@ -50,7 +50,7 @@ def tidelog_command(*arguments: object) -> None:
     words = [str(word) for word in arguments]
     say(f"[bold cyan]$ tidelog {' '.join(words)}")
     # verify says what it finds by exit code 1; anything worse ends the demo.
-    code = subprocess.run([sys.executable, "-m", "tidelog.cli.main", *words]).returncode
+    code = subprocess.run([sys.executable, "-m", "tidelog", *words]).returncode
     if code not in (0, 1):
         sys.exit(code)
 

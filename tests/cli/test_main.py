@@ -19,7 +19,9 @@ from tidelog.cli.main import COMMANDS
 WITHOUT_DIRECTORIES = frozenset({"config", "dump", "export", "format", "random-uuid", "serve", "spark"})
 """Or whose complaints have a test of their own."""
 
-COMMAND = [sys.executable, "-m", "tidelog.cli.main"]
+COMMAND = [sys.executable, "-m", "tidelog"]
+SCRIPT = [str(Path(sys.executable).with_name("tidelog"))]
+"""The installed command, which ``python -m tidelog`` must not differ from."""
 FIND_HEAVY = (
     "import sys; from tidelog.cli.main import cli\n"
     "try: cli.main(args=[{arguments}])\n"
@@ -53,9 +55,47 @@ def test_only_export_loads_arrow(command: str) -> None:
 
 
 def test_the_installed_command_runs(golden: GoldenFactory) -> None:
-    script = Path(sys.executable).with_name("tidelog")
-    done = subprocess.run([script, "info", golden(FLIGHTS), "--jsonl"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*SCRIPT, "info", golden(FLIGHTS), "--jsonl"], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.splitlines()[0])["cluster_id"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["--version"], 0),
+        (["count", "--help"], 0),
+        (["count", "DIR", "--jsonl"], 0),
+        (["verify", "DAMAGED", "flights", "--json"], 1),
+        (["nonsense"], 2),
+        (["count"], 2),
+        (["info", "missing"], 3),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_python_m_tidelog_is_the_installed_command(
+    golden: GoldenFactory, golden_copy: GoldenFactory, arguments: list[str], code: int
+) -> None:
+    """Both print the same text, in which the program's name is ``tidelog``, and end with the same exit code."""
+    paths = {"DIR": lambda: golden(FLIGHTS), "DAMAGED": lambda: damaged(golden_copy(FLIGHTS))}
+    words = [str(paths[word]()) if word in paths else word for word in arguments]
+    by_module, by_script = (
+        subprocess.run([*command, *words], capture_output=True, text=True, timeout=400) for command in (COMMAND, SCRIPT)
+    )
+    assert by_module.returncode == code
+    assert (by_module.stdout, by_module.stderr) == (by_script.stdout, by_script.stderr)
+    assert "python -m" not in by_module.stdout + by_module.stderr
+    if "--help" in words:
+        assert by_module.stdout.startswith("Usage: tidelog ")
+
+
+def damaged(directory: Path) -> Path:
+    """``directory``, with a flipped bit in the middle of a batch."""
+    log = directory / "flights-0" / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[20_000] ^= 1
+    log.write_bytes(data)
+    return directory
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - WITHOUT_DIRECTORIES))
@@ -144,9 +184,10 @@ def test_a_full_disk_is_an_error_for_people(golden: GoldenFactory) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_ends_with_130(golden: GoldenFactory) -> None:
+@pytest.mark.parametrize("command", [COMMAND, SCRIPT], ids=["module", "script"])
+def test_ctrl_c_ends_with_130(golden: GoldenFactory, command: list[str]) -> None:
     with subprocess.Popen(
-        [*COMMAND, "records", golden(FLIGHTS), "airports-0", "--follow", "--start", "-1", "--jsonl"],
+        [*command, "records", golden(FLIGHTS), "airports-0", "--follow", "--start", "-1", "--jsonl"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:

@@ -111,7 +111,7 @@ def test_it_follows_a_log_that_grows(tmp_path: Path) -> None:
     path = tmp_path / "clicks-0"
     with tidelog.open_log(path) as log:
         log.append(b"first")
-        command = [sys.executable, "-m", "tidelog.cli.main", "records", str(path), "--follow", "--end", "3", "--jsonl"]
+        command = [sys.executable, "-m", "tidelog", "records", str(path), "--follow", "--end", "3", "--jsonl"]
         command += ["--until", "log_end"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout

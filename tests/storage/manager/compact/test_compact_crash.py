@@ -155,7 +155,7 @@ class TestRealKills:
     @staticmethod
     def _end(path: Path, ended_by: signal.Signals | None, delay_s: float) -> tuple[int, str]:
         """The exit code, and what was said; the signal comes so long after the first log is being written."""
-        command = [sys.executable, "-m", "tidelog.cli.main", "compact", str(path), "--apply", *topic_settings()]
+        command = [sys.executable, "-m", "tidelog", "compact", str(path), "--apply", *topic_settings()]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             if ended_by is not None:
                 while process.poll() is None and not any(path.rglob("*.cleaned")):
