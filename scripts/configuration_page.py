@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tidelog.config.broker_keys import BROKER_AREAS
-from tidelog.config.key import Key, UpdateMode
+from tidelog.config.key import Effect, Key, UpdateMode
 from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
 from tidelog.config.resources.group_keys import GROUP_KEYS
 from tidelog.config.resources.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS, REPLICATION_RATES
@@ -21,20 +21,32 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 INTRODUCTION = """\
 # Configuration
 
-Written by `make map` from the tables in `src/tidelog/config`; a test holds those against Kafka 4.1. `tidelog config`
-explains a key, with its value and where that comes from.
+Written by `make map` from the tables in `src/tidelog/config`. A test compares those with Kafka 4.4's own. What a table
+calls without effect cannot be read by the code that acts, because the accessor refuses it. `tidelog config` explains a
+key, with its value and where that comes from.
 
 - **Names, types, defaults and ranges are Kafka's**, and so are the words a value is refused with.
-- **Order.** A topic's setting goes before the broker's key for it; of that, what was changed at run time goes before an
+- **Three parts.** First come the keys that tidelog acts by, then those that it [only checks](#only-checked), then those
+  that it accepts [without effect](#accepted-without-effect).
+- **Order.** A topic's setting goes before the broker's key for it. Of that, what was changed at run time goes before an
   override on the command line, that before `server.properties`, that before the default. Of keys that say the same in
   several units, the first that is set decides: `log.retention.ms`, else `.minutes`, else `.hours`; likewise
   `log.roll.*`. `log.dirs` goes before `log.dir`; `log.flush.scheduler.interval.ms` stands in for
   `log.flush.interval.ms`.
 - **Keys no table knows** are warned of, with the nearest known one. Keys of a listener (`listener.name.NAME.KEY`) are
   checked as the key itself. Keys that plug-ins read are handed on.
-- **Not used** means: known and checked, without an effect in tidelog.
-- **Small segments.** `segment.bytes` is at least 1 MiB, as in Kafka 4.1; `internal.segment.bytes` goes below it. In
+- **Small segments.** `segment.bytes` is at least 1 MiB, as in Kafka 4.4; `internal.segment.bytes` goes below it. In
   Python, `LogConfig(segment_bytes=...)` begins at 14.
+"""
+
+ONLY_CHECKED = """
+## Only checked
+tidelog refuses some values of these keys, or holds other settings against them. Nothing else comes of them.
+"""
+
+WITHOUT_EFFECT = """
+## Accepted, without effect
+Name, type and range are checked, and clients who ask are shown the value. The last column says what Kafka does with it.
 """
 
 CHANGES = {
@@ -42,7 +54,6 @@ CHANGES = {
     UpdateMode.PER_BROKER: "at run time, per broker",
     UpdateMode.CLUSTER_WIDE: "at run time",
 }
-NOT_USED = " *Not used.*"
 
 OTHERS = {
     "Groups": GROUP_KEYS,
@@ -52,48 +63,75 @@ OTHERS = {
     "Rates of a broker, at run time only": REPLICATION_RATES,
 }
 
+TABLES: Mapping[str, Mapping[str, Key]] = {"Topics": TOPIC_KEYS, **BROKER_AREAS, **OTHERS}
+"""Every table, by its heading."""
+
 
 def page() -> str:
-    used = sum(key.used for area in BROKER_AREAS.values() for key in area.values())
-    known = sum(map(len, BROKER_AREAS.values()))
     return "\n".join(
         [
             INTRODUCTION,
-            f"## Topics\n{len(TOPIC_KEYS)} settings; each can change while the topic is in use.\n",
+            f"## Topics\n{count(TOPIC_KEYS)} Each can change while the topic is in use.\n",
             *topic_table(),
-            f"\n## Brokers\n{known} keys, of which tidelog uses {used}.",
-            *(line for area, keys in BROKER_AREAS.items() for line in (f"\n### {area}\n", *broker_table(keys))),
-            *(line for title, keys in OTHERS.items() for line in (f"\n## {title}\n", *plain_table(keys))),
+            f"\n## Brokers\n{count({name: key for keys in BROKER_AREAS.values() for name, key in keys.items()})}",
+            *sections("###", BROKER_AREAS, broker_table),
+            *sections("##", OTHERS, plain_table),
+            ONLY_CHECKED,
+            *rest_table(Effect.CHECKED),
+            WITHOUT_EFFECT,
+            *rest_table(Effect.NONE),
             "",
         ]
     )
 
 
+def count(keys: Mapping[str, Key]) -> str:
+    return f"{len(keys)} keys, of which tidelog acts by {len(with_effect(keys, Effect.USED))}."
+
+
+def with_effect(keys: Mapping[str, Key], effect: Effect) -> list[Key]:
+    return [key for key in keys.values() if key.effect is effect]
+
+
+def sections(
+    mark: str, tables: Mapping[str, Mapping[str, Key]], table: Callable[[list[Key]], list[str]]
+) -> Iterator[str]:
+    """The tables of the keys that tidelog acts by, without those that have none."""
+    for title, keys in tables.items():
+        used = with_effect(keys, Effect.USED)
+        if used:
+            yield f"\n{mark} {title}\n"
+            yield from table(used)
+
+
 def topic_table() -> list[str]:
     lines = ["| setting | type | default | allowed | broker's key | what it does |", "|---|---|---|---|---|---|"]
-    for name, key in TOPIC_KEYS.items():
-        synonyms = ", ".join(f"`{synonym.name}`" for synonym in TOPIC_SYNONYMS.get(name, ()))
-        lines.append(f"| {start(key)} | {synonyms} | {meaning(key)} |")
+    for key in with_effect(TOPIC_KEYS, Effect.USED):
+        synonyms = ", ".join(f"`{synonym.name}`" for synonym in TOPIC_SYNONYMS.get(key.name, ()))
+        lines.append(f"| {start(key)} | {synonyms} | {key.doc} |")
     return lines
 
 
-def broker_table(keys: Mapping[str, Key]) -> list[str]:
+def broker_table(keys: list[Key]) -> list[str]:
     lines = ["| key | type | default | allowed | changes | what it does |", "|---|---|---|---|---|---|"]
-    return lines + [f"| {start(key)} | {CHANGES[key.mode]} | {meaning(key)} |" for key in keys.values()]
+    return lines + [f"| {start(key)} | {CHANGES[key.mode]} | {key.doc} |" for key in keys]
 
 
-def plain_table(keys: Mapping[str, Key]) -> list[str]:
+def plain_table(keys: list[Key]) -> list[str]:
     lines = ["| key | type | default | allowed | what it does |", "|---|---|---|---|---|"]
-    return lines + [f"| {start(key)} | {meaning(key)} |" for key in keys.values()]
+    return lines + [f"| {start(key)} | {key.doc} |" for key in keys]
+
+
+def rest_table(effect: Effect) -> list[str]:
+    lines = ["| key | type | default | allowed | table | what it is for |", "|---|---|---|---|---|---|"]
+    return lines + [
+        f"| {start(key)} | {title} | {key.doc} |" for title, keys in TABLES.items() for key in with_effect(keys, effect)
+    ]
 
 
 def start(key: Key) -> str:
     default = f"`{key.default_text}`" if key.default_text else ("required" if key.required else "")
     return f"`{key.name}` | {key.type.value.lower()} | {default} | {key.valid.words}"
-
-
-def meaning(key: Key) -> str:
-    return key.doc + ("" if key.used else NOT_USED)
 
 
 if __name__ == "__main__":

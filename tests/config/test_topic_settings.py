@@ -43,7 +43,14 @@ def test_a_brokers_settings_are_a_topics_defaults() -> None:
     assert settings["internal.segment.bytes"] is None
 
 
-BELOW_MINUS_ONE = {"retention.bytes", "retention.ms", "compression.gzip.level", "compression.zstd.level"}
+BELOW_MINUS_ONE = {
+    "retention.bytes",
+    "retention.ms",
+    "compression.gzip.level",
+    "compression.zstd.level",
+    "remote.copy.lag.bytes",
+    "remote.copy.lag.ms",
+}
 """Keys for which -1 is a value."""
 
 
@@ -84,6 +91,7 @@ def test_throttled_replicas(text: str, is_valid: bool) -> None:
 def test_keys_without_a_brokers_default() -> None:
     assert TOPIC_SYNONYMS["file.delete.delay.ms"][0].name == "log.segment.delete.delay.ms"
     assert TOPIC_KEYS.keys() - TOPIC_SYNONYMS.keys() == {
+        "errors.deadletterqueue.group.enable",
         "follower.replication.throttled.replicas",
         "internal.segment.bytes",
         "leader.replication.throttled.replicas",
@@ -147,9 +155,10 @@ def test_local_retention_beyond_that_of_the_topic(local_ms: str, local_bytes: st
         TopicSettings.of(TIERED | texts, tiered_broker())
 
 
-@pytest.mark.parametrize("policy", ["compact", "delete,compact", "compact,delete", ""])
-def test_tiered_storage_wants_deletion(policy: str) -> None:
-    assert TopicSettings.of(TIERED | {"cleanup.policy": "delete"}, tiered_broker())["remote.storage.enable"] is True
+@pytest.mark.parametrize("policy", ["compact", "delete,compact", "compact,delete"])
+def test_tiered_storage_refuses_compaction(policy: str) -> None:
+    for allowed in ("delete", ""):
+        assert TopicSettings.of(TIERED | {"cleanup.policy": allowed}, tiered_broker())["remote.storage.enable"] is True
     with pytest.raises(ConfigError, match=r"only supports topics with cleanup.policy=delete"):
         TopicSettings.of(TIERED | {"cleanup.policy": policy}, tiered_broker())
 

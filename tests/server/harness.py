@@ -25,7 +25,11 @@ KEEPING = {"log.retention.ms": "-1"}
 class BrokerHome(Broker):
     """With Kafka's own defaults, and settings as keyword arguments: Kafka's keys with ``_`` for ``.``."""
 
-    base_configs: ClassVar[Mapping[str, str]] = {"node.id": "1", "process.roles": "broker,controller"}
+    base_configs: ClassVar[Mapping[str, str]] = {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+    }
 
     def __init__(self, directory: Path, *, held_time: bool = False, **settings: str) -> None:
         configs = {key.replace("_", "."): value for key, value in settings.items()}

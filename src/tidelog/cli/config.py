@@ -160,7 +160,7 @@ def _lines(one: Explanation, broker: BrokerConfig, topic: TopicSettings) -> Iter
     key = one.key
     if one.value is None and one.origin.key != one.name:
         decider = one.origin.key
-        yield "value", f"not set; {decider} decides: {format_value(broker[decider])}"
+        yield "value", f"not set; {decider} decides: {format_value(broker.shown(decider))}"
     else:
         yield "value", _value_text(one)
     if one.name in _LOCAL_RETENTION and one.kind is KeyKind.TOPIC:

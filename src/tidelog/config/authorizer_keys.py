@@ -5,15 +5,15 @@ The columns are the fields of ``Key``. Source: Kafka's ``StandardAuthorizer``.
 
 from __future__ import annotations
 
-from tidelog.config.columns import BOOLEAN, LOW, MEDIUM, READ_ONLY, STRING
+from tidelog.config.columns import BOOLEAN, LOW, MEDIUM, READ_ONLY, STRING, USED
 from tidelog.config.key import Key, table
 from tidelog.config.valid import ANY
 
 # fmt: off
 AUTHORIZER_KEYS = table(
     Key("allow.everyone.if.no.acl.found", BOOLEAN, False, ANY, LOW, READ_ONLY,
-        "Whether everybody may do everything with what no access control list is about.", used=True),
+        "Whether everybody may do everything with what no access control list is about.", effect=USED),
     Key("super.users", STRING, "", ANY, MEDIUM, READ_ONLY,
-        "Principals that may do everything, with semicolons between them: User:admin;User:CN=broker,O=x.", used=True),
+        "Principals that may do everything, with semicolons between them: User:admin;User:CN=broker,O=x.", effect=USED),
 )
 # fmt: on

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from tidelog.config.broker_keys import BROKER_KEYS, broker_key, looks_like_key, unknown_key_text
-from tidelog.config.checks import check_broker, number
+from tidelog.config.checks import ALL_LOG_DIRS, check_broker, number
 from tidelog.config.dynamic_changes import check_change, check_names
 from tidelog.config.origin import Origin, OriginKind, Setting
 from tidelog.config.server_properties import read_server_properties
@@ -37,7 +37,8 @@ _PREFIX_KEYS = ("remote.log.metadata.manager.impl.prefix", "remote.log.storage.m
 class BrokerConfig:
     """``config["log.roll.hours"]`` is a key's own value, set or default, or None; KeyError for what is no key.
 
-    What several keys decide together: ``topic_defaults``, ``log_dirs``, ``node_id``.
+    What several keys decide together: ``topic_defaults``, ``log_dirs``, ``node_id``. Only ``shown`` reads a key without
+    effect. Anything else is an AssertionError, because the key's row in the table would be wrong.
     """
 
     static: Mapping[str, Setting] = field(default_factory=dict)
@@ -63,8 +64,10 @@ class BrokerConfig:
         object.__setattr__(self, "without_effect", tuple(self._without_effect()))
         if not mistakes:
             object.__setattr__(self, "_topic_defaults", self._found_topic_defaults())
+            # Kafka fills the old name of the id from the new one, where only the new one is set.
+            ids = {} if "broker.id" in self.settings else {"broker.id": values["node.id"]}
             try:
-                check_broker(values, self._topic_defaults, self.log_dirs)
+                check_broker(values | ids, self._topic_defaults, self.log_dirs)
             except ConfigError as error:
                 mistakes.append(error.message)
         if mistakes:
@@ -121,25 +124,36 @@ class BrokerConfig:
         return after
 
     def __getitem__(self, key: str) -> Value | None:
+        BROKER_KEYS[key].require_effect()
+        return self._values[key]
+
+    def shown(self, key: str) -> Value | None:
+        """Return the value of any key, for people and clients who ask what it is."""
         return self._values[key]
 
     def number(self, key: str) -> int:
         """The value of a key whose type is SHORT, INT or LONG, and that is set or has a default."""
-        value = self._values[key]
+        value = self[key]
         assert isinstance(value, int), key
         return value
 
     def flag(self, key: str) -> bool:
         """The value of a BOOLEAN key."""
-        value = self._values[key]
+        value = self[key]
         assert isinstance(value, bool), key
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The items of a LIST key."""
-        value = self._values[key]
-        assert isinstance(value, tuple), key
-        return value
+        """The items of a LIST key; none where it has neither value nor default."""
+        value = self[key]
+        assert isinstance(value, tuple | None), key
+        return value or ()
+
+    def own(self, name: str, key: str) -> Value | None:
+        """Return the value of ``key`` that ``name`` sets for one listener or mechanism; None if it is not set."""
+        BROKER_KEYS[key].require_effect()
+        setting = self.settings.get(name)
+        return None if setting is None else BROKER_KEYS[key].parse(setting.text)
 
     def origin(self, key: str) -> Origin:
         """Where the value of a broker's key comes from."""
@@ -172,13 +186,18 @@ class BrokerConfig:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """Paths as they were written; empty items do not count."""
-        text = self._values[self.decided_by("log.dirs")]
-        return tuple(part.strip() for part in str(text).split(",") if part.strip())
+        """Paths as they were written."""
+        return self.texts(self.decided_by("log.dirs"))
+
+    @property
+    def cordoned_log_dirs(self) -> tuple[str, ...]:
+        """The ones of ``log_dirs`` that get no new partitions (KIP-1066)."""
+        cordoned = self.texts("cordoned.log.dirs")
+        return self.log_dirs if cordoned == (ALL_LOG_DIRS,) else cordoned
 
     @property
     def node_id(self) -> int | None:
-        value = self._values[self.decided_by("node.id")]
+        value = self[self.decided_by("node.id")]
         return value if isinstance(value, int) and value >= 0 else None
 
     @property

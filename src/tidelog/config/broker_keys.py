@@ -1,4 +1,4 @@
-"""Every broker key of Kafka 4.1 (``KafkaConfig``), and what is said of keys that are not among them.
+"""Every broker key of Kafka 4.4 (``KafkaConfig``), and what is said of keys that are not among them.
 
 Not in the table and yet no mistake: keys that belong to a listener (``listener.name.NAME.KEY``), and those that
 plug-ins read by themselves, which Kafka hands on unread. Keys that Kafka 4 removed are named as such.
@@ -21,6 +21,8 @@ from tidelog.config.reporter_keys import REPORTER_KEYS
 from tidelog.config.resources.quota_keys import REPLICATION_RATES
 from tidelog.config.security_keys import SECURITY_KEYS
 from tidelog.config.server_keys import SERVER_KEYS
+from tidelog.config.share_keys import SHARE_KEYS
+from tidelog.config.streams_keys import STREAMS_KEYS
 from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
 
@@ -31,6 +33,8 @@ BROKER_AREAS: Mapping[str, Mapping[str, Key]] = {
     "Node and metadata quorum": NODE_KEYS,
     "Replication": REPLICATION_KEYS,
     "Coordinators": COORDINATOR_KEYS,
+    "Share groups": SHARE_KEYS,
+    "Streams groups": STREAMS_KEYS,
     "Tiered storage": REMOTE_KEYS,
     "Security": SECURITY_KEYS,
     "Access control": AUTHORIZER_KEYS,
@@ -55,7 +59,9 @@ _REMOVED = frozenset(
         "delegation.token.master.key",
         "eligible.leader.replicas.enable",
         "group.coordinator.new.enable",
+        "group.share.enable",
         "inter.broker.protocol.version",
+        "internal.metadata.max.fetch.size.in.bytes",
         "leader.imbalance.per.broker.percentage",
         "log.message.downconversion.enable",
         "log.message.format.version",
@@ -95,7 +101,7 @@ def unknown_key_text(name: str, known: Iterable[str] = BROKER_KEYS) -> str:
         synonyms = TOPIC_SYNONYMS.get(name, ())
         return f"{name} is a topic setting" + (f"; the broker's is {synonyms[0].name}" if synonyms else "")
     near = _near(name, known)
-    return f"{name} is not a key of Kafka 4.1" + (f"; is {near[0]} meant?" if near else "")
+    return f"{name} is not a key of Kafka 4.4" + (f"; is {near[0]} meant?" if near else "")
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tidelog.config.valid import invalid_value
 from tidelog.config.value_text import Value
 from tidelog.model import ConfigError
 
 _MIB = 1024 * 1024
 _AS_RETENTION = -2
 """Of ``local.retention.*``: whatever retention.* is."""
+ALL_LOG_DIRS = "*"
+"""Of ``cordoned.log.dirs``, where nothing else may stand beside it."""
 
 _DISABLED_WITHOUT_DELETION = (
     "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and turn"
@@ -39,19 +42,20 @@ Values = Mapping[str, Value | None]
 
 
 class RetentionNames(NamedTuple):
-    """The keys of one kind of retention: in all, and on the local disk."""
+    """The keys of one kind of retention: in all, on the local disk, and until a segment goes to remote storage."""
 
     retention: str
     local: str
+    copy_lag: str
 
 
 TOPIC_RETENTION = (
-    RetentionNames("retention.bytes", "local.retention.bytes"),
-    RetentionNames("retention.ms", "local.retention.ms"),
+    RetentionNames("retention.bytes", "local.retention.bytes", "remote.copy.lag.bytes"),
+    RetentionNames("retention.ms", "local.retention.ms", "remote.copy.lag.ms"),
 )
 BROKER_RETENTION = (
-    RetentionNames("log.retention.bytes", "log.local.retention.bytes"),
-    RetentionNames("log.retention.ms", "log.local.retention.ms"),
+    RetentionNames("log.retention.ms", "log.local.retention.ms", "log.remote.copy.lag.ms"),
+    RetentionNames("log.retention.bytes", "log.local.retention.bytes", "log.remote.copy.lag.bytes"),
 )
 
 
@@ -75,9 +79,12 @@ def check_tiered_topic(values: Values, *, was_tiered: bool, system_is_tiered: bo
             "Tiered Storage functionality is disabled in the broker."
             " Topic cannot be configured with remote log storage."
         )
-    if values["cleanup.policy"] != ("delete",):
-        raise ConfigError("Remote log storage only supports topics with cleanup.policy=delete")
+    if values["cleanup.policy"] not in ((), ("delete",)):
+        raise ConfigError(
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+        )
     check_local_retention(values, TOPIC_RETENTION)
+    check_copy_lag(values, TOPIC_RETENTION)
     if values["remote.log.copy.disable"]:
         for names in TOPIC_RETENTION:
             if number(values, names.local) not in (_AS_RETENTION, number(values, names.retention)):
@@ -89,7 +96,7 @@ def check_tiered_topic(values: Values, *, was_tiered: bool, system_is_tiered: bo
 
 def check_local_retention(values: Values, names: tuple[RetentionNames, ...]) -> None:
     """The local disk keeps no more than all of it."""
-    for key, local_key in names:
+    for key, local_key, _ in names:
         whole, local = number(values, key), number(values, local_key)
         if whole < 0 or local == _AS_RETENTION:
             continue
@@ -105,22 +112,32 @@ def check_local_retention(values: Values, names: tuple[RetentionNames, ...]) -> 
             )
 
 
+def check_copy_lag(values: Values, names: tuple[RetentionNames, ...]) -> None:
+    """Refuse to keep a segment from remote storage for longer than it is kept on the local disk."""
+    for key, local_key, lag_key in names:
+        local, lag = number(values, local_key), number(values, lag_key)
+        effective = number(values, key) if local == _AS_RETENTION else local
+        if lag > 0 and 0 <= effective < lag:
+            raise ConfigError(
+                invalid_value(lag_key, str(lag), f"Value must not exceed {local_key} (effective value: {effective})")
+            )
+
+
 def check_broker(values: Values, topic_defaults: Mapping[str, Value], log_dirs: tuple[str, ...]) -> None:
     """``values``: every broker key."""
+    _check_ids(values)
     if number(topic_defaults, "segment.ms") < 1:
         raise ConfigError("log.roll.ms must be greater than or equal to 1")
     if number(topic_defaults, "segment.jitter.ms") < 0:
         raise ConfigError("log.roll.jitter.ms must be greater than or equal to 0")
     if number(topic_defaults, "retention.ms") == 0:
         raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
-    if not log_dirs:
-        raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.")
     threads = number(values, _CLEANER_THREADS)
     if threads < 1:
         raise ConfigError("log.cleaner.threads must be at least 1; log.cleaner.enable=false turns the cleaner off")
     if number(values, "log.cleaner.dedupe.buffer.size") // threads <= _MIB:
         raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
-    _check_ids(values)
+    _check_cordoned(values["cordoned.log.dirs"], log_dirs)
     _check_topic_defaults(values, topic_defaults)
 
 
@@ -151,9 +168,27 @@ def _check_cleaner_threads(before: int, after: int) -> None:
 
 
 def _check_ids(values: Values) -> None:
+    """``values``: with the node's id under both names, where only the new one is set."""
     node_id, broker_id = values["node.id"], values["broker.id"]
-    if node_id is not None and broker_id not in (-1, node_id):
-        raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
+    if node_id is not None and broker_id != node_id:
+        raise ConfigError(
+            "`node.id` and `broker.id` must be set to the same value. `broker.id` is deprecated, please use `node.id`"
+            " instead."
+        )
+
+
+def _check_cordoned(cordoned: Value | None, log_dirs: tuple[str, ...]) -> None:
+    assert isinstance(cordoned, tuple), cordoned
+    if ALL_LOG_DIRS in cordoned:
+        if len(cordoned) > 1:
+            raise ConfigError("When cordoned.log.dirs is set to *, it must not contain other values")
+        return
+    missing = [path for path in cordoned if path not in log_dirs]
+    if missing:
+        raise ConfigError(
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries :"
+            f" {', '.join(missing)}"
+        )
 
 
 def _check_topic_defaults(values: Values, topic_defaults: Mapping[str, Value]) -> None:

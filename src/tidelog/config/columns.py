@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from tidelog.config.key import Importance, UpdateMode
-from tidelog.config.valid import one_of
+from tidelog.config.key import Effect, Importance, UpdateMode
+from tidelog.config.valid import Items, one_of
 from tidelog.config.value_text import KeyType
 
 BOOLEAN = KeyType.BOOLEAN
@@ -26,8 +26,12 @@ READ_ONLY = UpdateMode.READ_ONLY
 PER_BROKER = UpdateMode.PER_BROKER
 CLUSTER_WIDE = UpdateMode.CLUSTER_WIDE
 
+USED = Effect.USED
+CHECKED = Effect.CHECKED
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 DOUBLE_MAX = sys.float_info.max
 
 COMPRESSION_TYPES = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+CLEANUP_POLICIES = Items(("compact", "delete"))

@@ -19,7 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidelog.config.broker_keys import BROKER_KEYS, listener_key
-from tidelog.config.checks import BROKER_RETENTION, Values, check_local_retention, check_thread_changes
+from tidelog.config.checks import (
+    BROKER_RETENTION,
+    Values,
+    check_copy_lag,
+    check_local_retention,
+    check_thread_changes,
+)
 from tidelog.config.key import UpdateMode
 from tidelog.model import ConfigError
 
@@ -59,7 +65,9 @@ def check_change(before: Values, after: Values, *, retention_ms: int) -> None:
     ``retention_ms``: the default of topics after the change, whichever key says it.
     """
     check_thread_changes(before, after)
-    check_local_retention({**after, "log.retention.ms": retention_ms}, BROKER_RETENTION)
+    retentions = {**after, "log.retention.ms": retention_ms}
+    check_local_retention(retentions, BROKER_RETENTION)
+    check_copy_lag(retentions, BROKER_RETENTION)
 
 
 def _is_per_broker(name: str) -> bool:
@@ -69,4 +77,4 @@ def _is_per_broker(name: str) -> bool:
 
 def _refuse(names: list[str], reason: str) -> None:
     if names:
-        raise ConfigError(f"{reason}: {', '.join(names)}")
+        raise ConfigError(f"{reason}: [{', '.join(names)}]")

@@ -67,7 +67,7 @@ def explain_all(broker: BrokerConfig, topic: TopicSettings) -> Iterator[Explanat
 
 
 def _of_broker(key: Key, broker: BrokerConfig) -> Explanation:
-    value = broker[key.name]
+    value = broker.shown(key.name)
     decided_by = key.name if value is not None else broker.decided_by(key.name)
     return Explanation(
         name=key.name,
@@ -85,7 +85,7 @@ def _of_listener(name: str, key: Key, broker: BrokerConfig) -> Explanation:
         name=name,
         kind=KeyKind.BROKER,
         key=key,
-        value=broker[key.name] if setting is None else key.parse(setting.text),
+        value=broker.shown(key.name) if setting is None else key.parse(setting.text),
         origin=broker.origin(key.name) if setting is None else setting.origin,
         synonyms=(name, key.name),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from tidelog.config.valid import Valid
+from tidelog.config.valid import Items, Valid, invalid_value
 from tidelog.config.value_text import HIDDEN, INTEGER_BITS, KeyType, Password, Value, format_value, parse_value
 from tidelog.model import ConfigError
 
@@ -33,12 +33,26 @@ class UpdateMode(enum.StrEnum):
     """A dynamic setting of one broker or of all."""
 
 
+class Effect(enum.StrEnum):
+    """What comes of a key in tidelog, beyond its own type and range, which are checked of every key.
+
+    The accessors of ``BrokerConfig`` hold the code to this: a value can only be read as its key's effect allows.
+    """
+
+    USED = "used"
+    """tidelog acts by the value."""
+    CHECKED = "checked"
+    """Settings are held against it, and some are refused. Nothing else comes of it."""
+    NONE = "none"
+    """The value is shown to those who ask for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """A row of the tables, written without names of fields so that it reads like one.
 
-    ``default`` None: not set. ``used``: whether it has an effect in tidelog; the others are known, checked and shown.
-    ``required``: Kafka starts no broker without it. ``internal``: Kafka leaves it out of its documentation.
+    ``default`` None: not set. ``required``: Kafka starts no broker without it. ``internal``: Kafka leaves it out of its
+    documentation.
     """
 
     name: str
@@ -48,7 +62,7 @@ class Key:
     importance: Importance
     mode: UpdateMode
     doc: str
-    used: bool = False
+    effect: Effect = Effect.NONE
     required: bool = False
     internal: bool = False
 
@@ -58,6 +72,8 @@ class Key:
             value = parse_value(text, self.type)
         except ValueError as error:
             raise ConfigError(self._refused(text, str(error))) from None
+        if isinstance(self.valid, Items) and isinstance(value, tuple):
+            value = tuple(dict.fromkeys(value))
         self.check(value)
         return value
 
@@ -68,7 +84,15 @@ class Key:
             raise ConfigError(self._refused(format_value(value), f"Not a number of type {self.type}"))
         refusal = self.valid.refusal(self.name, value)
         if refusal is not None:
-            raise ConfigError(self._refused(*refusal))
+            raise ConfigError(refusal)
+
+    def require_effect(self) -> None:
+        """AssertionError for a key that is read by what acts, although its row says that nothing comes of it."""
+        assert self.effect is not Effect.NONE, f"{self.name} is read, but its table says that nothing comes of it"
+
+    @property
+    def used(self) -> bool:
+        return self.effect is Effect.USED
 
     @property
     def is_dynamic(self) -> bool:
@@ -84,7 +108,7 @@ class Key:
         return HIDDEN if isinstance(self.default, Password) else format_value(self.default)
 
     def _refused(self, text: str, reason: str) -> str:
-        return f"Invalid value {HIDDEN if self.is_secret else text} for configuration {self.name}: {reason}"
+        return invalid_value(self.name, HIDDEN if self.is_secret else text, reason)
 
 
 def table(*keys: Key) -> dict[str, Key]:

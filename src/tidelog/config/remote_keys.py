@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tidelog.config.columns import (
     BOOLEAN,
+    CHECKED,
     CLUSTER_WIDE,
     DOUBLE,
     INT,
@@ -28,6 +29,8 @@ REMOTE_KEYS = table(
         "How long a look-up of offsets may wait for remote storage."),
     Key("remote.log.index.file.cache.total.size.bytes", LONG, 1_073_741_824, at_least(1), LOW, CLUSTER_WIDE,
         "Disk space for indexes fetched from remote storage."),
+    Key("remote.log.index.file.cache.ttl.ms", LONG, 900_000, at_least(-1), LOW, READ_ONLY,
+        "How long an index that was fetched from remote storage stays without being used.", internal=True),
     Key("remote.log.manager.copier.thread.pool.size", INT, 10, at_least(1), MEDIUM, CLUSTER_WIDE,
         "Threads that copy segments to remote storage."),
     Key("remote.log.manager.copy.max.bytes.per.second", LONG, LONG_MAX, at_least(1), MEDIUM, CLUSTER_WIDE,
@@ -44,6 +47,8 @@ REMOTE_KEYS = table(
         "Samples kept for the quota of reading."),
     Key("remote.log.manager.fetch.quota.window.size.seconds", INT, 1, at_least(1), MEDIUM, READ_ONLY,
         "Length of one sample for the quota of reading."),
+    Key("remote.log.manager.follower.thread.pool.size", INT, 2, at_least(1), MEDIUM, CLUSTER_WIDE,
+        "Threads that look up for followers how far remote storage reaches."),
     Key("remote.log.manager.task.interval.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY,
         "How often the tasks that copy and delete remote segments run."),
     Key("remote.log.manager.task.retry.backoff.max.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY,
@@ -63,7 +68,7 @@ REMOTE_KEYS = table(
     Key("remote.log.metadata.manager.class.path", STRING, None, ANY, MEDIUM, READ_ONLY,
         "Where that class and its libraries are."),
     Key("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", NotEmpty(), MEDIUM, READ_ONLY,
-        "Prefix of the settings handed to that class."),
+        "Prefix of the settings handed to that class.", effect=CHECKED),
     Key("remote.log.metadata.manager.listener.name", STRING, None, NotEmpty(), MEDIUM, READ_ONLY,
         "Listener that class reaches the broker by."),
     Key("remote.log.reader.max.pending.tasks", INT, 100, at_least(1), MEDIUM, READ_ONLY,
@@ -75,8 +80,8 @@ REMOTE_KEYS = table(
     Key("remote.log.storage.manager.class.path", STRING, None, ANY, MEDIUM, READ_ONLY,
         "Where that class and its libraries are."),
     Key("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", NotEmpty(), MEDIUM, READ_ONLY,
-        "Prefix of the settings handed to that class."),
+        "Prefix of the settings handed to that class.", effect=CHECKED),
     Key("remote.log.storage.system.enable", BOOLEAN, False, ANY, MEDIUM, READ_ONLY,
-        "Whether tiered storage is offered at all; topics turn it on with remote.storage.enable."),
+        "Whether tiered storage is offered at all; topics turn it on with remote.storage.enable.", effect=CHECKED),
 )
 # fmt: on

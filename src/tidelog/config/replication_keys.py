@@ -5,17 +5,7 @@ The columns are the fields of ``Key``.
 
 from __future__ import annotations
 
-from tidelog.config.columns import (
-    BOOLEAN,
-    CLUSTER_WIDE,
-    HIGH,
-    INT,
-    LONG,
-    LOW,
-    MEDIUM,
-    READ_ONLY,
-    STRING,
-)
+from tidelog.config.columns import BOOLEAN, CHECKED, CLUSTER_WIDE, HIGH, INT, LONG, LOW, MEDIUM, READ_ONLY, STRING, USED
 from tidelog.config.key import Key, table
 from tidelog.config.valid import ANY, at_least
 
@@ -23,12 +13,14 @@ from tidelog.config.valid import ANY, at_least
 REPLICATION_KEYS = table(
     Key("auto.leader.rebalance.enable", BOOLEAN, True, ANY, HIGH, READ_ONLY,
         "Give leaderships back to preferred replicas in the background."),
+    Key("follower.fetch.last.tiered.offset.enable", BOOLEAN, False, ANY, MEDIUM, CLUSTER_WIDE,
+        "Whether an empty follower skips what is in remote storage."),
     Key("inter.broker.listener.name", STRING, None, ANY, MEDIUM, READ_ONLY,
-        "Listener that brokers use among each other."),
+        "Listener that brokers use among each other.", effect=USED),
     Key("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), HIGH, READ_ONLY,
         "How often the controller looks for leaders that are not the preferred replicas."),
-    Key("num.replica.fetchers", INT, 1, ANY, HIGH, CLUSTER_WIDE,
-        "Threads that fetch from each leader."),
+    Key("num.replica.fetchers", INT, 1, at_least(1), HIGH, CLUSTER_WIDE,
+        "Threads that fetch from each leader.", effect=CHECKED),
     Key("replica.fetch.backoff.ms", INT, 1000, at_least(0), MEDIUM, READ_ONLY,
         "How long a fetcher waits after an error."),
     Key("replica.fetch.max.bytes", INT, 1_048_576, at_least(0), MEDIUM, READ_ONLY,
@@ -40,7 +32,7 @@ REPLICATION_KEYS = table(
     Key("replica.fetch.wait.max.ms", INT, 500, ANY, HIGH, READ_ONLY,
         "How long a follower's fetch may wait for new records."),
     Key("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, ANY, HIGH, READ_ONLY,
-        "How often high watermarks are checkpointed.", used=True),
+        "How often high watermarks are checkpointed.", effect=USED),
     Key("replica.lag.time.max.ms", LONG, 30_000, ANY, HIGH, READ_ONLY,
         "A follower that has not caught up for this long is no longer in sync."),
     Key("replica.selector.class", STRING, None, ANY, MEDIUM, READ_ONLY,

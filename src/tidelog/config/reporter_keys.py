@@ -5,19 +5,19 @@ The columns are the fields of ``Key``. Source: Kafka's ``KafkaCSVMetricsReporter
 
 from __future__ import annotations
 
-from tidelog.config.columns import BOOLEAN, INT, LOW, READ_ONLY, STRING
+from tidelog.config.columns import BOOLEAN, INT, LOW, READ_ONLY, STRING, USED
 from tidelog.config.key import Key, table
 from tidelog.config.valid import ANY, Between
 
 # fmt: off
 REPORTER_KEYS = table(
     Key("kafka.csv.metrics.dir", STRING, "kafka_metrics", ANY, LOW, READ_ONLY,
-        "Directory of the CSV reporter's files; what is in it already is never deleted.", used=True),
+        "Directory of the CSV reporter's files; what is in it already is never deleted.", effect=USED),
     Key("kafka.csv.metrics.reporter.enabled", BOOLEAN, False, ANY, LOW, READ_ONLY,
-        "Whether the CSV reporter writes.", used=True),
+        "Whether the CSV reporter writes.", effect=USED),
     Key("tidelog.prometheus.host", STRING, "127.0.0.1", ANY, LOW, READ_ONLY,
-        "Address at which the reporter for Prometheus serves.", used=True),
+        "Address at which the reporter for Prometheus serves.", effect=USED),
     Key("tidelog.prometheus.port", INT, 9404, Between(0, 65535), LOW, READ_ONLY,
-        "Port at which the reporter for Prometheus serves; 0: any that is free.", used=True),
+        "Port at which the reporter for Prometheus serves; 0: any that is free.", effect=USED),
 )
 # fmt: on

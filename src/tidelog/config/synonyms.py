@@ -20,6 +20,7 @@ _SAME_NAME = (
     "compression.lz4.level",
     "compression.type",
     "compression.zstd.level",
+    "max.decompressed.message.bytes",
     "min.insync.replicas",
     "unclean.leader.election.enable",
 )
@@ -54,6 +55,8 @@ TOPIC_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
     "min.cleanable.dirty.ratio": _one("log.cleaner.min.cleanable.ratio"),
     "min.compaction.lag.ms": _one("log.cleaner.min.compaction.lag.ms"),
     "preallocate": _one("log.preallocate"),
+    "remote.copy.lag.bytes": _one("log.remote.copy.lag.bytes"),
+    "remote.copy.lag.ms": _one("log.remote.copy.lag.ms"),
     "retention.bytes": _one("log.retention.bytes"),
     "retention.ms": (
         Synonym("log.retention.ms"),

@@ -1,6 +1,6 @@
 """Which values a key may have, besides being of its type. Pure.
 
-Each rule says in Kafka's words why it refuses a value, and is written (``str``) as Kafka's documentation writes it;
+Each rule refuses a value with Kafka's own sentence, and is written (``str``) as Kafka's documentation writes it;
 ``words`` is for people.
 Source: the validators of ``ConfigDef``, ``CompressionType.levelValidator``, ``ThrottledReplicaListValidator``.
 """
@@ -17,12 +17,17 @@ _THROTTLED_REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 
 class Valid(Protocol):
-    def refusal(self, name: str, value: Value) -> tuple[str, str] | None:
-        """The part of the value that is refused, and why; None for a value that is allowed."""
+    def refusal(self, name: str, value: Value) -> str | None:
+        """Return why the value of the key ``name`` is refused, as a sentence; None if it is allowed."""
 
     @property
     def words(self) -> str:
         """What is allowed; empty where everything of the type is."""
+
+
+def invalid_value(name: str, text: str, reason: str) -> str:
+    """Return Kafka's sentence for a value that its key does not take (``ConfigException``)."""
+    return f"Invalid value {text} for configuration {name}: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +37,12 @@ class Between:
     low: int | float
     high: int | float | None = None
 
-    def refusal(self, name: str, value: Value) -> tuple[str, str] | None:
+    def refusal(self, name: str, value: Value) -> str | None:
         assert isinstance(value, int | float), name
         if self.high is not None and value > self.high:
-            return format_value(value), f"Value must be no more than {self.high}"
+            return invalid_value(name, format_value(value), f"Value must be no more than {self.high}")
         if not value >= self.low:  # so is what is not a number
-            return format_value(value), f"Value must be at least {self.low}"
+            return invalid_value(name, format_value(value), f"Value must be at least {self.low}")
         return None
 
     def __str__(self) -> str:
@@ -54,18 +59,17 @@ def at_least(low: int) -> Between:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Texts of a choice; of a list, each item."""
+    """Texts of a choice."""
 
     choices: tuple[str, ...]
     any_case: bool = False
 
-    def refusal(self, name: str, value: Value) -> tuple[str, str] | None:
-        items = value if isinstance(value, tuple) else (str(value),)
-        for item in items:
-            if (item.upper() if self.any_case else item) not in self.choices:
-                any_case = " (case insensitive)" if self.any_case else ""
-                return item, f"String must be one of{any_case}: {', '.join(self.choices)}"
-        return None
+    def refusal(self, name: str, value: Value) -> str | None:
+        text = str(value)
+        if (text.upper() if self.any_case else text) in self.choices:
+            return None
+        any_case = " (case insensitive)" if self.any_case else ""
+        return invalid_value(name, text, f"String must be one of{any_case}: {', '.join(self.choices)}")
 
     def __str__(self) -> str:
         return ("(case insensitive) " if self.any_case else "") + f"[{', '.join(self.choices)}]"
@@ -85,6 +89,37 @@ def one_of_any_case(*choices: str) -> OneOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Items:
+    """Items of a list: none is empty, each is one of ``choices`` (if there are any). Repeated items count once."""
+
+    choices: tuple[str, ...] = ()
+    may_be_empty: bool = True
+
+    def refusal(self, name: str, value: Value) -> str | None:
+        assert isinstance(value, tuple), name
+        if not value and not self.may_be_empty:
+            allowed = str(self) or "any non-empty value"
+            return f"Configuration '{name}' must not be empty. Valid values include: {allowed}"
+        for item in value:
+            if not item:
+                return f"Configuration '{name}' values must not be empty."
+            if self.choices and item not in self.choices:
+                return invalid_value(name, item, f"String must be one of: {', '.join(self.choices)}")
+        return None
+
+    def __str__(self) -> str:
+        return f"[{', '.join(self.choices)}]" if self.choices else ""
+
+    @property
+    def words(self) -> str:
+        return ", ".join(self.choices) if self.choices or self.may_be_empty else "not empty"
+
+
+ITEMS = Items()
+SOME_ITEMS = Items(may_be_empty=False)
+
+
+@dataclass(frozen=True, slots=True)
 class LevelOrDefault:
     """The levels of gzip: a range, and beside it one number for the codec's default."""
 
@@ -92,11 +127,12 @@ class LevelOrDefault:
     high: int
     default: int
 
-    def refusal(self, name: str, value: Value) -> tuple[str, str] | None:
+    def refusal(self, name: str, value: Value) -> str | None:
         assert isinstance(value, int), name
         if self.low <= value <= self.high or value == self.default:
             return None
-        return str(value), f"Value must be between {self.low} and {self.high} or equal to {self.default}"
+        reason = f"Value must be between {self.low} and {self.high} or equal to {self.default}"
+        return invalid_value(name, str(value), reason)
 
     def __str__(self) -> str:
         return f"[{self.low},...,{self.high}] or {self.default}"
@@ -110,14 +146,13 @@ class LevelOrDefault:
 class ThrottledReplicas:
     """``partition:broker`` pairs, or ``*`` alone; one empty item may end the list, as in Kafka."""
 
-    def refusal(self, name: str, value: Value) -> tuple[str, str] | None:
+    def refusal(self, name: str, value: Value) -> str | None:
         assert isinstance(value, tuple), name
         pairs = value[:-1] if value[-1:] == ("",) else value
         if value == ("*",) or all(re.fullmatch(r"[0-9]+:[0-9]+", pair) for pair in pairs):
             return None
-        return f"[{', '.join(value)}]", (
-            f"{name} must be the literal '*' or a list of replicas in the following format: {_THROTTLED_REPLICAS}"
-        )
+        reason = f"{name} must be the literal '*' or a list of replicas in the following format: {_THROTTLED_REPLICAS}"
+        return invalid_value(name, f"[{', '.join(value)}]", reason)
 
     def __str__(self) -> str:
         return _THROTTLED_REPLICAS
@@ -131,8 +166,8 @@ class ThrottledReplicas:
 class NotEmpty:
     """Texts, not the empty one."""
 
-    def refusal(self, name: str, value: Value) -> tuple[str, str] | None:
-        return None if value else (format_value(value), "String must be non-empty")
+    def refusal(self, name: str, value: Value) -> str | None:
+        return None if value else invalid_value(name, format_value(value), "String must be non-empty")
 
     def __str__(self) -> str:
         return "non-empty string"
@@ -148,7 +183,7 @@ class Anything:
 
     written: str = ""
 
-    def refusal(self, name: str, value: Value) -> tuple[str, str] | None:
+    def refusal(self, name: str, value: Value) -> str | None:
         return None
 
     def __str__(self) -> str:

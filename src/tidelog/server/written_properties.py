@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.checks import ALL_LOG_DIRS
 from tidelog.config.java_properties import store_line
 from tidelog.model import FileMissingError
 from tidelog.storage.fs import LOCAL
 
 PROPERTIES_FILE: Final = "server.properties"
-_PATH_LISTS: Final = frozenset({"log.dir", "log.dirs", "metadata.log.dir"})
+_PATH_LISTS: Final = frozenset({"cordoned.log.dirs", "log.dir", "log.dirs", "metadata.log.dir"})
 _FIRST_LINE: Final = "# Written by tidelog serve, and again whenever it is started without a file. To keep changes,"
 _HEAD: Final = f"""{_FIRST_LINE}
 # take this line out. Either server starts with this file: tidelog serve FILE, kafka-server-start FILE.
@@ -64,7 +65,8 @@ def properties_text(config: BrokerConfig) -> str:
 def _absolute(key: str, text: str) -> str:
     if key not in _PATH_LISTS:
         return text
-    return ",".join(str(Path(part.strip()).absolute()) for part in text.split(",") if part.strip())
+    parts = filter(None, (part.strip() for part in text.split(",")))
+    return ",".join(part if part == ALL_LOG_DIRS else str(Path(part).absolute()) for part in parts)
 
 
 def _line(key: str, value: str) -> str:

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
@@ -25,9 +26,10 @@ import org.apache.kafka.storage.internals.log.LogConfig;
 /**
  * What Kafka's own tables say of its configuration keys, as JSON lines.
  *
- * <p>{@code ConfigKeys}: a line a key of the broker, of topics, groups, subscriptions to client metrics, and quotas. {@code ConfigKeys file}: each line of the file is an
- * object with {@code kind}, {@code properties} and what the kind asks for; printed for each is the {@code error} Kafka
- * refuses it with, or the {@code values} it reads.
+ * <p>{@code ConfigKeys}: a line a key of the broker, of topics, groups, subscriptions to client metrics, and quotas. A
+ * list's line also says why Kafka refuses a list without items and one empty item, and whether repeated items are dropped.
+ * {@code ConfigKeys file}: each line of the file is an object with {@code kind}, {@code properties} and what the kind asks
+ * for; printed for each is the {@code error} Kafka refuses it with, or the {@code values} it reads.
  * <ul>
  * <li>{@code broker}: a whole properties file; also prints the {@code defaults} of topics
  * <li>{@code topic}: settings of a topic; with {@code broker} over its defaults, {@code before} being those until now
@@ -88,7 +90,24 @@ public final class ConfigKeys {
         node.put("valid", key.validator == null ? null : key.validator.toString());
         node.put("importance", key.importance.name());
         node.put("internal", key.internalConfig);
+        if (key.type == ConfigDef.Type.LIST) {
+            node.put("of_nothing", refusal(key, List.of()));
+            node.put("of_an_empty_item", refusal(key, List.of("")));
+            node.put("drops_duplicates", key.validator instanceof ConfigDef.ValidList);
+        }
         return node;
+    }
+
+    /** Why the key refuses a value; null for one that it takes. */
+    private static String refusal(ConfigDef.ConfigKey key, Object value) {
+        try {
+            if (key.validator != null) {
+                key.validator.ensureValid(key.name, value);
+            }
+            return null;
+        } catch (RuntimeException refused) {
+            return refused.getMessage();
+        }
     }
 
     private static ObjectNode checked(ObjectNode request) {

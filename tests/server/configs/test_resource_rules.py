@@ -82,6 +82,23 @@ CASES = [
         resource(ResourceType.GROUP, "g", {f"{kind}.heartbeat.interval.ms": "45000"}, WIDE)
         for kind in ("consumer", "share", "streams")
     ),
+    *(group(consumer_assignment_interval_ms=text) for text in ("-1", "0", "15000", "15001")),
+    *(group(share_assignment_interval_ms=text) for text in ("15000", "15001")),
+    *(group(share_delivery_count_limit=text) for text in ("1", "2", "10", "11")),
+    *(group(share_partition_max_record_locks=text) for text in ("99", "100", "4000", "4001")),
+    *(group(streams_assignment_interval_ms=text) for text in ("15000", "15001")),
+    *(group(streams_task_offset_interval_ms=text) for text in ("0", "14999", "15000")),
+    *(group(streams_num_warmup_replicas=text) for text in ("-1", "20", "21")),
+    *(group(streams_assignor_name=text) for text in ("sticky", "", "range")),
+    *(group(streams_rack_aware_assignment_tags=text) for text in ("", "a,b", "a, a", "a,", ",", " a , a ")),
+    *(group(errors_deadletterqueue_topic_name=text) for text in ("", "_x", "__x")),
+    group(consumer_assignor_offload_enable="maybe"),
+    group(streams_session_timeout_ms="45000", streams_heartbeat_interval_ms="15000"),
+    *(
+        resource(ResourceType.GROUP, "g", {f"{kind}.session.timeout.ms": "45000"}, {f"group.{kind}.{key}": "60000"})
+        for kind in ("consumer", "share", "streams")
+        for key in ("heartbeat.interval.ms", "max.heartbeat.interval.ms")
+    ),
     resource(ResourceType.CLIENT_METRICS, "", {}),
     metrics(colour="blue"),
     *(metrics(interval_ms=text) for text in ("x", "", "99", "100", "3600000", "3600001")),

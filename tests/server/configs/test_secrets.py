@@ -95,7 +95,7 @@ def test_of_a_configuration_and_its_errors(file: Path, shown: Shown, caplog: pyt
         config.tell()
     shown.add("log", caplog.text)
     shown.add("configuration", config, repr(config), vars, config.static, config.settings, *config.settings.values())
-    shown.add("values", *(repr(config[name]) for name in PASSWORDS))
+    shown.add("values", *(repr(config.shown(name)) for name in PASSWORDS))
     with file.open("a") as more:
         more.write("log.segment.bytes=many\nlisteners=nowhere\n")
     shown.add("errors", error_of(lambda: BrokerConfig.load(file)))

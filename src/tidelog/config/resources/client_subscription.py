@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from tidelog.config.columns import CLUSTER_WIDE, INT, LIST, MEDIUM
+from tidelog.config.columns import CHECKED, CLUSTER_WIDE, INT, LIST, MEDIUM
 from tidelog.config.key import Key, table
-from tidelog.config.valid import ANY
+from tidelog.config.valid import ANY, ITEMS
 from tidelog.model import ConfigError
 
 # fmt: off
 CLIENT_METRICS_KEYS = table(
     Key("interval.ms", INT, 300_000, ANY, MEDIUM, CLUSTER_WIDE,
-        "How often clients send the metrics.", used=True),
-    Key("match", LIST, (), ANY, MEDIUM, CLUSTER_WIDE,
-        "Which clients: `attribute=pattern`, all of which must fit; of every client where empty.", used=True),
-    Key("metrics", LIST, (), ANY, MEDIUM, CLUSTER_WIDE,
-        "Which metrics: prefixes of their names; `*` for all.", used=True),
+        "How often clients send the metrics.", effect=CHECKED),
+    Key("match", LIST, (), ITEMS, MEDIUM, CLUSTER_WIDE,
+        "Which clients: `attribute=pattern`, all of which must fit; of every client where empty.", effect=CHECKED),
+    Key("metrics", LIST, (), ITEMS, MEDIUM, CLUSTER_WIDE,
+        "Which metrics: prefixes of their names; `*` for all.", effect=CHECKED),
 )
 # fmt: on
 

@@ -3,19 +3,22 @@
 ==================================  ==================================================================================
 a key with a broker's key           ``group.`` before it: its default, and what a description names as its synonym
 a number                            between the broker's ``group.KIND.min.NAME`` and ``group.KIND.max.NAME``
-standby replicas                    at most ``group.streams.max.standby.replicas``
-session time-out                    longer than the heartbeat interval of the same kind
+session timeout                     longer than the heartbeat interval of the same kind
+assignor of a streams group         one of the broker's ``group.streams.assignors``
+dead-letter queue topic             not one of Kafka's internal topics
 ==================================  ==================================================================================
 
+Only settings that were set are held against the bounds. The bounds of a broker may change after that: a group then goes
+by the nearest value that is within them (``within_bounds``), while its description still shows what was set.
 Called by: whoever changes settings (``of`` refuses what Kafka refuses), the group coordinator.
-Source: Kafka's ``GroupConfig.validate``.
+Source: Kafka's ``GroupConfig.validate`` and ``GroupConfig.evaluate``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_KEYS
@@ -27,16 +30,26 @@ from tidelog.model import ConfigError
 _BOUNDED = (
     "consumer.heartbeat.interval.ms",
     "consumer.session.timeout.ms",
+    "consumer.assignment.interval.ms",
     "share.heartbeat.interval.ms",
     "share.session.timeout.ms",
     "share.record.lock.duration.ms",
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    "share.assignment.interval.ms",
     "streams.heartbeat.interval.ms",
     "streams.session.timeout.ms",
     "streams.num.standby.replicas",
+    "streams.assignment.interval.ms",
+    "streams.task.offset.interval.ms",
+    "streams.num.warmup.replicas",
 )
 """In the order in which Kafka looks at them."""
 
 _KINDS = ("consumer", "share", "streams")
+_TAGS = "streams.rack.aware.assignment.tags"
+_ASSIGNOR = "streams.assignor.name"
+_QUEUE = "errors.deadletterqueue.topic.name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +63,7 @@ class GroupSettings:
     def of(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> Self:
         """ConfigError for an unknown key, a text of another type, and values the broker's bounds do not allow."""
         settings = cls.described(overrides, broker)
-        _check(
-            {name: settings.values[name] if name in overrides else GROUP_KEYS[name].default for name in GROUP_KEYS},
-            broker,
-        )
+        _check({name: settings.values[name] for name in overrides}, broker)
         return settings
 
     @classmethod
@@ -62,37 +72,88 @@ class GroupSettings:
         for name in overrides:
             if name not in GROUP_KEYS:
                 raise ConfigError(f"Unknown group config name: {name}")
+        _check_tags(overrides.get(_TAGS, ""))
         values: dict[str, Value | None] = {name: key.default for name, key in GROUP_KEYS.items()}
         values.update(_defaults(broker))
         values.update((name, GROUP_KEYS[name].parse(text)) for name, text in overrides.items())
         return cls(values=values, overrides=dict(overrides))
+
+    def within_bounds(self, broker: BrokerConfig) -> Self:
+        """Return the settings with each number that was set moved to the nearest one that the broker allows."""
+        names = [name for name in _BOUNDED if name in self.overrides]
+        bounded = {name: _bounds(name, broker).nearest(self.number(name)) for name in names}
+        return replace(self, values={**self.values, **bounded})
 
     def number(self, key: str) -> int:
         """The value of a key whose type is INT."""
         return number(self.values, key)
 
 
+class _Bounds(NamedTuple):
+    """Both included; None sets no bound."""
+
+    low: int | None
+    high: int | None
+
+    def nearest(self, value: int) -> int:
+        if self.low is not None and value < self.low:
+            return self.low
+        return self.high if self.high is not None and value > self.high else value
+
+    @property
+    def text(self) -> str:
+        if self.low is None:
+            return f"must be less than or equal to {self.high}"
+        if self.high is None:
+            return f"must be greater than or equal to {self.low}"
+        return f"must be in the range {self.low} to {self.high} inclusive."
+
+
+def _bounds(name: str, broker: BrokerConfig) -> _Bounds:
+    """Of ``consumer.session.timeout.ms``: the broker's ``group.consumer.min.session.timeout.ms``, and the max."""
+    kind, rest = name.split(".", 1)
+    keys = (f"group.{kind}.{word}.{rest.removeprefix('num.')}" for word in ("min", "max"))
+    return _Bounds(*(broker.number(key) if key in BROKER_KEYS else None for key in keys))
+
+
 def _defaults(broker: BrokerConfig) -> Iterator[tuple[str, Value]]:
     for name in GROUP_KEYS:
-        value = broker[f"group.{name}"] if f"group.{name}" in BROKER_KEYS else None
+        value = broker.shown(f"group.{name}") if f"group.{name}" in BROKER_KEYS else None
         if value is not None:
             yield name, value
 
 
+def _check_tags(text: str) -> None:
+    tags = [tag.strip() for tag in text.split(",")]
+    if len(set(tags)) < len(tags):
+        raise ConfigError(f"{_TAGS} must not contain duplicate tag keys.")
+
+
 def _check(values: Mapping[str, Value | None], broker: BrokerConfig) -> None:
+    """``values``: of the settings that were set."""
     for name in _BOUNDED:
-        low, high = _bound(name, "min"), _bound(name, "max")
-        if low in BROKER_KEYS and number(values, name) < broker.number(low):
-            raise ConfigError(f"{name} must be greater than or equal to {low}")
-        if number(values, name) > broker.number(high):
-            raise ConfigError(f"{name} must be less than or equal to {high}")
+        bounds = _bounds(name, broker)
+        if name in values and bounds.nearest(number(values, name)) != number(values, name):
+            raise ConfigError(f"{name} {bounds.text}")
+    assignors = broker.texts("group.streams.assignors")
+    if _ASSIGNOR in values and values[_ASSIGNOR] not in assignors:
+        raise ConfigError(
+            f"{_ASSIGNOR} '{values[_ASSIGNOR]}' is not a registered task assignor. Registered assignors are:"
+            f" [{', '.join(assignors)}]."
+        )
     for kind in _KINDS:
-        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if number(values, session) <= number(values, heartbeat):
-            raise ConfigError(f"{session} must be greater than {heartbeat}")
+        _check_session(kind, values, broker)
+    if str(values.get(_QUEUE) or "").startswith("__"):
+        raise ConfigError(f"{_QUEUE}: DLQ topic name must not start with '__'")
 
 
-def _bound(name: str, word: str) -> str:
-    """``group.consumer.min.session.timeout.ms`` of ``consumer.session.timeout.ms``."""
-    kind, rest = name.split(".", 1)
-    return f"group.{kind}.{word}.{rest.removeprefix('num.')}"
+def _check_session(kind: str, values: Mapping[str, Value | None], broker: BrokerConfig) -> None:
+    """Hold a session timeout against the heartbeat interval, where the group sets either."""
+    session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+    if session not in values and heartbeat not in values:
+        return
+    timeout_ms, interval_ms = (
+        number(values, name) if name in values else broker.number(f"group.{name}") for name in (session, heartbeat)
+    )
+    if timeout_ms <= interval_ms:
+        raise ConfigError(f"{session} must be greater than {heartbeat}")

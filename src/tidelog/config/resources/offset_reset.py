@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tidelog.config.valid import invalid_value
 from tidelog.config.value_text import Value
 
 _DURATION = re.compile(
@@ -20,15 +21,16 @@ _DURATION = re.compile(
 class OffsetReset:
     """``earliest``, ``latest``, or ``by_duration:`` with a duration."""
 
-    def refusal(self, name: str, value: Value) -> tuple[str, str] | None:
+    def refusal(self, name: str, value: Value) -> str | None:
         text = str(value)
         kind, _, duration = text.partition(":")
         if text in ("earliest", "latest") or (kind == "by_duration" and _DURATION.fullmatch(duration)):
             return None
-        return text, (
+        reason = (
             f"Invalid value `{text}` for configuration {name}. The value must be either 'earliest', 'latest' or of the "
             "format 'by_duration:<PnDTnHnMn.nS>'."
         )
+        return invalid_value(name, text, reason)
 
     def __str__(self) -> str:
         return "[latest, earliest, by_duration:PnDTnHnMn.nS]"

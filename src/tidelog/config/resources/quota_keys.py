@@ -1,4 +1,4 @@
-"""Every quota of Kafka 4.1 (``QuotaConfig``): of users and clients, of addresses, and of a broker's replication.
+"""Every quota of Kafka 4.4 (``QuotaConfig``): of users and clients, of addresses, and of a broker's replication.
 
 The columns are the fields of ``Key``. The default of each is no limit. Those of a broker stand in no properties file:
 they are set at run time only.
@@ -6,26 +6,26 @@ they are set at run time only.
 
 from __future__ import annotations
 
-from tidelog.config.columns import CLUSTER_WIDE, DOUBLE, INT, INT_MAX, LONG, LONG_MAX, MEDIUM
+from tidelog.config.columns import CLUSTER_WIDE, DOUBLE, INT, INT_MAX, LONG, LONG_MAX, MEDIUM, USED
 from tidelog.config.key import Key, table
 from tidelog.config.valid import ANY, at_least
 
 # fmt: off
 CLIENT_QUOTAS = table(
     Key("consumer_byte_rate", LONG, LONG_MAX, ANY, MEDIUM, CLUSTER_WIDE,
-        "Bytes a second that the clients may fetch from this broker.", used=True),
+        "Bytes a second that the clients may fetch from this broker.", effect=USED),
     Key("controller_mutation_rate", DOUBLE, float(INT_MAX), ANY, MEDIUM, CLUSTER_WIDE,
-        "Partitions a second that the clients may create or delete.", used=True),
+        "Partitions a second that the clients may create or delete.", effect=USED),
     Key("producer_byte_rate", LONG, LONG_MAX, ANY, MEDIUM, CLUSTER_WIDE,
-        "Bytes a second that the clients may produce to this broker.", used=True),
+        "Bytes a second that the clients may produce to this broker.", effect=USED),
     Key("request_percentage", DOUBLE, float(INT_MAX), ANY, MEDIUM, CLUSTER_WIDE,
-        "Share of this broker's time that the clients' requests may take, in percent.", used=True),
+        "Share of this broker's time that the clients' requests may take, in percent.", effect=USED),
 )
 """Of users and client ids (``userAndClientQuotaConfigs``)."""
 
 ADDRESS_QUOTAS = table(
     Key("connection_creation_rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "Connections a second that this broker accepts from the address.", used=True),
+        "Connections a second that this broker accepts from the address.", effect=USED),
 )
 """Of one address or host (``ipConfigs``)."""
 

@@ -56,7 +56,7 @@ def broker_synonyms_of(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, 
 def _entry(name: str, broker: BrokerConfig) -> ConfigEntry:
     key = _told_key(name)
     if name in BROKER_KEYS:
-        value = text_of(broker.node_id if name in _IDS and broker.node_id is not None else broker[name])
+        value = text_of(broker.node_id if name in _IDS and broker.node_id is not None else broker.shown(name))
     else:
         value = broker.settings[name].text
     return ConfigEntry(

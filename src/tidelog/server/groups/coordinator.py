@@ -157,7 +157,7 @@ class GroupCoordinator:
 
     def _timeouts(self, group_id: str) -> GroupTimeouts:
         overrides = self._node.metadata.image.settings_of(ResourceType.GROUP, group_id)
-        settings = GroupSettings.described(overrides, self._node.config)
+        settings = GroupSettings.described(overrides, self._node.config).within_bounds(self._node.config)
         return GroupTimeouts(
             session_timeout_ms=settings.number("consumer.session.timeout.ms"),
             heartbeat_interval_ms=settings.number("consumer.heartbeat.interval.ms"),

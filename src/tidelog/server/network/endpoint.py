@@ -53,10 +53,9 @@ class Endpoints:
 def endpoints_of(config: BrokerConfig) -> Endpoints:
     """ConfigError names every mistake."""
     mistakes: list[str] = []
-    listeners = _parsed("listeners", str(config["listeners"]), mistakes)
-    controllers = {name.strip().upper() for name in str(config["controller.listener.names"] or "").split(",")}
-    advertised_text = config["advertised.listeners"]
-    advertised = None if advertised_text is None else _parsed("advertised.listeners", str(advertised_text), mistakes)
+    listeners = _parsed("listeners", config, mistakes)
+    controllers = {name.upper() for name in config.texts("controller.listener.names")}
+    advertised = _parsed("advertised.listeners", config, mistakes)
     own = [one for one in listeners if one.name not in controllers]
     if not own and not mistakes:
         mistakes.append("listeners: a broker needs a listener that is not the controller's")
@@ -65,7 +64,7 @@ def endpoints_of(config: BrokerConfig) -> Endpoints:
     mistakes += _advertised_mistakes(listeners, advertised)
     if mistakes:
         raise ConfigError("; ".join(mistakes))
-    by_name = {one.name: one for one in advertised or ()}
+    by_name = {one.name: one for one in advertised}
     return Endpoints(
         listeners=tuple(own),
         advertised=tuple(
@@ -76,9 +75,10 @@ def endpoints_of(config: BrokerConfig) -> Endpoints:
     )
 
 
-def _parsed(key: str, text: str, mistakes: list[str]) -> list[Endpoint]:
+def _parsed(key: str, config: BrokerConfig, mistakes: list[str]) -> list[Endpoint]:
+    """Return the endpoints that ``key`` lists; none if it is not set."""
     found: list[Endpoint] = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in config.texts(key):
         match = _LISTENER.fullmatch(part)
         port = int(match["port"]) if match else -1
         if match is None or not 0 <= port <= 65535:
@@ -113,9 +113,9 @@ def _inter_broker_mistakes(config: BrokerConfig, listeners: list[Endpoint]) -> I
             yield f"{key}: {config[key]} is none of listeners"
 
 
-def _advertised_mistakes(listeners: list[Endpoint], advertised: list[Endpoint] | None) -> Iterator[str]:
+def _advertised_mistakes(listeners: list[Endpoint], advertised: list[Endpoint]) -> Iterator[str]:
     names = {one.name for one in listeners}
-    for one in advertised or ():
+    for one in advertised:
         if one.name not in names:
             yield f"advertised.listeners: {one.name} is none of listeners"
         if one.host in _ANY[1:]:

@@ -7,7 +7,6 @@ both names in lower case. Source: Kafka's ``valuesWithPrefixOverride``, ``Listen
 from __future__ import annotations
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.config.value_text import Password, Value
 
 
@@ -46,5 +45,4 @@ class ListenerConfig:
         return self.prefix + key if self.prefix + key in self._config.settings else key
 
     def _set(self, name: str, key: str) -> Value | None:
-        setting = self._config.settings.get(self.prefix + name)
-        return None if setting is None else BROKER_KEYS[key].parse(setting.text)
+        return self._config.own(self.prefix + name, key)

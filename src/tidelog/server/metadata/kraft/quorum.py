@@ -50,8 +50,8 @@ def controller_endpoint(config: BrokerConfig) -> Endpoint:
     """Where the controller listens, or would: nobody needs to ask a controller that is alone."""
     name = _controller_listener(config)
     for key in ("advertised.listeners", "listeners"):
-        for entry in str(config[key] or "").split(","):
-            listener, _, address = entry.strip().partition("://")
+        for entry in config.texts(key):
+            listener, _, address = entry.partition("://")
             host, _, port = address.rpartition(":")
             if listener.upper() == name.upper() and port.isdigit():
                 return Endpoint(name, host.strip("[]") or "localhost", int(port))
@@ -69,7 +69,7 @@ def require_alone(voters: Voters, node_id: int) -> None:
 
 
 def _controller_listener(config: BrokerConfig) -> str:
-    return str(config["controller.listener.names"] or "").split(",")[0].strip() or _DEFAULT_LISTENER
+    return next(iter(config.texts("controller.listener.names")), _DEFAULT_LISTENER)
 
 
 def _voter(entry: str, listener: str) -> Voter:
