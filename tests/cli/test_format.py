@@ -18,7 +18,7 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "server.properties"
-    path.write_text(f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path}/data\n")
+    path.write_text(f"process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\nlog.dirs={tmp_path}/data\n")
     return path
 
 
@@ -36,8 +36,10 @@ def test_a_plan_writes_nothing_and_what_is_applied_is_served(tmp_path: Path, fil
         assert home.call(lambda: home.broker.metadata.image.cluster_id) == CLUSTER_ID
         features = home.call(lambda: home.broker.metadata.finalized_features)
         assert features == {
-            "metadata.version": 27,
+            "metadata.version": 33,
             "eligible.leader.replicas.version": 1,
+            "share.version": 2,
+            "streams.version": 1,
             "transaction.version": 2,
             "kraft.version": 1,
         }
