@@ -99,7 +99,7 @@ class TestCounts:
     def test_of_more_replicas_than_there_are_brokers(self) -> None:
         expected = (
             "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because"
-            " only 1 broker(s) are registered."
+            " only 1 broker(s) are registered or some brokers have all their log directories cordoned."
         )
         assert refusal_of(image_of(), replication_factor=2) == (ErrorCode.INVALID_REPLICATION_FACTOR, expected)
 

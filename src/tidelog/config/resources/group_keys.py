@@ -1,4 +1,4 @@
-"""Every setting of a group in Kafka 4.1 (``GroupConfig``); all of them can change while the group is in use.
+"""Every setting of a group in Kafka 4.4 (``GroupConfig``); all of them can change while the group is in use.
 
 The columns are the fields of ``Key``. The broker has a key for the default of most, and bounds for what a group may
 choose: ``group.`` before the name, and ``min`` or ``max`` in it.

@@ -4,7 +4,7 @@
 a key with a broker's key           ``group.`` before it: its default, and what a description names as its synonym
 a number                            between the broker's ``group.KIND.min.NAME`` and ``group.KIND.max.NAME``
 session timeout                     longer than the heartbeat interval of the same kind
-assignor of a streams group         one of the broker's ``group.streams.assignors``
+assignor of a streams group         one of the broker's ``group.streams.assignors``, by default the first
 dead-letter queue topic             not one of Kafka's internal topics
 ==================================  ==================================================================================
 
@@ -49,6 +49,7 @@ _BOUNDED = (
 _KINDS = ("consumer", "share", "streams")
 _TAGS = "streams.rack.aware.assignment.tags"
 _ASSIGNOR = "streams.assignor.name"
+_ASSIGNORS = "group.streams.assignors"
 _QUEUE = "errors.deadletterqueue.topic.name"
 
 
@@ -116,10 +117,19 @@ def _bounds(name: str, broker: BrokerConfig) -> _Bounds:
     return _Bounds(*(broker.number(key) if key in BROKER_KEYS else None for key in keys))
 
 
+def broker_key_of(name: str) -> str | None:
+    """Return the broker's key that sets the default of a group's key; None if there is none."""
+    key = _ASSIGNORS if name == _ASSIGNOR else f"group.{name}"
+    return key if key in BROKER_KEYS else None
+
+
 def _defaults(broker: BrokerConfig) -> Iterator[tuple[str, Value]]:
     for name in GROUP_KEYS:
-        value = broker.shown(f"group.{name}") if f"group.{name}" in BROKER_KEYS else None
-        if value is not None:
+        key = broker_key_of(name)
+        value = None if key is None else broker.shown(key)
+        if name == _ASSIGNOR:
+            yield from ((name, assignor) for assignor in broker.texts(_ASSIGNORS)[:1])
+        elif value is not None:
             yield name, value
 
 
@@ -135,7 +145,7 @@ def _check(values: Mapping[str, Value | None], broker: BrokerConfig) -> None:
         bounds = _bounds(name, broker)
         if name in values and bounds.nearest(number(values, name)) != number(values, name):
             raise ConfigError(f"{name} {bounds.text}")
-    assignors = broker.texts("group.streams.assignors")
+    assignors = broker.texts(_ASSIGNORS)
     if _ASSIGNOR in values and values[_ASSIGNOR] not in assignors:
         raise ConfigError(
             f"{_ASSIGNOR} '{values[_ASSIGNOR]}' is not a registered task assignor. Registered assignors are:"

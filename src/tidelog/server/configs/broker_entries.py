@@ -21,6 +21,7 @@ from itertools import dropwhile
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_KEYS, PLUG_IN_KEYS, broker_key, looks_like_key
 from tidelog.config.key import Key
+from tidelog.config.resources.quota_keys import REPLICATION_RATES
 from tidelog.config.synonyms import time_synonyms
 from tidelog.server.configs.config_entry import ConfigEntry, ConfigSource, ConfigSynonym, is_sensitive, text_of
 
@@ -64,7 +65,7 @@ def _entry(name: str, broker: BrokerConfig) -> ConfigEntry:
         key=key,
         value=value,
         synonyms=broker_synonyms_of(name, broker),
-        is_read_only=name not in BROKER_KEYS or not BROKER_KEYS[name].is_dynamic,
+        is_read_only=_is_read_only(name),
     )
 
 
@@ -75,8 +76,14 @@ def _default_entry(name: str, broker: BrokerConfig) -> ConfigEntry:
         key=_told_key(name),
         value=broker.dynamic_defaults[name].text,
         synonyms=tuple(synonym for synonym in synonyms if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        is_read_only=name not in BROKER_KEYS or not BROKER_KEYS[name].is_dynamic,
+        is_read_only=_is_read_only(name),
     )
+
+
+def _is_read_only(name: str) -> bool:
+    """A listener's key counts as read-only, although it can change at run time, as in Kafka."""
+    key = BROKER_KEYS.get(name) or REPLICATION_RATES.get(name)
+    return key is None or not key.is_dynamic
 
 
 def _told_key(name: str) -> Key | None:

@@ -2,7 +2,8 @@
 
 ==================  ===================================================================================================
 topic               what it sets (TOPIC), then the broker's key of its default and all that says something of that
-group               what it sets (GROUP), or its default, which may be the broker's
+group               what it sets (GROUP), then the broker's key of its default and all that says something of that; of
+                    a key without one, its own default
 client metrics      what it sets (CLIENT_METRICS), or nothing
 ==================  ===================================================================================================
 
@@ -14,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.key import Key
 from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
 from tidelog.config.resources.group_keys import GROUP_KEYS
-from tidelog.config.resources.group_settings import GroupSettings
+from tidelog.config.resources.group_settings import GroupSettings, broker_key_of
 from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import parse_topic_settings
@@ -38,7 +38,8 @@ def topic_entries(texts: Mapping[str, str], broker: BrokerConfig) -> list[Config
 def group_entries(texts: Mapping[str, str], broker: BrokerConfig) -> list[ConfigEntry]:
     """``texts``: what was set for the group."""
     values = GroupSettings.described(texts, broker).values
-    return [_own_entry(GROUP_KEYS[name], values[name], texts, ConfigSource.GROUP) for name in sorted(GROUP_KEYS)]
+    shown = {name for name, key in GROUP_KEYS.items() if not key.internal} | set(texts)
+    return [_group_entry(name, text_of(values[name]), texts, broker) for name in sorted(shown)]
 
 
 def client_metrics_entries(texts: Mapping[str, str]) -> list[ConfigEntry]:
@@ -58,7 +59,11 @@ def _topic_entry(name: str, value: str | None, texts: Mapping[str, str], broker:
     return ConfigEntry(name=name, key=TOPIC_KEYS.get(name), value=value, synonyms=synonyms)
 
 
-def _own_entry(key: Key, value: Value | None, texts: Mapping[str, str], source: ConfigSource) -> ConfigEntry:
-    text = text_of(value)
-    synonym = ConfigSynonym(key.name, text, source if key.name in texts else ConfigSource.DEFAULT)
-    return ConfigEntry(name=key.name, key=key, value=text, synonyms=(synonym,))
+def _group_entry(name: str, value: str | None, texts: Mapping[str, str], broker: BrokerConfig) -> ConfigEntry:
+    synonyms = own_synonyms(texts, name, value, ConfigSource.GROUP)
+    brokers = broker_key_of(name)
+    if brokers is not None:
+        synonyms += broker_synonyms_of(brokers, broker)
+    elif not synonyms:
+        synonyms = (ConfigSynonym(name, value, ConfigSource.DEFAULT),)
+    return ConfigEntry(name=name, key=GROUP_KEYS[name], value=value, synonyms=synonyms)

@@ -28,7 +28,7 @@ def place_replicas(
     if replicas > len(known):
         raise _refusal(
             f"The target replication factor of {replicas} cannot be reached because only {len(known)} broker(s) are"
-            " registered."
+            " registered or some brokers have all their log directories cordoned."
         )
     racks = _Racks(known, random)
     placed = []
