@@ -18,7 +18,9 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "server.properties"
-    path.write_text(f"process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\nlog.dirs={tmp_path}/data\n")
+    path.write_text(
+        f"process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\nlog.dirs={tmp_path}/data\n"
+    )
     return path
 
 

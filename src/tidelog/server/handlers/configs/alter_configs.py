@@ -21,6 +21,7 @@ from tidelog.server.handlers.configs.alterations import (
     config_resource,
     guarded,
     refusals,
+    require_broker,
     resources_in,
 )
 from tidelog.server.metadata.image import ConfigResource
@@ -40,6 +41,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
             resource = config_resource(identity)
             texts = {config.name: config.value for config in struct.configs}
             if resource.type is ResourceType.BROKER:
+                require_broker(broker.authorizer, context)
                 check_broker(resource, texts, config=broker.config, node_id=broker.node_id)
             broker.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
         except TidelogError as error:

@@ -6,10 +6,12 @@ a resource                                             is refused
 that is in the request twice                           each time
 with the same key twice, or a value of null            as a whole
 of a type that has no settings                         as a whole
+that is a broker, or a broker's loggers, and not the   as a whole, before its settings are looked at
+client's to alter
 that is a broker, but not this one                     as a whole
 that is this broker, or all, with settings that        as a whole: INVALID_REQUEST, whatever is wrong
 ``BrokerConfig`` refuses
-that is not the client's to alter                      as a whole, after all of these
+that is any other, and not the client's to alter       as a whole, after all of these
 =====================================================  ===============================================================
 
 Called by: AlterConfigs, IncrementalAlterConfigs. Source: Kafka's ``ConfigAdminManager``.
@@ -25,6 +27,8 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
+from tidelog.server.authorization.authorizer import Authorizer
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, Resource, group, topic
 from tidelog.server.configs.broker_name import broker_number
 from tidelog.server.configs.changes import ChangeKind, SettingChange, list_key
@@ -32,6 +36,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.requests import Outcome
 from tidelog.server.network.limits import NetworkLimits
+from tidelog.server.request_context import RequestContext
 
 RESOURCES = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 """Types whose settings are kept in the metadata."""
@@ -61,6 +66,12 @@ def guarded(identity: Identity) -> Resource:
     if number == ResourceType.TOPIC:
         return topic(name)
     return group(name) if number == ResourceType.GROUP else CLUSTER
+
+
+def require_broker(authorizer: Authorizer, context: RequestContext) -> None:
+    """ApiError CLUSTER_AUTHORIZATION_FAILED, without a message, unless the client may alter brokers."""
+    if not authorizer.allows(context, Operation.ALTER_CONFIGS, CLUSTER):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def setting_changes(resource: Struct) -> list[SettingChange]:

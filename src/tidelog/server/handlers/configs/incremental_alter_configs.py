@@ -14,7 +14,6 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
-from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.configs.broker_name import broker_number
 from tidelog.server.configs.changes import SettingChange, changed
 from tidelog.server.configs.loggers import alter_loggers
@@ -28,6 +27,7 @@ from tidelog.server.handlers.configs.alterations import (
     config_resource,
     guarded,
     refusals,
+    require_broker,
     resources_in,
     setting_changes,
 )
@@ -46,12 +46,11 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
         try:
             changes = setting_changes(resource)
             if identity[0] == ResourceType.BROKER_LOGGER:
-                if not broker.authorizer.allows(context, Operation.ALTER_CONFIGS, CLUSTER):
-                    raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                require_broker(broker.authorizer, context)
                 _alter_loggers(broker, identity[1], changes, validate_only=request.validate_only)
                 outcomes[identity] = DONE
             else:
-                checked = _checked(broker, identity, changes)
+                checked = _checked(broker, context, identity, changes)
                 broker.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
                 wanted[checked] = changes
         except TidelogError as error:
@@ -66,9 +65,12 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
     return {"responses": refusals(request, error)}
 
 
-def _checked(broker: Broker, identity: Identity, changes: Sequence[SettingChange]) -> ConfigResource:
+def _checked(
+    broker: Broker, context: RequestContext, identity: Identity, changes: Sequence[SettingChange]
+) -> ConfigResource:
     resource = config_resource(identity)
     if resource.type is ResourceType.BROKER:
+        require_broker(broker.authorizer, context)
         check_lists(changes)
         before = broker.metadata.image.settings_of(resource.type, resource.name)
         after = after_changes(before, changed(resource.type, before, changes))
