@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -65,8 +65,8 @@ class OddCertificate(NamedTuple):
 
 
 class Authority:
-    def __init__(self, name: str) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
+    def __init__(self, name: str, *, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None) -> None:
+        self._key = key or ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.certificate = self._signed(self._name, self._key.public_key(), is_authority=True)
 
@@ -90,6 +90,12 @@ class Authority:
     def issue_named(self, name: str, *, expired: bool = False) -> Identity:
         return self.issue(x509.NameAttribute(NameOID.COMMON_NAME, name), expired=expired)
 
+    def issue_weak(self, name: str) -> tuple[x509.Certificate, rsa.RSAPrivateKey]:
+        """With a key of 1024 bits."""
+        key = rsa.generate_private_key(65537, 1024)
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        return self._signed(subject, key.public_key()), key
+
     def issue_value(self, tag: int, name: bytes) -> OddCertificate:
         placeholder = "P" * len(name)
         issued = self.issue_named(placeholder)
@@ -100,6 +106,7 @@ class Authority:
         begin = whole.index(signed)
         algorithm_size = 2 + whole[begin + len(signed) + 1]
         algorithm = whole[begin + len(signed) : begin + len(signed) + algorithm_size]
+        assert isinstance(self._key, ec.EllipticCurvePrivateKey)
         signature = b"\0" + self._key.sign(changed, ec.ECDSA(hashes.SHA256()))
         body = changed + algorithm + bytes([0x03, len(signature)]) + signature
         return OddCertificate(b"\x30\x82" + len(body).to_bytes(2) + body, issued.key_pem())
@@ -140,6 +147,26 @@ class Authority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
+
+
+class WeakAuthority(Authority):
+    """Its certificates are signed with SHA-1, which the library can check and does not write any more."""
+
+    _SHA256, _SHA1 = bytes.fromhex("2a864886f70d01010b"), bytes.fromhex("2a864886f70d010105")
+    """The object identifiers of RSA signatures."""
+
+    def __init__(self, name: str) -> None:
+        self._rsa = rsa.generate_private_key(65537, 2048)
+        super().__init__(name, key=self._rsa)
+
+    def issue_named(self, name: str, *, expired: bool = False) -> Identity:
+        issued = super().issue_named(name, expired=expired)
+        signed = issued.certificate.tbs_certificate_bytes
+        changed = signed.replace(self._SHA256, self._SHA1)
+        signature = self._rsa.sign(changed, padding.PKCS1v15(), hashes.SHA1())
+        whole = issued.certificate.public_bytes(Encoding.DER).replace(signed, changed).replace(self._SHA256, self._SHA1)
+        certificate = x509.load_der_x509_certificate(whole[: -len(signature)] + signature)
+        return issued._replace(certificate=certificate)
 
 
 @cache

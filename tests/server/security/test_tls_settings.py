@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509 import Certificate
 
 from server.security.certificates import (
     PASSWORD,
     Authority,
     Files,
+    WeakAuthority,
     authority,
     client_identity,
     server_identity,
@@ -24,6 +27,7 @@ from tidelog.server.security.listener_config import ListenerConfig
 from tidelog.server.security.tls_settings import TlsSettings
 
 KEY_PASSWORD = "hunter2"
+NO_CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +190,59 @@ def test_suites_have_javas_names(files: Files) -> None:
     assert tls(pem(files) | newest).context.minimum_version is ssl.TLSVersion.TLSv1_3
 
 
+class TestSecurityLevel:
+    """What OpenSSL takes for too weak is refused by name, and served where the administrator allows it."""
+
+    def served(self, certificate: Certificate, key: str, authority_pem: str, entries: str = "") -> None:
+        """ConfigError where it is refused."""
+        texts = {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": key,
+            "ssl.keystore.certificate.chain": certificate.public_bytes(Encoding.PEM).decode(),
+            "ssl.cipher.suites": entries,
+        }
+        client = ssl.create_default_context(cadata=authority_pem)
+        client.set_ciphers("DEFAULT:@SECLEVEL=0")
+        shake_hands(tls(texts), client=client)
+
+    def test_a_certificate_that_is_signed_with_sha1(self) -> None:
+        old = WeakAuthority("old")
+        issued = old.issue_named("localhost")
+        for entries in ("", "@SECLEVEL=1"):
+            with pytest.raises(ConfigError, match=r"signed with SHA-1 or MD5.*@SECLEVEL=0.*\(CA_MD_TOO_WEAK\)"):
+                self.served(issued.certificate, issued.key_pem(), old.pem, entries)
+        for entries in ("@SECLEVEL=0", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,@SECLEVEL=0"):
+            self.served(issued.certificate, issued.key_pem(), old.pem, entries)
+
+    def test_a_small_key(self) -> None:
+        certificate, key = authority().issue_weak("localhost")
+        text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+        with pytest.raises(ConfigError, match=r"smaller than OpenSSL's security level.*\(EE_KEY_TOO_SMALL\)"):
+            self.served(certificate, text, authority().pem)
+        self.served(certificate, text, authority().pem, "@SECLEVEL=1")
+
+    def test_a_client_that_shows_a_weak_certificate(self, files: Files, tmp_path: Path) -> None:
+        old = WeakAuthority("old")
+        issued = old.issue_named("alice")
+        (tmp_path / "alice.pem").write_text(issued.key_pem() + issued.certificate_pem)
+        client = ssl.create_default_context(cadata=authority().pem)
+        client.set_ciphers("DEFAULT:@SECLEVEL=0")
+        client.load_cert_chain(tmp_path / "alice.pem")
+        (tmp_path / "old.pem").write_text(old.pem)
+        texts = pem(files) | {"ssl.truststore.location": str(tmp_path / "old.pem"), "ssl.client.auth": "required"}
+        with pytest.raises(ssl.SSLCertVerificationError, match="digest algorithm too weak"):
+            shake_hands(tls(texts), client=client)
+        shake_hands(tls(texts | {"ssl.cipher.suites": "@SECLEVEL=0"}), client=client)
+
+    def test_it_changes_no_suites(self, files: Files) -> None:
+        def suites(entries: str) -> list[str]:
+            return [suite["name"] for suite in tls(pem(files) | {"ssl.cipher.suites": entries}).context.get_ciphers()]
+
+        assert suites("@SECLEVEL=1") == suites("")
+        named = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+        assert suites(f"@SECLEVEL=1,{named}") == suites(named)
+
+
 def test_a_users_name_is_what_the_rules_make_of_its_certificate(files: Files) -> None:
     shown = shake_hands(tls(pem(files) | {"ssl.client.auth": "required"}), client=mutual(files))
     certificate = shown.getpeercert(binary_form=True)
@@ -207,7 +264,8 @@ def mistakes(files: Files) -> list[tuple[dict[str, str], str]]:
         (pem(files) | {"ssl.keystore.type": "BCFKS"}, "BCFKS is not supported; there are PEM and PKCS12"),
         (of_other, "the key is not the certificate's"),
         (inline(KEY_PASSWORD) | {"ssl.key.password": ""}, "the private key is encrypted; ssl.key.password"),
-        (inline(KEY_PASSWORD) | {"ssl.key.password": "guess"}, "key and certificate cannot be used"),
+        (inline(KEY_PASSWORD) | {"ssl.key.password": "guess"}, "ssl.key.password is not the key's password"),
+        (inline() | {"ssl.keystore.certificate.chain": NO_CERTIFICATE}, "they are not valid PEM"),
         (inline() | {"ssl.keystore.type": "PKCS12"}, "ssl.keystore.type has to be PEM"),
         (inline() | {"ssl.keystore.key": ""}, "have to be set together"),
         (inline() | {"ssl.keystore.location": "x"}, "are not for what stands in the settings"),
@@ -222,6 +280,11 @@ def mistakes(files: Files) -> list[tuple[dict[str, str], str]]:
         (pem(files) | {"ssl.protocol": "SSLv3"}, "ssl.protocol: SSLv3 is not supported"),
         (pem(files) | {"ssl.cipher.suites": "TLS_NOTHING"}, "TLS_NOTHING is not known to OpenSSL"),
         (pem(files) | {"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "are offered all or none"),
+        (
+            pem(files) | {"ssl.cipher.suites": "@SECLEVEL=6"},
+            "@SECLEVEL=6 is not a security level; there are @SECLEVEL=0",
+        ),
+        (pem(files) | {"ssl.cipher.suites": "@SECLEVEL="}, "@SECLEVEL= is not a security level"),
         (pem(files) | {"ssl.engine.factory.class": "com.example.F"}, "ssl.engine.factory.class: classes of one's own"),
         (
             inline() | {"ssl.client.auth": "required", "ssl.truststore.certificates": ""},

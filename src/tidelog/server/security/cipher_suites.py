@@ -1,17 +1,26 @@
-"""``ssl.cipher.suites``: the names that Java has, as OpenSSL knows them. Pure.
+"""``ssl.cipher.suites``: the names that Java has, as OpenSSL knows them, and OpenSSL's security level. Pure.
 
 ``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`` is ``ECDHE-RSA-AES128-GCM-SHA256``. The suites of TLS 1.3 have one name
-everywhere, and Python's ssl cannot choose among them: all are offered, or none.
+everywhere, and Python's ssl cannot choose among them: all are offered, or none. An entry ``@SECLEVEL=1`` is OpenSSL's
+notation of a security level: which keys and signatures are too weak for it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 TLS_13_SUITES: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
 
+_SECURITY_LEVEL: Final = "@SECLEVEL="
 _NAME = re.compile(r"TLS_(?P<exchange>[A-Z_]+)_WITH_(?P<cipher>[A-Z0-9_]+)_(?P<hash>SHA(?:256|384)?)")
+
+
+def split_security_level(entries: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the last security level, None if there is none, and the names of suites."""
+    levels = [entry for entry in entries if entry.startswith(_SECURITY_LEVEL)]
+    return levels[-1] if levels else None, [entry for entry in entries if entry not in levels]
 
 
 def openssl_name(suite: str) -> str | None:

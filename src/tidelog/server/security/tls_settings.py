@@ -8,7 +8,7 @@ key                          what it is here
 ``ssl.client.auth``          for SASL_SSL only where it is set for that listener, as in Kafka
 ``ssl.enabled.protocols``    TLSv1.2 and TLSv1.3, one or both; what is older is refused
 ``ssl.protocol``             nothing: the last says it
-``ssl.cipher.suites``        by Java's names
+``ssl.cipher.suites``        by Java's names; ``@SECLEVEL=N`` is OpenSSL's security level
 ``ssl.principal.mapping.rules``  from a client's certificate to its user
 ===========================  ==========================================================================================
 
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from tidelog.model import ConfigError
 from tidelog.server.principal import ANONYMOUS, Principal
-from tidelog.server.security.cipher_suites import TLS_13_SUITES, openssl_name
+from tidelog.server.security.cipher_suites import TLS_13_SUITES, openssl_name, split_security_level
 from tidelog.server.security.distinguished_name import distinguished_name
 from tidelog.server.security.key_stores import KeyChain, key_chain, trusted_certificates
 from tidelog.server.security.listener_config import ListenerConfig
@@ -36,6 +36,20 @@ from tidelog.server.security.principal_rules import PrincipalRules
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _PROTOCOLS = ("TLS", *_VERSIONS)
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_HIGHEST_LEVEL = 5
+"""Of OpenSSL's security levels; 0 allows everything."""
+_KEY_ERRORS = {
+    "KEY_VALUES_MISMATCH": "the key is not the certificate's",
+    "CA_MD_TOO_WEAK": (
+        "a certificate is signed with SHA-1 or MD5, which OpenSSL refuses at this security level; have it signed again"
+        " with SHA-256, or allow it with @SECLEVEL=0 in ssl.cipher.suites"
+    ),
+    "EE_KEY_TOO_SMALL": (
+        "the key is smaller than OpenSSL's security level asks for; make one of at least 2048 bits, or allow it with a"
+        " lower @SECLEVEL in ssl.cipher.suites"
+    ),
+}
+"""What is wrong, and what to do, by OpenSSL's reason."""
 _REFUSED = ("ssl.engine.factory.class", "ssl.provider")
 
 
@@ -80,12 +94,23 @@ def _set_versions(context: ssl.SSLContext, config: ListenerConfig) -> None:
         if name not in _VERSIONS:
             raise ConfigError(f"{key}: {name} is not supported; there are {_listed(_VERSIONS)}")
     versions = {_VERSIONS[name] for name in names}
-    suites = config.texts("ssl.cipher.suites")
+    level, suites = split_security_level(config.texts("ssl.cipher.suites"))
+    if level is not None:
+        _set_security_level(context, level, config.named("ssl.cipher.suites"))
     if suites:
         versions &= _set_suites(context, suites, versions, config.named("ssl.cipher.suites"))
     if not versions:
         raise ConfigError(f"{config.named('ssl.cipher.suites')}: none of them is for {_listed(names)}")
     context.minimum_version, context.maximum_version = min(versions), max(versions)
+
+
+def _set_security_level(context: ssl.SSLContext, level: str, key: str) -> None:
+    """The suites stay those that are offered by default."""
+    suites = [suite["name"] for suite in context.get_ciphers() if suite["protocol"] != "TLSv1.3"]
+    number = level.partition("=")[2]
+    if not (number.isascii() and number.isdigit() and int(number) <= _HIGHEST_LEVEL):
+        raise ConfigError(f"{key}: {level} is not a security level; there are @SECLEVEL=0 to {_HIGHEST_LEVEL}")
+    context.set_ciphers(":".join([level, *suites]))
 
 
 def _set_suites(
@@ -119,9 +144,16 @@ def _load_key(context: ssl.SSLContext, found: KeyChain, where: str) -> None:
     with _named_memory(f"{found.key}{found.chain}".encode()) as path:
         try:
             context.load_cert_chain(path, password=password)
-        except (ssl.SSLError, OSError) as error:
-            reason = "the key is not the certificate's" if "MISMATCH" in str(error) else "or its password is another"
-            raise ConfigError(f"{where}: key and certificate cannot be used: {reason}") from None
+        except ssl.SSLError as error:
+            raise ConfigError(f"{where}: key and certificate cannot be used: {_reason_of(error)}") from None
+
+
+def _reason_of(error: ssl.SSLError) -> str:
+    """OpenSSL gives no reason for what it cannot parse, nor for a key that another password encrypts."""
+    if not error.reason:
+        return "they are not valid PEM, or ssl.key.password is not the key's password"
+    explained = _KEY_ERRORS.get(error.reason)
+    return f"{explained} ({error.reason})" if explained else f"OpenSSL says {error.reason}"
 
 
 def _set_client_auth(context: ssl.SSLContext, config: ListenerConfig, *, has_sasl: bool) -> None:
