@@ -30,6 +30,7 @@ from tidelog.storage.log.snapshot_files import SnapshotFiles
 from tidelog.storage.producer import AppendOrigin
 from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment import LogSegment
+from tidelog.testing import HeldScheduler
 
 TOPIC = uuid.UUID("6d7f2b1a-54c5-4b0e-9a57-2f6a4f0c1d10")
 OTHER = uuid.UUID("00000000-0000-4000-8000-0000000000ff")
@@ -56,6 +57,30 @@ class TestTopicId:
         assert (log.topic_id, written_id(home.directory)) == (TOPIC, None)
         append(log)
         assert written_id(home.directory) == TOPIC
+
+    @pytest.mark.parametrize("is_given_later", [False, True])
+    def test_it_is_written_at_once_in_the_background(self, home: LogHome, is_given_later: bool) -> None:
+        scheduler = HeldScheduler(home.clock)
+        scheduler.startup()
+        log = home.open(scheduler=scheduler, topic_id=None if is_given_later else TOPIC)
+        if is_given_later:
+            log.assign_topic_id(TOPIC)
+        assert (log.topic_id, written_id(home.directory)) == (TOPIC, None)
+        assert scheduler.names == ["flush-metadata-file"]
+        home.clock.sleep_ms(0)
+        assert (written_id(home.directory), log.takes_its_time) == (TOPIC, False)
+        log.assign_topic_id(TOPIC)
+        log.close()
+        home.open(scheduler=scheduler, topic_id=TOPIC)
+        assert scheduler.names == []
+
+    def test_a_log_that_ends_first_is_passed_over_in_the_background(self, home: LogHome) -> None:
+        scheduler = HeldScheduler(home.clock)
+        scheduler.startup()
+        log = home.open(scheduler=scheduler, topic_id=TOPIC)
+        log.close_handlers()
+        home.clock.sleep_ms(0)
+        assert written_id(home.directory) is None
 
     def test_it_is_written_at_an_orderly_end(self, home: LogHome) -> None:
         log = home.open(topic_id=TOPIC)

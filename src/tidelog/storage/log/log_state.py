@@ -10,6 +10,7 @@ the partition's lock; segments and offsets are replaced whole, so readers take n
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,8 +91,6 @@ class LogState:
             tasks=tasks,
             dirty={segment.base_offset for segment in loaded.recovered},
         )
-        if request.topic_id is not None:
-            state.topic.assign(request.topic_id)
         state.offsets.on_high_watermark = request.on_high_watermark
         state.set_log_end(end)
         if not request.is_sole_replica:
@@ -102,6 +101,12 @@ class LogState:
     @property
     def active(self) -> LogSegment:
         return self.segments.last
+
+    def assign_topic_id(self, topic_id: uuid.UUID) -> None:
+        """Set the id, and have it written soon. InconsistentTopicIdError if the log belongs to another topic."""
+        self.topic.assign(topic_id)
+        if self.topic.is_unwritten:
+            self.tasks.after_topic_id()
 
     # --- offsets ---
 

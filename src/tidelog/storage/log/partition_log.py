@@ -81,7 +81,8 @@ class PartitionLog(ReadableLog):
     """Made by ``open``, which makes the directory too where it is missing."""
 
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
-        state = LogState.of(request, loaded, LogTasks(request.scheduler, self.flush, self.remove_deleted))
+        tasks = LogTasks(request.scheduler, self.flush, self.remove_deleted, self.write_topic_id)
+        state = LogState.of(request, loaded, tasks)
         gate = LogGate(request.directory, request.on_failure)
         super().__init__(state, gate, LogCounters(last_flush_ms=request.clock.now_ms()))
         self._loaded = loaded
@@ -89,6 +90,8 @@ class PartitionLog(ReadableLog):
         self._on_flush = request.on_flush
         self.epochs = LogEpochs(self._state, self._gate.lock)
         """What replicas ask about leader epochs."""
+        if request.topic_id is not None:
+            state.assign_topic_id(request.topic_id)
 
     @classmethod
     def open(cls, request: OpenRequest) -> PartitionLog:
@@ -421,7 +424,7 @@ class PartitionLog(ReadableLog):
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """InconsistentTopicIdError where the log belongs to another topic of the same name."""
         with self._gate.changing:
-            self._state.topic.assign(topic_id)
+            self._state.assign_topic_id(topic_id)
 
     @property
     def takes_its_time(self) -> bool:
@@ -429,7 +432,7 @@ class PartitionLog(ReadableLog):
         return self._state.topic.is_unwritten
 
     def write_topic_id(self) -> None:
-        """Have it on the disk, so that the first append need not wait for that. In a thread; appends may go on."""
+        """Write the id to the disk, so that the first append need not. In a background thread; appends may go on."""
         with self._gate.files:
             if self._gate.is_closed or self._gate.failure is not None:
                 return

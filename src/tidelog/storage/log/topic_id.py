@@ -1,10 +1,10 @@
 """The topic id of one log: which topic of that name it belongs to, and the ``partition.metadata`` that says so.
 
-An id is known when the file is there, or once it is given; a new one is written before the first record is, and at the
-latest at an orderly end. A log made before ids existed has none. A crash before the file is written forgets the id,
-which whoever opens the log gives again.
+An id is known when the file is there, or once it is given. A new id is written by the log's scheduler at once, in any
+case before the first record, and at the latest at a clean shutdown. A log made before ids existed has none. A crash
+before the file is written forgets the id: the log has no records then, and its owner gives it the id again.
 
-Called by: PartitionLog. Source: Kafka's ``UnifiedLog.assignTopicId`` (KIP-516).
+Called by: PartitionLog. Source: Kafka's ``UnifiedLog.initializeTopicId`` and ``assignTopicId`` (KIP-516).
 """
 
 from __future__ import annotations
