@@ -41,6 +41,12 @@ class ServerProcess:
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    @property
+    def lines(self) -> list[str]:
+        """What it has said on stderr so far."""
+        with self._said:
+            return list(self._lines)
+
     def line_with(self, word: str) -> str:
         """The first line on stderr that begins with ``word``; waits for it."""
 

@@ -40,7 +40,6 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.broker_state import BrokerState
-from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.dynamic_settings import DynamicSettings
 from tidelog.server.fetching.session_cache import SessionCache
 from tidelog.server.fetching.session_metrics import session_samples
@@ -261,7 +260,7 @@ class Broker:
             paths,
             settings=replace(ManagerSettings.of(self.config), is_sole_replica=False),
             default_config=LogConfig.of(self.config),
-            topic_settings=lambda topic: metadata.image.settings_of(ResourceType.TOPIC, topic),
+            topic_settings=metadata.committed_settings,
             clock=self.clock,
             scheduler=self.scheduler,
             is_stray=lambda log: is_stray(metadata.image, self.node_id, log),
@@ -333,7 +332,7 @@ class Broker:
             in_thread=self.in_thread,
             spawn=self.spawn,
         )
-        self._started.callback(self.metadata.subscribe(replicas.follow))
+        self._started.callback(self.metadata.subscribe(replicas.follow, replicas.prepare))
         await replicas.start()
         self.replicas = replicas
         self._started.callback(self.metrics.add_source(lambda: replica_samples(replicas)))

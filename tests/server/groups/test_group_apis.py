@@ -291,7 +291,7 @@ def test_what_a_client_waits_for_is_answered_when_the_broker_stops(groups: Group
 def test_a_coordinator_is_named_when_it_has_the_partition(
     groups: GroupHome, monkeypatch: pytest.MonkeyPatch, key_type: int
 ) -> None:
-    """The topic is there before its logs are: whoever asks meanwhile waits for them."""
+    """The topic is written before its logs are made: whoever asks meanwhile waits for them."""
     home, logs = groups.home, groups.home.broker.logs
     may_be_made = threading.Event()
     make = logs.get_or_create
@@ -307,7 +307,7 @@ def test_a_coordinator_is_named_when_it_has_the_partition(
     topic = GROUP_METADATA_TOPIC if key_type == 0 else TRANSACTION_STATE_TOPIC
     with home.client() as first, home.client() as second:
         sent = [(first, find(first))]
-        home.wait_for(lambda: topic in home.broker.metadata.image.topics)
+        home.wait_for(lambda: bool(home.broker.metadata.committed_settings(topic)))
         sent.append((second, find(second)))
         home.wait_for(lambda: _waiting(home, first, second) == 2)
         assert [home.call(lambda: _waiting(home, first, second)) for _turn in range(5)] == [2] * 5

@@ -11,6 +11,7 @@ from server.metadata.metadata_home import METADATA, MetadataHome, create, run, s
 from tidelog.model import ConfigError, CorruptRecordError, StorageError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.decision import Decision
 from tidelog.server.metadata.image import MetadataChange
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -173,6 +174,68 @@ class TestChanges:
             metadata.subscribe(fail)
             await create(metadata, "t")
             assert "t" in metadata.image.topics
+
+        run(work)
+
+    def test_a_change_is_published_when_the_listeners_are_prepared(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().joined()
+            ready = asyncio.Event()
+            published: list[list[str]] = []
+
+            async def prepare(change: MetadataChange) -> None:
+                assert not {topic.name for topic in change.created_topics} & metadata.image.topics.keys()
+                await ready.wait()
+
+            def listen(change: MetadataChange) -> None:
+                assert metadata.applied_offset == change.end_offset - 1
+                published.append([topic.name for topic in change.created_topics])
+
+            end = metadata.subscribe(listen, prepare)
+            before = metadata.applied_offset
+            changes = [asyncio.ensure_future(create(metadata, name)) for name in ("a", "b")]
+            again = asyncio.ensure_future(metadata.create_topics([NewTopic(name="a")]))
+            while "b" not in metadata._store.committed.topics:
+                await asyncio.sleep(0)
+            assert (dict(metadata.image.topics), metadata.applied_offset) == ({}, before)
+            ready.set()
+            (refused,) = await again
+            assert refused.error is ErrorCode.TOPIC_ALREADY_EXISTS
+            assert "a" in metadata.image.topics
+            await asyncio.gather(*changes)
+            assert published == [["a"], ["b"]]
+            assert metadata.image == metadata._store.committed
+            end()
+            ready.clear()
+            await create(metadata, "c")
+
+        run(work)
+
+    def test_what_fails_to_prepare_stops_nobody(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().joined()
+
+            async def fail(_change: MetadataChange) -> None:
+                raise ValueError("a bug")
+
+            metadata.subscribe(lambda _change: None, fail)
+            await create(metadata, "t")
+            assert "t" in metadata.image.topics
+
+        run(work)
+
+    def test_settings_are_known_before_the_topic_is_published(self) -> None:
+        async def work() -> None:
+            metadata = await MetadataHome().joined()
+            seen: list[tuple[object, object]] = []
+
+            async def prepare(_change: MetadataChange) -> None:
+                published = metadata.image.settings_of(ResourceType.TOPIC, "t")
+                seen.append((dict(metadata.committed_settings("t")), dict(published)))
+
+            metadata.subscribe(lambda _change: None, prepare)
+            await metadata.create_topics([NewTopic(name="t", configs={"retention.ms": "5"})])
+            assert seen == [({"retention.ms": "5"}, {})]
 
         run(work)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from log_maker import plain
 from server.metadata.images import TOPIC_ID, image_of, partition_of, with_topic
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.server.metadata.stray_logs import is_stray
@@ -27,8 +28,24 @@ def log(tmp_path: Path) -> Iterator[PartitionLog]:
     opened.close()
 
 
-def test_one_without_a_topic_id(log: PartitionLog) -> None:
-    assert is_stray(with_topic(image_of(), partition_of((1,)), partition_of((1,))), 1, log)
+class TestWithoutATopicId:
+    def test_an_empty_one_belongs_to_the_topic_of_its_name(self, log: PartitionLog) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((2,)), partition_of((1,)))
+        assert not is_stray(image, 1, log)
+        assert is_stray(image, 2, log)
+        assert is_stray(image_of(), 1, log)
+
+    def test_one_with_records_is_stray(self, log: PartitionLog) -> None:
+        log.append(bytearray(plain(0, 1)))
+        assert is_stray(with_topic(image_of(), partition_of((1,)), partition_of((1,))), 1, log)
+
+    def test_one_whose_epochs_are_ahead_is_another_topics(self, log: PartitionLog) -> None:
+        log.begin_epoch(2)
+        image = with_topic(image_of(), partition_of((1,)), partition_of((1,), leader_epoch=1))
+        assert is_stray(image, 1, log)
+        log.begin_epoch(3)
+        image = with_topic(image_of(), partition_of((1,)), partition_of((1,), leader_epoch=3))
+        assert not is_stray(image, 1, log)
 
 
 def test_one_of_a_topic_that_is_not_there(log: PartitionLog) -> None:

@@ -78,6 +78,7 @@ class ReplicaHome:
 
     def follow(self, change: MetadataChange) -> None:
         async def followed() -> None:
+            await self.replicas.prepare(change)
             await self.replicas.follow(change)
 
         self.run(followed())

@@ -68,7 +68,7 @@ def test_a_topic_that_is_made_again_begins_empty(home: ReplicaHome) -> None:
     assert (home.log().end_offset, home.log().topic_id) == (0, topic.id)
 
 
-def test_changes_that_come_while_a_thread_is_busy_are_carried_out_in_order(home: ReplicaHome) -> None:
+def test_a_change_waits_until_the_one_before_it_is_carried_out(home: ReplicaHome) -> None:
     old = home.create("t")
     home.partition().append(records())
     deletion = home.deletion("t")
@@ -78,16 +78,28 @@ def test_changes_that_come_while_a_thread_is_busy_are_carried_out_in_order(home:
         home.replicas._in_thread = busy_until(thread)
         deleting = await soon(home.replicas.follow(deletion))
         creation = home.creation("t")
-        creating = await soon(home.replicas.follow(creation))
+        preparing = await soon(home.replicas.prepare(creation))
         settled = await soon(home.replicas.settled())
-        assert code_of(home, T0) is ErrorCode.NOT_LEADER_OR_FOLLOWER  # not here yet
-        assert not settled.done()
+        assert (preparing.done(), settled.done()) == (False, False)
         thread.set()
-        await asyncio.gather(deleting, creating, settled)
+        await asyncio.gather(deleting, preparing, settled)
+        await home.replicas.follow(creation)
 
     home.run(scenario())
     assert home.log().end_offset == 0
     assert home.log().topic_id != old.id
+
+
+def test_a_new_partition_is_led_in_the_step_that_the_image_gets_it(home: ReplicaHome) -> None:
+    async def scenario() -> None:
+        creation = home.creation("t", 2)
+        await home.replicas.prepare(creation)
+        assert code_of(home, T0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        following = home.replicas.follow(creation)
+        assert [home.partition(TopicPartition("t", number)).high_watermark for number in range(2)] == [0, 0]
+        await following
+
+    home.run(scenario())
 
 
 def busy_until(event: asyncio.Event) -> Any:

@@ -1,7 +1,7 @@
 """What the broker asks of the cluster's metadata, whoever keeps it: this process, or others.
 
-Reading is asking ``image``, which is current whenever the loop is at it. A change is awaited: it returns when it is on
-the disk, is part of the image, and every listener was told. Changes happen one after the other.
+Reading is asking ``image``. A change is awaited: it returns when it is on the disk, is part of the image, and every
+listener was told. Changes happen one after the other, and each becomes part of the image in one step of the loop.
 
 Implementations: ``kraft.embedded_metadata.EmbeddedMetadata``. Thread rule: the loop only.
 """
@@ -36,6 +36,8 @@ from tidelog.server.metadata.requests import (
 
 Listener = Callable[[MetadataChange], Awaitable[None] | None]
 """What it returns is awaited before whoever asked for the change gets an answer; the next change does not wait."""
+Preparation = Callable[[MetadataChange], Awaitable[None]]
+"""Called with a change that is on the disk and not yet part of the image. The next change waits for it."""
 
 
 class ClusterMetadata(Protocol):
@@ -61,9 +63,11 @@ class ClusterMetadata(Protocol):
         """Levels by name, as clients are told of them."""
         ...
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Called on the loop after each committed change, in order; what it raises is logged. Call the answer to end
-        it."""
+    def subscribe(self, listener: Listener, prepare: Preparation | None = None) -> Callable[[], None]:
+        """Call ``prepare`` before each change becomes part of the image, and ``listener`` in the step that does it.
+
+        In the order of the changes, on the loop; what they raise is logged. The function returned ends it.
+        """
         ...
 
     # --- topics ---

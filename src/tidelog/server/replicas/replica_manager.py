@@ -3,17 +3,20 @@
 =====================================  =============================================================================
 the metadata                           what is done
 =====================================  =============================================================================
-a partition has a replica here         its log is made where there is none, in a thread; then it is led, or not
+a partition gets a replica here        ``prepare``: its log is made where there is none, in a thread, before anybody
+                                       can read of the partition; ``follow``: it is led, or not
 a partition changes                    its leader, epoch and in-sync replicas are taken over
 a topic is deleted, or the replica     it answers at once that it is not here; its log is taken out of service, in a
 moves elsewhere                        thread
 a topic's settings change              its logs go by them
 =====================================  =============================================================================
 
-Changes that come while a thread is busy wait for it, so that a topic that is deleted and made again is that. A log that
-cannot be made or opened is one of an offline directory: KAFKA_STORAGE_ERROR. What a crash leaves: logs of topics that
-are gone are strays to the log manager, missing logs are made at the next start.
-Called by: the broker, data handlers, coordinators. Thread rule: the loop's. Source: Kafka's ``ReplicaManager``.
+A change waits until the threads have done their part of the one before, so a topic can be deleted and made again. A log
+that cannot be made or opened is one of an offline directory: KAFKA_STORAGE_ERROR. What a crash leaves: logs of topics
+that are gone are strays to the log manager; at the next start missing logs are made, and logs whose topic id was not
+written yet get it.
+Called by: the broker, data handlers, coordinators. Thread rule: the loop's. Source: Kafka's ``ReplicaManager``,
+``BrokerMetadataPublisher``.
 """
 
 from __future__ import annotations
@@ -78,17 +81,22 @@ class ReplicaManager:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
         self._listeners = LeaderListeners()
-        self._changes = asyncio.Lock()
         self._newest: asyncio.Task[None] | None = None
         """That carries out the last change there was."""
 
     async def start(self) -> None:
         """Return when all that the metadata has here is served; ``follow`` every change from then on."""
-        async with self._changes:
-            await self._take_in(self._replicas_here())
+        replicas = list(self._replicas_here())
+        await self._make_missing_logs(replicas)
+        self._serve(replicas)
+
+    async def prepare(self, change: MetadataChange) -> None:
+        """Make the logs of a change that the image does not have yet."""
+        await self.settled()
+        await self._make_missing_logs(list(self._changed(change)))
 
     def follow(self, change: MetadataChange) -> asyncio.Task[None]:
-        """A listener of the metadata; the task is done when the change is carried out."""
+        """Take over a change that the image has from now on; the task is done when it is carried out."""
         gone = [
             partition
             for (topic_id, number), delta in change.partitions.items()
@@ -96,6 +104,7 @@ class ReplicaManager:
         ]
         for partition in gone:
             self._forget(partition)
+        self._serve(list(self._changed(change)))
         self._newest = self._spawn(self._carry_out(change, [partition.topic_partition for partition in gone]))
         return self._newest
 
@@ -107,7 +116,7 @@ class ReplicaManager:
             self._spawn(self._report_failure(directory_id))
 
     async def settled(self) -> None:
-        """Return when every change so far is carried out: they take their turns, so the newest is the last."""
+        """Return when every change so far is carried out: a change waits for the one before it."""
         if self._newest is not None:
             await asyncio.wait((self._newest,))
 
@@ -148,20 +157,14 @@ class ReplicaManager:
     # --- inside ---
 
     async def _carry_out(self, change: MetadataChange, gone: list[TopicPartition]) -> None:
-        async with self._changes:
-            changed = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
-            if changed:
-                await self._in_thread(self._update_configs, changed)
-            if gone:
-                await self._in_thread(self._delete_logs, gone)
-            await self._take_in(self._changed(change))
+        changed = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
+        if changed:
+            await self._in_thread(self._update_configs, changed)
+        if gone:
+            await self._in_thread(self._delete_logs, gone)
 
     def _is_here(self, state: PartitionState | None) -> bool:
         return state is not None and self._node_id in state.replicas
-
-    def _is_still_here(self, replica: _Wanted) -> bool:
-        topic = self._metadata.image.topics_by_id.get(replica.topic_id)
-        return topic is not None and self._is_here(topic.partitions.get(replica.topic_partition.partition))
 
     def _replicas_here(self) -> Iterator[_Wanted]:
         for topic, number, state in self._metadata.image.partitions():
@@ -169,26 +172,24 @@ class ReplicaManager:
                 yield _Wanted(TopicPartition(topic.name, number), topic.id, state, is_new=False)
 
     def _changed(self, change: MetadataChange) -> Iterator[_Wanted]:
-        """Those of the change, as they are by now."""
+        """Yield what the change has here, which is part of the image or will be."""
+        names = {topic.id: topic.name for topic in change.created_topics}
         for (topic_id, number), delta in change.partitions.items():
-            topic = self._metadata.image.topics_by_id.get(topic_id)
-            state = None if topic is None else topic.partitions.get(number)
-            if topic is not None and state is not None and self._is_here(state):
-                yield _Wanted(TopicPartition(topic.name, number), topic_id, state, is_new=delta.before is None)
+            if delta.after is not None and self._is_here(delta.after):
+                name = names.get(topic_id) or self._metadata.image.topics_by_id[topic_id].name
+                yield _Wanted(TopicPartition(name, number), topic_id, delta.after, is_new=delta.before is None)
 
-    async def _take_in(self, wanted: Iterator[_Wanted]) -> None:
-        """Serve these from now on; their logs are made where there are none."""
-        replicas = list(wanted)
-        missing = [replica for replica in replicas if self.logs.log(replica.topic_partition) is None]
+    async def _make_missing_logs(self, replicas: Iterable[_Wanted]) -> None:
+        logs = [(self.logs.log(replica.topic_partition), replica) for replica in replicas]
+        missing = [replica for log, replica in logs if log is None or log.topic_id is None]
         if missing:
             await self._in_thread(self._make_logs, missing)
-            gone = [replica.topic_partition for replica in missing if not self._is_still_here(replica)]
-            if gone:  # while the thread was busy
-                await self._in_thread(self._delete_logs, gone)
-        here = [replica for replica in replicas if self._is_still_here(replica)]
-        for replica in here:
+
+    def _serve(self, replicas: Iterable[_Wanted]) -> None:
+        """Serve these from now on; their logs are there."""
+        for replica in replicas:
             self._update(replica)
-        misplaced = self._misplaced(here)
+        misplaced = self._misplaced(replicas)
         if misplaced:
             self._spawn(self._metadata.assign_directories(misplaced))
 
@@ -241,7 +242,7 @@ class ReplicaManager:
             self.logs.update_topic_config(topic)
 
     def _make_logs(self, replicas: list[_Wanted]) -> None:
-        """In a thread."""
+        """Make those that do not exist, and give an id to those that have none. In a thread."""
         for replica in replicas:
             directory_id = replica.state.directory_of(self._node_id)
             known = self.logs.directory_of(directory_id) is not None

@@ -4,8 +4,7 @@
 the internal topic                     what follows
 =====================================  =========================================================================
 is not there                           it is made, with the settings the broker's keys say, and then asked for
-has a leader for the key's partition   that broker, at the listener the request came to; where it is this one and the
-                                       topic is only just being made, as soon as it has the partition
+has a leader for the key's partition   that broker, at the listener that the request came to
 has none, or cannot be made            COORDINATOR_NOT_AVAILABLE: the client asks again
 =====================================  =========================================================================
 
@@ -66,8 +65,6 @@ async def _ready(broker: Broker, topic: str, keys: Collection[str]) -> None:
     if keys and topic not in broker.metadata.image.topics:
         await _make(broker, topic)
     wanted = {_partition_of(broker, topic, key) async for key in in_pieces(keys)}
-    if any(_is_due_here(broker, partition) for partition in wanted):
-        await broker.replicas.settled()
     for partition in wanted:
         await _make_ready(broker, partition)
 
@@ -98,12 +95,6 @@ def _partition_of(broker: Broker, topic: str, key: str) -> TopicPartition:
     if made is None:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is gone")
     return TopicPartition(topic, partition_of(key, len(made.partitions)))
-
-
-def _is_due_here(broker: Broker, partition: TopicPartition) -> bool:
-    """This broker is the coordinator, but does not know it yet: it would send whoever asks it away."""
-    state = broker.metadata.image.partition(partition)
-    return state is not None and state.leader == broker.node_id and not broker.replicas.is_led(partition)
 
 
 async def _make_ready(broker: Broker, partition: TopicPartition) -> None:

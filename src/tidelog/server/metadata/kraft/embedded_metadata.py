@@ -26,8 +26,9 @@ from tidelog.model import TidelogError, TopicPartition
 from tidelog.runtime import Clock, Scheduler
 from tidelog.server.authorization.acl import Acl
 from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import Endpoint
-from tidelog.server.metadata.cluster_metadata import Listener
+from tidelog.server.metadata.cluster_metadata import Listener, Preparation
 from tidelog.server.metadata.controller import (
     acls,
     brokers,
@@ -140,11 +141,11 @@ class EmbeddedMetadata:
         await self._store.lead()
         node_id = self._setup.node_id
         await self._change(
-            lambda: brokers.register_controller(self.image, node_id, self._incarnation_id, [self._controller])
+            lambda image: brokers.register_controller(image, node_id, self._incarnation_id, [self._controller])
         )
         known = self.image.brokers.get(node_id)
         if known is not None and not known.is_fenced:
-            await self._change(lambda: brokers.fence_broker(self.image, self._settings, node_id))
+            await self._change(lambda image: brokers.fence_broker(image, self._settings, node_id))
 
     async def close(self) -> None:
         """Idempotent."""
@@ -164,7 +165,11 @@ class EmbeddedMetadata:
 
     @property
     def applied_offset(self) -> int:
-        return self._store.log.end_offset - 1
+        return self._store.published_end - 1
+
+    def committed_settings(self, topic: str) -> Mapping[str, str]:
+        """Return a topic's settings as last written; its logs are made before ``image`` has the topic."""
+        return self._store.committed.settings_of(ResourceType.TOPIC, topic)
 
     @property
     def quorum(self) -> QuorumStatus:
@@ -176,95 +181,97 @@ class EmbeddedMetadata:
         own = self.quorum.kraft_version
         return {**self.image.features, **({KRAFT_VERSION: own} if own else {})}
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        return self._store.subscribe(listener)
+    def subscribe(self, listener: Listener, prepare: Preparation | None = None) -> Callable[[], None]:
+        return self._store.subscribe(listener, prepare)
 
     # --- topics ---
 
     async def create_topics(self, topics_: Sequence[NewTopic], *, validate_only: bool = False) -> list[TopicResult]:
-        return await self._change(lambda: topics.create_topics(self.image, self._settings, topics_), validate_only)
+        return await self._change(lambda image: topics.create_topics(image, self._settings, topics_), validate_only)
 
     async def delete_topics(self, topics_: Sequence[str | uuid.UUID]) -> list[TopicResult]:
-        return await self._change(lambda: topics.delete_topics(self.image, topics_))
+        return await self._change(lambda image: topics.delete_topics(image, topics_))
 
     async def create_partitions(
         self, requests: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[TopicResult]:
-        return await self._change(lambda: topics.create_partitions(self.image, self._settings, requests), validate_only)
+        return await self._change(
+            lambda image: topics.create_partitions(image, self._settings, requests), validate_only
+        )
 
     # --- settings ---
 
     async def alter_configs(
         self, changes: ConfigChanges, *, validate_only: bool = False
     ) -> dict[ConfigResource, Outcome]:
-        return await self._change(lambda: configs.alter_configs(self.image, self._settings, changes), validate_only)
+        return await self._change(lambda image: configs.alter_configs(image, self._settings, changes), validate_only)
 
     async def replace_configs(
         self, configs_: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool = False
     ) -> dict[ConfigResource, Outcome]:
-        return await self._change(lambda: configs.replace_configs(self.image, self._settings, configs_), validate_only)
+        return await self._change(lambda image: configs.replace_configs(image, self._settings, configs_), validate_only)
 
     async def alter_client_quotas(
         self, changes: Sequence[QuotaChange], *, validate_only: bool = False
     ) -> list[Outcome]:
-        return await self._change(lambda: quotas.alter_client_quotas(self.image, changes), validate_only)
+        return await self._change(lambda image: quotas.alter_client_quotas(image, changes), validate_only)
 
     async def alter_scram_users(
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
     ) -> dict[str, Outcome]:
-        return await self._change(lambda: scram_users.alter_scram_users(self.image, deletions, upsertions))
+        return await self._change(lambda image: scram_users.alter_scram_users(image, deletions, upsertions))
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> Outcome:
         return await self._change(
-            lambda: feature_updates.update_features(self.image, self._settings, updates), validate_only
+            lambda image: feature_updates.update_features(image, self._settings, updates), validate_only
         )
 
     # --- access control lists ---
 
     async def create_acls(self, acls_: Sequence[Acl]) -> list[Outcome]:
-        return await self._change(lambda: acls.create_acls(self.image, acls_))
+        return await self._change(lambda image: acls.create_acls(image, acls_))
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[RemovedAcls]:
-        return await self._change(lambda: acls.delete_acls(self.image, filters))
+        return await self._change(lambda image: acls.delete_acls(image, filters))
 
     # --- producers ---
 
     async def allocate_producer_ids(self) -> range:
         return await self._change(
-            lambda: producer_ids.allocate_producer_ids(self.image, self._setup.node_id, self._broker_epoch)
+            lambda image: producer_ids.allocate_producer_ids(image, self._setup.node_id, self._broker_epoch)
         )
 
     # --- partitions ---
 
     async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[AlteredPartition]:
         node_id = self._setup.node_id
-        return await self._change(lambda: leaders.alter_partitions(self.image, self._settings, node_id, alterations))
+        return await self._change(lambda image: leaders.alter_partitions(image, self._settings, node_id, alterations))
 
     async def elect_leaders(
         self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
     ) -> dict[TopicPartition, Outcome]:
-        return await self._change(lambda: leaders.elect_leaders(self.image, self._settings, kind, partitions))
+        return await self._change(lambda image: leaders.elect_leaders(image, self._settings, kind, partitions))
 
     async def renew_leader(self, partition: TopicPartition) -> Outcome:
         """Have it led by the same broker in a new epoch, as after an election that changed nothing else. For tests."""
-        return await self._change(lambda: leaders.renew_leader(self.image, partition))
+        return await self._change(lambda image: leaders.renew_leader(image, partition))
 
     async def alter_reassignments(
         self, reassignments_: Sequence[Reassignment], *, may_change_factor: bool = True
     ) -> list[Outcome]:
         return await self._change(
-            lambda: reassignments.alter_reassignments(
-                self.image, self._settings, reassignments_, may_change_factor=may_change_factor
+            lambda image: reassignments.alter_reassignments(
+                image, self._settings, reassignments_, may_change_factor=may_change_factor
             )
         )
 
     async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None:
         node_id = self._setup.node_id
-        await self._change(lambda: leaders.assign_directories(self.image, self._settings, node_id, directories))
+        await self._change(lambda image: leaders.assign_directories(image, self._settings, node_id, directories))
 
     async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
         node_id = self._setup.node_id
-        await self._change(lambda: brokers.take_directories_offline(self.image, self._settings, node_id, directories))
+        await self._change(lambda image: brokers.take_directories_offline(image, self._settings, node_id, directories))
 
     # --- this broker ---
 
@@ -282,20 +289,21 @@ class EmbeddedMetadata:
             previous_epoch=previous_epoch,
         )
         self._broker_epoch = await self._change(
-            lambda: brokers.register_broker(self.image, self._settings, new, self._store.log.end_offset)
+            lambda image: brokers.register_broker(image, self._settings, new, self._store.log.end_offset)
         )
-        await self._change(lambda: brokers.unfence_broker(self.image, self._settings, node_id))
+        await self._change(lambda image: brokers.unfence_broker(image, self._settings, node_id))
 
     async def shut_down_broker(self) -> None:
         node_id = self._setup.node_id
         if self._store.is_writable and self.image.is_active(node_id):
-            await self._change(lambda: brokers.begin_shutdown(self.image, self._settings, node_id))
-            await self._change(lambda: brokers.fence_broker(self.image, self._settings, node_id))
+            await self._change(lambda image: brokers.begin_shutdown(image, self._settings, node_id))
+            await self._change(lambda image: brokers.fence_broker(image, self._settings, node_id))
 
     # --- inside ---
 
-    async def _change(self, decide: Callable[[], Decision[T]], validate_only: bool = False) -> T:
-        def validated() -> Decision[T]:
-            return decide()._replace(records=())
+    async def _change(self, decide: Callable[[MetadataImage], Decision[T]], validate_only: bool = False) -> T:
+        def decided() -> Decision[T]:
+            decision = decide(self._store.committed)
+            return decision._replace(records=()) if validate_only else decision
 
-        return await self._store.change(validated if validate_only else decide)
+        return await self._store.change(decided)

@@ -1,14 +1,22 @@
-"""The image of the metadata with the log under it: changes in their turns, and snapshots.
+"""Two images of the metadata with the log under them: changes one after the other, and snapshots.
 
 States: *new* -> ``load`` (in a thread: the directories are locked, the log is replayed into the image) -> ``lead`` (a
 new epoch of this process) -> ``close``; *failed* where a change could not be carried out: it is the last one then.
 
-A change has its turn: it is decided by the image as it is then, the records are appended as one batch, flushed in a
-thread, applied, and told to the listeners; then the next one has its turn. A caller that gives up waiting changes
-nothing about that. What a crash leaves: all of a change or nothing, and never less than somebody was told of.
+=========  =========================================================================================================
+committed  the controller decides by it; it has every record that is on the disk
+published  the broker and its clients see it; it has a change once the broker is ready for it
+=========  =========================================================================================================
 
-Thread rule: the loop only, but for ``load``. Called by: ``EmbeddedMetadata``.
-Source: Kafka's ``QuorumController``, ``KafkaRaftClient``, ``MetadataLoader``, ``SnapshotGenerator``.
+A change has its turn: it is decided by the committed image, the records are appended as one batch, flushed in a
+thread, and applied; then the next change has its turn. Changes are published in the same order: the listeners prepare
+for one (the logs of a new topic are made), then it is applied to the published image and the listeners are told, all in
+one step of the loop. So a client never reads of a leader that is not ready.
+A caller that gives up waiting changes nothing about that. What a crash leaves: all of a change or nothing, and never
+less than somebody was told of.
+
+Thread rule: the loop only, but for ``load``. Called by: ``EmbeddedMetadata``. Source: Kafka's ``QuorumController``,
+``KafkaRaftClient``, ``MetadataLoader``, ``SnapshotGenerator``, ``BrokerMetadataPublisher``.
 """
 
 from __future__ import annotations
@@ -23,7 +31,7 @@ from typing import Any, TypeVar
 from tidelog.model import CorruptRecordError, StorageError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime import Clock, Scheduler
-from tidelog.server.metadata.cluster_metadata import Listener
+from tidelog.server.metadata.cluster_metadata import Listener, Preparation
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.features import version_set_by
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
@@ -62,9 +70,14 @@ class MetadataStore:
     def __init__(self, setup: StoreSetup, image: MetadataImage) -> None:
         """``image``: empty but for the cluster's id; filled by ``load``."""
         self._setup = setup
-        self.image = image
+        self.image = self.committed = image
+        """The published image, and the committed one: the same object until ``load`` has filled it."""
+        self.published_end = 0
+        """The offset behind the last record of the published image."""
         self._listeners: list[Listener] = []
+        self._preparations: list[Preparation] = []
         self._turn = asyncio.Lock()
+        self._publishing = asyncio.Lock()
         self._failure: TidelogError | None = None
         self._log: MetadataLog | None = None
         self._replay: Replay | None = None
@@ -91,6 +104,7 @@ class MetadataStore:
         require_alone(replay.voters, setup.settings.node_id)
         image = self._first_image() if replay.is_empty else self.image
         require_servable_image(image, log.directory, setup.settings.node_id)
+        self.committed, self.published_end = self.image.copy(), log.end_offset
         _log.info("Loaded the cluster metadata up to offset %d, epoch %d", log.end_offset, log.epoch)
 
     async def lead(self) -> None:
@@ -101,7 +115,7 @@ class MetadataStore:
             first += replay.voters.control_records()
         static = replay.voters.ids if replay.voters.kraft_version == 0 else None
         await self._setup.in_thread(log.lead, static, first)
-        self.image.controller_id = node_id
+        self.image.controller_id = self.committed.controller_id = node_id
         bootstrap = await self._setup.in_thread(self._bootstrap) if replay.is_empty else []
         records = activation_records(replay, bootstrap, self._setup.settings)
         await self.change(lambda: Decision(records, None))
@@ -118,12 +132,23 @@ class MetadataStore:
 
     # --- changes ---
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
+    def subscribe(self, listener: Listener, prepare: Preparation | None = None) -> Callable[[], None]:
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        if prepare is not None:
+            self._preparations.append(prepare)
+
+        def end() -> None:
+            self._listeners.remove(listener)
+            if prepare is not None:
+                self._preparations.remove(prepare)
+
+        return end
 
     async def change(self, decide: Callable[[], Decision[T]]) -> T:
-        """The decision's answer, once its records are facts. ApiError of ``decide``; StorageError."""
+        """Return the answer of ``decide``, which goes by the committed image, once its records are published.
+
+        ApiError of ``decide``; StorageError.
+        """
         return await asyncio.shield(self._spawn(self._in_turn(decide)))
 
     async def _in_turn(self, decide: Callable[[], Decision[T]]) -> T:
@@ -131,33 +156,46 @@ class MetadataStore:
             if self._failure is not None:
                 raise ApiError(ErrorCode.NOT_CONTROLLER, str(self._failure))
             decision = decide()
-            if not decision.records:
-                return decision.answer
-            try:
-                await self._write(decision.records)
-                waiting = self._apply(decision.records)
-            except (StorageError, CorruptRecordError) as error:
-                self._fail(error)
-                raise
+            change = None
+            if decision.records:
+                try:
+                    await self._write(decision.records)
+                    change = self._commit(decision.records)
+                except (StorageError, CorruptRecordError) as error:
+                    self._fail(error)
+                    raise
+        # No await in between: the lock serves in the order of asking, so changes are published in their order. An
+        # answer without records waits, too: clients can then see what it was decided by.
+        async with self._publishing:
+            waiting = [] if change is None else await self._publish(decision.records, change)
         for done in waiting:
             await done
         return decision.answer
 
     async def _write(self, records: Sequence[MetadataRecord]) -> None:
-        version = version_set_by(records) or self.image.metadata_version
+        version = version_set_by(records) or self.committed.metadata_version
         values = [encode_record(record, version) for record in records]
         self.log.append(values)
         await self._setup.in_thread(self.log.flush)
         self._snapshots.note(sum(map(len, values)))
 
-    def _apply(self, records: Sequence[MetadataRecord]) -> list[Awaitable[None]]:
-        """What the listeners are still about."""
-        change = MetadataChange(end_offset=self.log.end_offset)
-        for record in records:
-            self.image.apply(record, change)
+    def _commit(self, records: Sequence[MetadataRecord]) -> MetadataChange:
+        """Apply what is on the disk to the committed image."""
+        change = _applied(self.committed, records, self.log.end_offset)
         if self._snapshots.is_due:
             self._snapshots.begin()
             self._spawn(self._write_snapshot())
+        return change
+
+    async def _publish(self, records: Sequence[MetadataRecord], committed: MetadataChange) -> list[Awaitable[None]]:
+        """Return what the listeners have still to do."""
+        for prepare in list(self._preparations):
+            try:
+                await prepare(committed)
+            except Exception:
+                _log.exception("A listener of the cluster metadata could not prepare for a change")
+        change = _applied(self.image, records, committed.end_offset)
+        self.published_end = committed.end_offset
         return [waiting for listener in list(self._listeners) if (waiting := _tell(listener, change)) is not None]
 
     def _fail(self, error: TidelogError) -> None:
@@ -168,8 +206,8 @@ class MetadataStore:
     # --- snapshots ---
 
     async def _write_snapshot(self) -> None:
-        """Of the image as it is now; changes go on meanwhile."""
-        log, image = self.log, self.image.copy()
+        """Of the committed image as it is now; changes go on meanwhile."""
+        log, image = self.log, self.committed.copy()
         id_, last_timestamp_ms, quorum = log.snapshot_id, log.last_timestamp_ms, self.replay.voters.control_records()
 
         def write() -> None:
@@ -259,6 +297,14 @@ class _SnapshotSchedule:
     def begin(self) -> None:
         self._bytes = 0
         self._begun_ms = self._clock.monotonic_ms()
+
+
+def _applied(image: MetadataImage, records: Sequence[MetadataRecord], end_offset: int) -> MetadataChange:
+    """Apply ``records``, of which the last lies before ``end_offset``, and return what they changed."""
+    change = MetadataChange(end_offset=end_offset)
+    for record in records:
+        image.apply(record, change)
+    return change
 
 
 def _tell(listener: Listener, change: MetadataChange) -> Awaitable[None] | None:
