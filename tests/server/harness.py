@@ -22,6 +22,10 @@ KEEPING = {"log.retention.ms": "-1"}
 """For a broker that is given records whose times are years ago: by default it looks after 30 s, and deletes them."""
 
 
+WITHOUT_DEFAULT = (ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
+"""APIs whose timeout is 0 unless it is given, which is over at once."""
+
+
 class BrokerHome(Broker):
     """With Kafka's own defaults, and settings as keyword arguments: Kafka's keys with ``_`` for ``.``."""
 
@@ -84,6 +88,7 @@ class WireClient:
 
     def send(self, api: ApiKey, version: int, **values: Any) -> int:
         """The request's correlation id."""
+        values = {"timeout": 60_000} | values if api in WITHOUT_DEFAULT else values
         self._next_id += 1
         header = write_request_header(api, version, self._next_id, self._client_id)
         body = write_request(api, version, values)

@@ -11,6 +11,7 @@ from tidelog.protocol.api_key import VERSIONS, ApiKey
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NODE = "1"
+ELECT = ApiKey.ELECT_LEADERS
 NOBODY = UUID("7d7c6c5c-1111-4222-8333-944455566677")
 LONG_NAME = "n" * 250
 
@@ -52,6 +53,7 @@ def requests() -> Iterator[Asked]:
     yield from settings_described()
     yield from quotas()
     yield from users()
+    yield from without_time()
     yield from topics_deleted()
 
 
@@ -236,11 +238,13 @@ def topics_changed() -> Iterator[Asked]:
         yield asked(f"partitions {name}", api, topics=topics, timeout=10_000)
     yield asked("partitions only to see", api, topics=[more("plain", 9)], timeout=10_000, validate_only=True)
     yield asked("metadata of the grown", ApiKey.METADATA, topics=names("plain", "by-hand"))
-    api = ApiKey.ELECT_LEADERS
+    api = ELECT
     some = [{"topic": "plain", "partitions": [0, 99]}, {"topic": "none.such", "partitions": [0]}]
+    some.append({"topic": "set", "partitions": []})
     for kind in (0, 1, 2, -1):
         yield asked(f"elect {kind}", api, election_type=kind, topic_partitions=some, timeout=10_000)
         yield asked(f"elect all {kind}", api, election_type=kind, topic_partitions=None, timeout=10_000)
+        yield asked(f"elect none {kind}", api, election_type=kind, topic_partitions=[], timeout=10_000)
     yield asked("elect, version 0", api, 0, topic_partitions=some, timeout=10_000)
     api = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     moved = {
@@ -254,6 +258,35 @@ def topics_changed() -> Iterator[Asked]:
     yield asked("reassignments", ApiKey.LIST_PARTITION_REASSIGNMENTS, topics=None, timeout=10_000)
     wanted = [{"name": "plain", "partition_indexes": [0, 99]}, {"name": "none.such", "partition_indexes": [0]}]
     yield asked("reassignments of some", ApiKey.LIST_PARTITION_REASSIGNMENTS, topics=wanted, timeout=10_000)
+
+
+def without_time() -> Iterator[Asked]:
+    """The timeout of each is over before its turn comes; some need no turn."""
+    same = {"topic": "plain", "partitions": [0, 99]}
+    for name, wanted in {"all": None, "none": [], "some": [same, {"topic": "set", "partitions": []}]}.items():
+        yield asked(f"too late: elect {name}", ELECT, election_type=0, topic_partitions=wanted, timeout=0)
+    yield asked("too late: elect, version 0", ELECT, 0, topic_partitions=[same], timeout=-1)
+    api = ApiKey.CREATE_TOPICS
+    wanted = [new_topic("late"), new_topic("plain"), new_topic("a b"), new_topic("x"), new_topic("x")]
+    yield asked("too late: create", api, topics=wanted, timeout=0)
+    yield asked("too late: create only to see", api, topics=wanted, timeout=-1, validate_only=True)
+    yield asked("too late: create none", api, topics=[], timeout=0)
+    yield asked("too late: create what is refused", api, topics=[new_topic("x"), new_topic("x")], timeout=0)
+    api = ApiKey.CREATE_PARTITIONS
+    grown = [more("plain", 9), more("none.such", 2), more("set", 3), more("set", 3)]
+    yield asked("too late: partitions", api, topics=grown, timeout=0)
+    yield asked("too late: partitions of none", api, topics=[], timeout=0)
+    api = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+    yield asked("too late: reassign", api, topics=[reassigned("plain", 0, [1]), reassigned("no", 0, None)], timeout=0)
+    yield asked("too late: reassignments", ApiKey.LIST_PARTITION_REASSIGNMENTS, topics=None, timeout=0)
+    feature = {"feature": "no.such", "max_version_level": 1, "upgrade_type": 1}
+    yield asked("too late: a feature", ApiKey.UPDATE_FEATURES, feature_updates=[feature], timeout=0)
+    api = ApiKey.DELETE_TOPICS
+    wanted = [*names("plain", "none.such", "set", "set"), *names(None, topic_id=NOBODY)]
+    yield asked("too late: delete", api, topics=wanted, timeout=0)
+    yield asked("too late: delete, version 5", api, 5, topic_names=["plain", "none.such"], timeout=-1)
+    yield asked("too late: delete none", api, topics=[], timeout=0)
+    yield asked("metadata after all that was too late", ApiKey.METADATA, topics=None)
 
 
 def topics_deleted() -> Iterator[Asked]:

@@ -239,6 +239,25 @@ class TestChanges:
 
         run(work)
 
+    def test_a_change_waits_for_its_turn_no_longer_than_its_timeout(self) -> None:
+        async def work() -> None:
+            home = MetadataHome()
+            metadata = await home.joined()
+            async with metadata._store._turn:
+                late, punctual = (
+                    asyncio.ensure_future(metadata.create_topics([NewTopic(name=name)], timeout_ms=timeout_ms))
+                    for name, timeout_ms in {"a": 10, "b": 11}.items()
+                )
+                await asyncio.sleep(0)
+                home.clock.sleep_ms(10)
+            with pytest.raises(ApiError, check=lambda error: error.code is ErrorCode.REQUEST_TIMED_OUT):
+                await late
+            await punctual
+            assert list(metadata.image.topics) == ["b"]
+            assert await metadata.create_topics([], timeout_ms=0) == []
+
+        run(work)
+
     def test_end_where_the_disk_fails(self) -> None:
         async def work() -> None:
             disk = SimulatedDisk()

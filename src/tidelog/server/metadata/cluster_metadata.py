@@ -41,7 +41,11 @@ Preparation = Callable[[MetadataChange], Awaitable[None]]
 
 
 class ClusterMetadata(Protocol):
-    """Refusals are in the answers; ApiError is raised where a request is refused as a whole."""
+    """Refusals are in the answers; ApiError is raised where a request is refused as a whole.
+
+    ``timeout_ms``: how long the change may wait for its turn, else REQUEST_TIMED_OUT; None: as long as it takes.
+    A request for nothing waits for no turn.
+    """
 
     @property
     def image(self) -> MetadataImage:
@@ -72,14 +76,18 @@ class ClusterMetadata(Protocol):
 
     # --- topics ---
 
-    async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[TopicResult]: ...
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int | None = None
+    ) -> list[TopicResult]: ...
 
-    async def delete_topics(self, topics: Sequence[str | uuid.UUID]) -> list[TopicResult]:
+    async def delete_topics(
+        self, topics: Sequence[str | uuid.UUID], *, timeout_ms: int | None = None
+    ) -> list[TopicResult]:
         """By name, or by id."""
         ...
 
     async def create_partitions(
-        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
+        self, requests: Sequence[NewPartitions], *, validate_only: bool = False, timeout_ms: int | None = None
     ) -> list[TopicResult]: ...
 
     # --- settings ---
@@ -133,13 +141,17 @@ class ClusterMetadata(Protocol):
         ...
 
     async def elect_leaders(
-        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Outcome]:
         """None: of all partitions; those that need no election are left out then."""
         ...
 
     async def alter_reassignments(
-        self, reassignments: Sequence[Reassignment], *, may_change_factor: bool = True
+        self,
+        reassignments: Sequence[Reassignment],
+        *,
+        may_change_factor: bool = True,
+        timeout_ms: int | None = None,
     ) -> list[Outcome]:
         """``may_change_factor``: to another number of replicas, too."""
         ...

@@ -28,7 +28,9 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
         for partition in topic.partitions
     ]
     may_change_factor = request.allow_replication_factor_change
-    outcomes = await broker.metadata.alter_reassignments(wanted, may_change_factor=may_change_factor)
+    outcomes = await broker.metadata.alter_reassignments(
+        wanted, may_change_factor=may_change_factor, timeout_ms=request.timeout
+    )
     return {
         "allow_replication_factor_change": may_change_factor,
         "error_message": None,

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
-from tidelog.protocol.errors import ErrorCode, error_code_of
+from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
-from tidelog.server.metadata.requests import NewPartitions
+from tidelog.server.metadata.requests import NewPartitions, Outcome
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -31,12 +31,15 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
     allowed = broker.authorizer.allowed(context, Operation.ALTER, topic, once)
     wanted = [_new_partitions(asked) for asked in request.topics if times[asked.name] == 1 and asked.name in allowed]
     too_many: list[NewPartitions] = []
+    timeout_ms = request.timeout
     if broker.quotas.limits_changes(context):
-        checked = await broker.metadata.create_partitions(wanted, validate_only=True)
+        checked = await broker.metadata.create_partitions(wanted, validate_only=True, timeout_ms=timeout_ms)
         possible = [new for new, result in zip(wanted, checked, strict=True) if result.error is ErrorCode.NONE]
         too_many = [new for new in possible if not _may_add(broker, context, new)]
         wanted = [new for new in wanted if new not in too_many]
-    results = await broker.metadata.create_partitions(wanted, validate_only=request.validate_only)
+    results = await broker.metadata.create_partitions(
+        wanted, validate_only=request.validate_only, timeout_ms=timeout_ms
+    )
     return {
         "results": [
             *(
@@ -52,7 +55,8 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    return {"results": [_answer(asked.name, error_code_of(error), error.message) for asked in request.topics]}
+    outcome = Outcome.of(error)
+    return {"results": [_answer(asked.name, outcome.error, outcome.message) for asked in request.topics]}
 
 
 def _may_add(broker: Broker, context: RequestContext, new: NewPartitions) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError
-from tidelog.protocol.errors import ErrorCode, error_code_of
+from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
 from tidelog.server.authorization.authorizer import Authorizer
@@ -40,10 +40,12 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
     refused |= _denied(broker.authorizer, context, left)
     wanted = [_new_topic(asked) for asked in request.topics if asked.name not in refused]
     too_many: set[str | None] = set()
+    timeout_ms = request.timeout
     if broker.quotas.limits_changes(context):
-        too_many = too_many_partitions(broker, context, await broker.metadata.create_topics(wanted, validate_only=True))
+        checked = await broker.metadata.create_topics(wanted, validate_only=True, timeout_ms=timeout_ms)
+        too_many = too_many_partitions(broker, context, checked)
         wanted = [new for new in wanted if new.name not in too_many]
-    results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only)
+    results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only, timeout_ms=timeout_ms)
     names = [result.name for result in results if result.name is not None]
     shown = broker.authorizer.allowed(context, Operation.DESCRIBE_CONFIGS, topic, names, is_told=False)
     described = _Described(broker.config, shown)
@@ -57,7 +59,8 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    return {"topics": [_refusal(topic.name, error_code_of(error), error.message) for topic in request.topics]}
+    outcome = Outcome.of(error)
+    return {"topics": [_refusal(topic.name, outcome.error, outcome.message) for topic in request.topics]}
 
 
 def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterable[TopicResult]) -> set[str | None]:

@@ -51,7 +51,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
     wanted: list[str | uuid.UUID] = [*names, *ids]
     if broker.quotas.limits_changes(context):
         wanted = [one for one in wanted if _may_delete(broker, context, one, refused)]
-    results = await broker.metadata.delete_topics(wanted)
+    results = await broker.metadata.delete_topics(wanted, timeout_ms=request.timeout)
     return {"responses": [_answer(result) for result in (*refused, *results)]}
 
 

@@ -1,12 +1,15 @@
 """ElectLeaders: the preferred replica is to lead, or, uncleanly, any that is alive (KIP-460).
 
-Version 0 knows preferred leaders alone. Where all partitions are asked for, each topic is in the answer, with those of
-its partitions that an election was tried for. Source: Kafka's ``ReplicationControlManager.electLeaders``.
+Version 0 knows preferred leaders alone. Where all partitions are asked for, each topic is in the response, with those
+of its partitions that an election was tried for. A request that has to wait longer than its timeout is answered
+REQUEST_TIMED_OUT, and nothing is elected; one for no topics does not wait.
+Source: Kafka's ``QuorumController.electLeaders``, ``ReplicationControlManager.electLeaders``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -26,40 +29,49 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     broker.authorizer.require(context, Operation.ALTER)
     asked = request.topic_partitions
-    partitions = None
-    if asked is not None:
-        partitions = [TopicPartition(topic.topic, number) for topic in asked for number in topic.partitions]
-    outcomes = await broker.metadata.elect_leaders(_kind(request.election_type), partitions)
-    others = () if partitions is not None else broker.metadata.image.topics.keys() - {name.topic for name in outcomes}
-    return {
-        "replica_election_results": [
-            *_by_topic(outcomes),
-            *({"topic": topic, "partition_result": []} for topic in others),
-        ]
-    }
+    if asked is None:
+        outcomes = await _elected(broker, request, None)
+        others = broker.metadata.image.topics.keys() - {name.topic for name in outcomes}
+        return {"replica_election_results": [*_by_topic(outcomes), *(_result(topic, []) for topic in others)]}
+    if not asked:
+        return {"replica_election_results": []}
+    partitions = [TopicPartition(topic.topic, number) for topic in asked for number in topic.partitions]
+    return {"replica_election_results": _as_asked(asked, await _elected(broker, request, partitions))}
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
     outcome = Outcome.of(error)
-    names = [TopicPartition(one.topic, number) for one in request.topic_partitions or () for number in one.partitions]
-    return {"error_code": outcome.error, "replica_election_results": _by_topic(dict.fromkeys(names, outcome))}
+    results = _as_asked(request.topic_partitions or (), defaultdict(lambda: outcome))
+    return {"error_code": outcome.error, "replica_election_results": results}
 
 
-def _kind(number: int) -> ElectionType:
-    if number not in tuple(ElectionType):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {number}")
-    return ElectionType(number)
+async def _elected(
+    broker: Broker, request: Struct, partitions: Sequence[TopicPartition] | None
+) -> dict[TopicPartition, Outcome]:
+    kind = request.election_type
+    if kind not in tuple(ElectionType):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {kind}")
+    return await broker.metadata.elect_leaders(ElectionType(kind), partitions, timeout_ms=request.timeout)
 
 
-def _by_topic(outcomes: Mapping[TopicPartition, Outcome]) -> list[dict[str, object]]:
-    rows = sorted((name.topic, name.partition, outcome) for name, outcome in outcomes.items())
+def _as_asked(asked: Sequence[Struct], outcomes: Mapping[TopicPartition, Outcome]) -> list[Mapping[str, Any]]:
     return [
-        {
-            "topic": topic,
-            "partition_result": [
-                {"partition_id": number, "error_code": outcome.error, "error_message": outcome.message}
-                for _, number, outcome in group
-            ],
-        }
-        for topic, group in groupby(rows, key=itemgetter(0))
+        _result(topic.topic, [(number, outcomes[TopicPartition(topic.topic, number)]) for number in topic.partitions])
+        for topic in asked
     ]
+
+
+def _by_topic(outcomes: Mapping[TopicPartition, Outcome]) -> list[Mapping[str, Any]]:
+    rows = sorted((name.topic, name.partition, outcome) for name, outcome in outcomes.items())
+    groups = groupby(rows, key=itemgetter(0))
+    return [_result(topic, [(number, outcome) for _, number, outcome in group]) for topic, group in groups]
+
+
+def _result(topic: str, partitions: Sequence[tuple[int, Outcome]]) -> Mapping[str, Any]:
+    return {
+        "topic": topic,
+        "partition_result": [
+            {"partition_id": number, "error_code": outcome.error, "error_message": outcome.message}
+            for number, outcome in partitions
+        ],
+    }

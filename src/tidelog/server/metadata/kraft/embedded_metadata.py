@@ -186,17 +186,29 @@ class EmbeddedMetadata:
 
     # --- topics ---
 
-    async def create_topics(self, topics_: Sequence[NewTopic], *, validate_only: bool = False) -> list[TopicResult]:
-        return await self._change(lambda image: topics.create_topics(image, self._settings, topics_), validate_only)
+    async def create_topics(
+        self, topics_: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int | None = None
+    ) -> list[TopicResult]:
+        if not topics_:
+            return []
+        return await self._change(
+            lambda image: topics.create_topics(image, self._settings, topics_), validate_only, timeout_ms
+        )
 
-    async def delete_topics(self, topics_: Sequence[str | uuid.UUID]) -> list[TopicResult]:
-        return await self._change(lambda image: topics.delete_topics(image, topics_))
+    async def delete_topics(
+        self, topics_: Sequence[str | uuid.UUID], *, timeout_ms: int | None = None
+    ) -> list[TopicResult]:
+        if not topics_:
+            return []
+        return await self._change(lambda image: topics.delete_topics(image, topics_), timeout_ms=timeout_ms)
 
     async def create_partitions(
-        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
+        self, requests: Sequence[NewPartitions], *, validate_only: bool = False, timeout_ms: int | None = None
     ) -> list[TopicResult]:
+        if not requests:
+            return []
         return await self._change(
-            lambda image: topics.create_partitions(image, self._settings, requests), validate_only
+            lambda image: topics.create_partitions(image, self._settings, requests), validate_only, timeout_ms
         )
 
     # --- settings ---
@@ -248,21 +260,30 @@ class EmbeddedMetadata:
         return await self._change(lambda image: leaders.alter_partitions(image, self._settings, node_id, alterations))
 
     async def elect_leaders(
-        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Outcome]:
-        return await self._change(lambda image: leaders.elect_leaders(image, self._settings, kind, partitions))
+        return await self._change(
+            lambda image: leaders.elect_leaders(image, self._settings, kind, partitions), timeout_ms=timeout_ms
+        )
 
     async def renew_leader(self, partition: TopicPartition) -> Outcome:
         """Have it led by the same broker in a new epoch, as after an election that changed nothing else. For tests."""
         return await self._change(lambda image: leaders.renew_leader(image, partition))
 
     async def alter_reassignments(
-        self, reassignments_: Sequence[Reassignment], *, may_change_factor: bool = True
+        self,
+        reassignments_: Sequence[Reassignment],
+        *,
+        may_change_factor: bool = True,
+        timeout_ms: int | None = None,
     ) -> list[Outcome]:
+        if not reassignments_:
+            return []
         return await self._change(
             lambda image: reassignments.alter_reassignments(
                 image, self._settings, reassignments_, may_change_factor=may_change_factor
-            )
+            ),
+            timeout_ms=timeout_ms,
         )
 
     async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None:
@@ -301,9 +322,14 @@ class EmbeddedMetadata:
 
     # --- inside ---
 
-    async def _change(self, decide: Callable[[MetadataImage], Decision[T]], validate_only: bool = False) -> T:
+    async def _change(
+        self,
+        decide: Callable[[MetadataImage], Decision[T]],
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> T:
         def decided() -> Decision[T]:
             decision = decide(self._store.committed)
             return decision._replace(records=()) if validate_only else decision
 
-        return await self._store.change(decided)
+        return await self._store.change(decided, timeout_ms)

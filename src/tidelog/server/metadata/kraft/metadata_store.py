@@ -144,15 +144,18 @@ class MetadataStore:
 
         return end
 
-    async def change(self, decide: Callable[[], Decision[T]]) -> T:
+    async def change(self, decide: Callable[[], Decision[T]], timeout_ms: int | None = None) -> T:
         """Return the answer of ``decide``, which goes by the committed image, once its records are published.
 
-        ApiError of ``decide``; StorageError.
+        ApiError of ``decide``; REQUEST_TIMED_OUT if its turn does not come within ``timeout_ms``; StorageError.
         """
-        return await asyncio.shield(self._spawn(self._in_turn(decide)))
+        deadline_ms = None if timeout_ms is None else self._setup.clock.monotonic_ms() + timeout_ms
+        return await asyncio.shield(self._spawn(self._in_turn(decide, deadline_ms)))
 
-    async def _in_turn(self, decide: Callable[[], Decision[T]]) -> T:
+    async def _in_turn(self, decide: Callable[[], Decision[T]], deadline_ms: int | None) -> T:
         async with self._turn:
+            if deadline_ms is not None and self._setup.clock.monotonic_ms() >= deadline_ms:
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
             if self._failure is not None:
                 raise ApiError(ErrorCode.NOT_CONTROLLER, str(self._failure))
             decision = decide()
