@@ -197,7 +197,11 @@ class Broker:
     def transactions(self) -> TransactionCoordinator:
         from tidelog.server.transactions.assembly import assemble_coordinator
 
-        coordinator = assemble_coordinator(self, lambda *marker: self.groups.transaction_completed(*marker))
+        coordinator = assemble_coordinator(
+            self,
+            lambda number: self.groups.marker_comes(number),
+            lambda *marker: self.groups.transaction_completed(*marker),
+        )
         coordinator.start()
         self._started.callback(self.metrics.add_source(coordinator.samples))
         self._started.callback(coordinator.stop)

@@ -86,6 +86,9 @@ class MemoryJournal:
     def write_transactional(self, records: Sequence[GroupRecord], producer: TransactionalProducer, done: Done) -> None:
         self._write(records, done, producer.producer_id, apply=True)
 
+    def flush(self) -> None:
+        """Nothing waits: each change is written at once."""
+
     def release(self) -> None:
         held, self._held = self._held, []
         for done in held:

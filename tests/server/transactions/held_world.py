@@ -120,7 +120,11 @@ class HeldWorld:
             spawn=self.loop.create_task,
         )
         markers = LocalMarkers(
-            replicas, timers=self.timers, timeout_ms=1000, transaction_completed=self._transaction_completed
+            replicas,
+            timers=self.timers,
+            timeout_ms=1000,
+            marker_comes=lambda _number: None,
+            transaction_completed=self._transaction_completed,
         )
         completions = Completions(
             partitions,

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from tidelog.config.resources.group_settings import GroupSettings
+from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime.metrics import Sample
 from tidelog.server.configs.resource_type import ResourceType
@@ -37,6 +38,7 @@ from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
 from tidelog.server.metadata.image import MetadataChange
 from tidelog.server.node import Node
+from tidelog.server.replicas.partition import NO_EPOCH
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 from tidelog.server.topics.internal_topics import partition_count
 
@@ -118,6 +120,12 @@ class GroupCoordinator:
 
     # --- what others tell ---
 
+    def marker_comes(self, number: int) -> None:
+        """A marker will be appended to a partition of ``__consumer_offsets``: what was written before goes first."""
+        owned = self._partitions.get(number)
+        if owned is not None:
+            owned.flush()
+
     def transaction_completed(self, number: int, producer_id: int, is_commit: bool) -> None:
         """A marker was written to a partition of ``__consumer_offsets``."""
         owned = self._partitions.get(number)
@@ -145,6 +153,7 @@ class GroupCoordinator:
             topics=self.topics,
             timeouts=self._timeouts,
             counts=self._counts,
+            on_out_of_step=self._read_again,
         )
         self._partitions[number] = owned
         self._node.spawn(owned.load())
@@ -154,6 +163,12 @@ class GroupCoordinator:
         owned = self._partitions.pop(number, None)
         if owned is not None:
             owned.give_up()
+
+    def _read_again(self, owned: OwnedShard) -> None:
+        """Make its shard anew from the log; nothing where it is not this broker's any more."""
+        is_led = self._node.replicas.is_led(TopicPartition(GROUP_METADATA_TOPIC, owned.number))
+        if is_led and self._partitions.get(owned.number) is owned:
+            self.elected(owned.number, NO_EPOCH)
 
     def _timeouts(self, group_id: str) -> GroupTimeouts:
         overrides = self._node.metadata.image.settings_of(ResourceType.GROUP, group_id)

@@ -1,9 +1,9 @@
 """What the state machines of groups see of the world: a log to write to, topics, time. Protocols, no code of their own.
 
-The rule of every change: its records are appended; if that worked they are applied to the state at once; ``done`` is
-called when all in-sync replicas have them, and only then does the client hear of it. If the append fails nothing is
-applied and ``done`` is told why, in the words of a coordinator (``COORDINATOR_NOT_AVAILABLE`` …). Two changes are
-answered in the order they were written.
+The rule of every change: its records are applied to the state at once, and appended, maybe together with others';
+``done`` is called when all in-sync replicas have them, and only then does the client hear of it. A change that cannot
+be appended is not applied, and ``done`` is told why, in the words of a coordinator (``COORDINATOR_NOT_AVAILABLE`` …).
+Two changes are answered in the order they were written.
 
 Called by: the state machines; tests have a journal of their own. Thread rule: the loop's thread.
 Source: Kafka's ``CoordinatorRuntime``.
@@ -38,11 +38,15 @@ class Journal(Protocol):
     """One partition of ``__consumer_offsets``, written by its coordinator."""
 
     def write(self, records: Sequence[GroupRecord], done: Done, *, apply: bool = True) -> None:
-        """One atomic batch. ``apply`` False: the state has it already. No records: wait for those written before."""
+        """Write all or nothing. ``apply`` False: the state has it already. No records: wait for those before."""
         ...
 
     def write_transactional(self, records: Sequence[GroupRecord], producer: TransactionalProducer, done: Done) -> None:
         """One batch of a transaction; its records are pending until the transaction's marker."""
+        ...
+
+    def flush(self) -> None:
+        """Append what has been written so far: until then a crash may lose it."""
         ...
 
 

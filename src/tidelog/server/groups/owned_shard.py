@@ -49,14 +49,23 @@ class OwnedShard:
         topics: Topics,
         timeouts: Callable[[str], GroupTimeouts],
         counts: GroupCounts,
+        on_out_of_step: Callable[[OwnedShard], None],
     ) -> None:
+        """``on_out_of_step``: called when its state is not that of its log, which has to be read again."""
+        self.number = number
         self.state = ShardState.LOADING
         self._node = node
         self._settings = settings
         self._counts = counts
         self._partition = node.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number))
         self._completed: list[tuple[int, bool]] = []
-        self._journal = PartitionJournal(self._partition, timers=node.timers, spawn=node.spawn, settings=settings)
+        self._journal = PartitionJournal(
+            self._partition,
+            timers=node.timers,
+            spawn=node.spawn,
+            settings=settings,
+            on_out_of_step=lambda: on_out_of_step(self),
+        )
         self.shard = Shard(
             ShardContext(
                 groups=GroupMap(),
@@ -102,6 +111,10 @@ class OwnedShard:
                 is_wanted=lambda: not self._journal.is_lost,
             )
 
+    def flush(self) -> None:
+        """Append what was written so far."""
+        self._journal.flush()
+
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker is in the log."""
         if self.is_loaded:
@@ -111,6 +124,6 @@ class OwnedShard:
 
     def give_up(self) -> None:
         """Another broker leads the partition: whoever waits is sent away."""
-        self._journal.is_lost = True
+        self._journal.lose()
         if self.is_loaded:
             self.shard.abandon()

@@ -39,6 +39,7 @@ _KEYS = SettingsKeys(
         "commit_timeout_ms": "offsets.commit.timeout.ms",
         "load_buffer_bytes": "offsets.load.buffer.size",
         "codec": "offsets.topic.compression.codec",
+        "append_linger_ms": "group.coordinator.append.linger.ms",
     }
 )
 
@@ -96,6 +97,8 @@ class CoordinatorSettings:
     load_buffer_bytes: int = _KEYS.default("load_buffer_bytes")
     codec: int = _KEYS.default("codec")
     """Of the batches written to ``__consumer_offsets``."""
+    append_linger_ms: int = _KEYS.default("append_linger_ms")
+    """How long changes are gathered before they are appended; see ``PartitionJournal``."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:

@@ -12,7 +12,7 @@ from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import partition_count
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.coordinator import CoordinatorParts, TransactionCoordinator
-from tidelog.server.transactions.markers import LocalMarkers, TransactionCompleted
+from tidelog.server.transactions.markers import LocalMarkers, MarkerComes, TransactionCompleted
 from tidelog.server.transactions.owned_partitions import OwnedPartitions
 from tidelog.server.transactions.producer_ids import ProducerIds
 from tidelog.server.transactions.settings import TransactionSettings
@@ -22,8 +22,10 @@ _FEATURE = "transaction.version"
 _VERIFICATION = "transaction.partition.verification.enable"
 
 
-def assemble_coordinator(node: Node, transaction_completed: TransactionCompleted) -> TransactionCoordinator:
-    """Not started. ``transaction_completed``: told of markers in ``__consumer_offsets``."""
+def assemble_coordinator(
+    node: Node, marker_comes: MarkerComes, transaction_completed: TransactionCompleted
+) -> TransactionCoordinator:
+    """Make it; it is not started. The callbacks are told of markers in ``__consumer_offsets``."""
     settings = TransactionSettings.of(node.config)
     metadata, replicas, timers = node.metadata, node.replicas, node.timers
 
@@ -31,7 +33,11 @@ def assemble_coordinator(node: Node, transaction_completed: TransactionCompleted
         return partition_of(transactional_id, partition_count(TRANSACTION_STATE_TOPIC, metadata.image, node.config))
 
     markers = LocalMarkers(
-        replicas, timers=timers, timeout_ms=settings.append_timeout_ms, transaction_completed=transaction_completed
+        replicas,
+        timers=timers,
+        timeout_ms=settings.append_timeout_ms,
+        marker_comes=marker_comes,
+        transaction_completed=transaction_completed,
     )
     partitions = OwnedPartitions(
         ReplicatedStateLog(replicas, timers=timers, in_thread=node.in_thread, settings=settings),

@@ -5,8 +5,8 @@ each answers for itself. Here all leaders are this broker, ``LocalMarkers``, whi
 brokers; a partition whose leader is another broker, or none for the moment, is answered NOT_LEADER_OR_FOLLOWER, and
 asked again.
 
-A marker in ``__consumer_offsets`` ends pending offset commits as well: the group coordinator is told once it is
-written.
+A marker in ``__consumer_offsets`` ends pending offset commits as well: the group coordinator is told before it is
+appended and once it is written.
 Called by: Completions, WriteTxnMarkers. Thread rule: the loop's.
 Source: Kafka's ``TransactionMarkerChannelManager``, ``KafkaApis.handleWriteTxnMarkersRequest`` (KIP-98).
 """
@@ -49,6 +49,8 @@ class MarkerWriter(Protocol):
         ...
 
 
+MarkerComes = Callable[[int], None]
+"""Told the number of a partition of ``__consumer_offsets`` before a marker is appended to it."""
 TransactionCompleted = Callable[[int, int, bool], None]
 """Told the number of a partition of ``__consumer_offsets``, the producer id, and whether it was a commit."""
 
@@ -62,11 +64,13 @@ class LocalMarkers:
         *,
         timers: Timers,
         timeout_ms: int,
+        marker_comes: MarkerComes,
         transaction_completed: TransactionCompleted,
     ) -> None:
         self._replicas = replicas
         self._timers = timers
         self._timeout_ms = timeout_ms
+        self._marker_comes = marker_comes
         self._transaction_completed = transaction_completed
 
     async def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
@@ -96,4 +100,6 @@ class LocalMarkers:
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
         )
+        if partition.topic == GROUP_METADATA_TOPIC:
+            self._marker_comes(partition.partition)
         return self._replicas.partition(partition).append(batch, origin=AppendOrigin.COORDINATOR).last_offset + 1

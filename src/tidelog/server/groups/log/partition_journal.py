@@ -1,15 +1,39 @@
-"""The journal of one shard: records appended to its partition of ``__consumer_offsets``, applied, and waited for.
+"""The journal of one shard: changes gathered into batches, appended to its partition of ``__consumer_offsets``, applied
+to the shard's state, and answered when they are replicated.
 
-What an append fails with is told in the words of a coordinator (``coordinator_log``).
+=====================================  =============================================================================
+a change                               what becomes of it
+=====================================  =============================================================================
+of a transaction, or larger than a     appended by itself, after the batch under way; applied if that worked
+batch may be; every one with a linger
+of 0
+any other                              applied at once, so that the next change builds on it, and added to the batch
+                                       under way
+without records                        answered with the batch under way, or with what was written before
+=====================================  =============================================================================
 
-State is that of the log's end, not of its high watermark: where replicas lag, a fetch may see a commit whose client has
-not heard of it yet. Thread rule: the loop's.
+The batch under way is appended when it is full, before whatever must come after it in the log, and at the latest
+
+- with a linger of -1 (adaptive): when each client that has sent something had its turn. So changes share a batch where
+  they come faster than they can be handled, and a change that comes alone does not wait;
+- with a linger above 0: that many ms after its first change.
+
+A change that cannot be appended now (too few replicas in sync, no leader) is refused before it is applied. If a batch
+fails all the same, or does not begin where it was to begin, since somebody else has appended, then the state is not
+the log's: every change in the batch fails, the journal is lost, and ``on_out_of_step`` has the shard read again.
+Errors are told in the words of a coordinator (``coordinator_log``).
+
+State is that of the log's end and of the batch under way, not of the high watermark: where replicas lag, a fetch may
+see a commit whose client has no response yet. ``flush`` comes before a fetch, so a crash loses nothing that was seen.
+What a crash leaves: the batches that were appended; nobody has a response to the rest. Thread rule: the loop's.
 Source: Kafka's ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tidelog.model import Record, TidelogError, TimestampType
@@ -17,21 +41,37 @@ from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.build import build_batch
 from tidelog.server.coordinator_log import coordinator_code
 from tidelog.server.groups.journal import Done, TransactionalProducer
+from tidelog.server.groups.log.gathered_batch import BATCH_OVERHEAD, GatheredBatch, RecordBytes, size_of
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.server.groups.log.replay import Replay
 from tidelog.server.groups.settings import CoordinatorSettings
-from tidelog.server.replicas.partition import Partition
-from tidelog.server.timers import Timers
+from tidelog.server.replicas.partition import ACKS_ALL, Partition
+from tidelog.server.timers import TimerHandle, Timers
 from tidelog.server.work import Spawn
+from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.producer import NO_GUARD, AppendOrigin
 
 _NO_PRODUCER: Final = -1
+ADAPTIVE: Final = -1
+"""As a linger."""
+_COMPRESSED_RESERVE: Final = 16
+"""A part of the largest batch is left free: what cannot be compressed grows by less."""
+
+_log = logging.getLogger(__name__)
 
 
 class PartitionJournal:
-    """A ``Journal``; lost for good once the partition is another broker's."""
+    """A ``Journal``; lost for good once the partition is another broker's, or has to be read again."""
 
-    def __init__(self, partition: Partition, *, timers: Timers, spawn: Spawn, settings: CoordinatorSettings) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        *,
+        timers: Timers,
+        spawn: Spawn,
+        settings: CoordinatorSettings,
+        on_out_of_step: Callable[[], None],
+    ) -> None:
         self.replay: Replay | None = None
         """Applies what is written; set when the shard is made."""
         self.is_lost = False
@@ -39,46 +79,129 @@ class PartitionJournal:
         self._timers = timers
         self._spawn = spawn
         self._settings = settings
+        self._on_out_of_step = on_out_of_step
         self._end = 0
         """Behind the last record written here."""
+        self._batch: GatheredBatch | None = None
+        self._timer: TimerHandle | None = None
 
     def write(self, records: Sequence[GroupRecord], done: Done, *, apply: bool = True) -> None:
-        self._write(records, done, apply=apply)
+        if self.is_lost:
+            done(ErrorCode.NOT_COORDINATOR)
+        elif records:
+            self._write(records, done, apply=apply)
+        elif self._batch is not None:
+            self._batch.waiting.append(done)
+        else:
+            self._tell_when_replicated([done])
 
     def write_transactional(self, records: Sequence[GroupRecord], producer: TransactionalProducer, done: Done) -> None:
-        self._write(records, done, producer, apply=True)
+        if self.is_lost:
+            done(ErrorCode.NOT_COORDINATOR)
+        elif records:
+            self._write_alone(records, [RecordBytes.of(record) for record in records], done, producer, apply=True)
+        else:
+            self.write(records, done)
 
-    def _write(
+    def flush(self) -> None:
+        """Append the batch under way."""
+        batch, self._batch = self._batch, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if batch is None:
+            return
+        error = ErrorCode.NOT_COORDINATOR
+        try:
+            result = self._append(batch.records)
+        except TidelogError as raised:
+            error = coordinator_code(error_code_of(raised))
+        else:
+            if result.first_offset == batch.first_offset or not batch.is_applied:
+                self._tell_when_replicated(batch.waiting)
+                return
+        if batch.is_applied:
+            _log.error("%s: its groups are read again, a batch failed: %s", self._partition.topic_partition, error.name)
+            self.is_lost = True
+            asyncio.get_running_loop().call_soon(self._on_out_of_step)
+        _tell(batch.waiting, error)
+
+    def lose(self) -> None:
+        """Another broker has the partition: nothing is written any more."""
+        self.is_lost = True
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            _tell(batch.waiting, ErrorCode.NOT_COORDINATOR)
+
+    # --- inside ---
+
+    def _write(self, records: Sequence[GroupRecord], done: Done, *, apply: bool) -> None:
+        try:
+            log = self._partition.require_appendable(ACKS_ALL)
+        except ApiError as error:
+            done(coordinator_code(error.code))
+            return
+        encoded = [RecordBytes.of(record) for record in records]
+        size, limit = size_of(encoded), log.config.max_message_bytes
+        room = limit - limit // _COMPRESSED_RESERVE
+        while self._batch is not None and self._batch.size + size > room:
+            self.flush()
+        if self.is_lost or self._settings.append_linger_ms == 0 or BATCH_OVERHEAD + size > room:
+            self._write_alone(records, encoded, done, apply=apply)
+            return
+        if self._batch is None:
+            self._batch = GatheredBatch(first_offset=log.end_offset)
+            self._flush_later(self._batch)
+        first = self._batch.add(encoded, done)
+        if apply:
+            self._batch.is_applied = True
+            self._apply(records, first)
+
+    def _flush_later(self, batch: GatheredBatch) -> None:
+        linger_ms = self._settings.append_linger_ms
+        if linger_ms != ADAPTIVE:
+            self._timer = self._timers.call_later(linger_ms, self.flush)
+            return
+
+        def flush() -> None:
+            if self._batch is batch:
+                self.flush()
+
+        loop = asyncio.get_running_loop()
+        # Twice: what is called first in the next turn comes before the requests that have arrived by then.
+        loop.call_soon(lambda: loop.call_soon(flush))
+
+    def _write_alone(
         self,
         records: Sequence[GroupRecord],
+        encoded: Sequence[RecordBytes],
         done: Done,
         producer: TransactionalProducer | None = None,
         *,
         apply: bool,
     ) -> None:
+        self.flush()
         if self.is_lost:
             done(ErrorCode.NOT_COORDINATOR)
             return
-        if records:
-            try:
-                first = self._append(records, producer)
-            except TidelogError as error:
-                done(coordinator_code(error_code_of(error)))
-                return
-            if apply and self.replay is not None:
-                producer_id = _NO_PRODUCER if producer is None else producer.producer_id
-                for offset, record in enumerate(records, first):
-                    self.replay.apply(record, offset, producer_id)
-        self._tell_when_replicated(done)
+        try:
+            result = self._append(encoded, producer)
+        except TidelogError as error:
+            done(coordinator_code(error_code_of(error)))
+            return
+        if apply:
+            self._apply(records, result.first_offset, _NO_PRODUCER if producer is None else producer.producer_id)
+        self._tell_when_replicated([done])
 
-    def _append(self, records: Sequence[GroupRecord], producer: TransactionalProducer | None) -> int:
-        """The offset of the first record."""
+    def _apply(self, records: Sequence[GroupRecord], first: int, producer_id: int = _NO_PRODUCER) -> None:
+        if self.replay is not None:
+            for offset, record in enumerate(records, first):
+                self.replay.apply(record, offset, producer_id)
+
+    def _append(self, records: Sequence[RecordBytes], producer: TransactionalProducer | None = None) -> AppendResult:
         now_ms = self._timers.now_ms()
         batch = build_batch(
-            [
-                Record(offset, now_ms, TimestampType.CREATE, record.key_bytes(), record.value_bytes())
-                for offset, record in enumerate(records)
-            ],
+            [Record(offset, now_ms, TimestampType.CREATE, *record) for offset, record in enumerate(records)],
             codec=self._settings.codec,
             producer_id=_NO_PRODUCER if producer is None else producer.producer_id,
             producer_epoch=-1 if producer is None else producer.producer_epoch,
@@ -88,20 +211,29 @@ class PartitionJournal:
         guard = NO_GUARD if producer is None else producer.guard
         result = self._partition.append(bytearray(batch), origin=AppendOrigin.COORDINATOR, guard=guard)
         self._end = result.last_offset + 1
-        return result.first_offset
+        return result
 
-    def _tell_when_replicated(self, done: Done) -> None:
+    def _tell_when_replicated(self, waiting: Sequence[Done]) -> None:
         end = self._end
         error = self._partition.replication_error(end)
         if error is None:
-            self._spawn(self._wait(end, done))
+            self._spawn(self._wait(end, waiting))
         else:
-            done(coordinator_code(error))
+            _tell(waiting, coordinator_code(error))
 
-    async def _wait(self, end: int, done: Done) -> None:
+    async def _wait(self, end: int, waiting: Sequence[Done]) -> None:
         try:
             await self._partition.replicated(end, self._settings.commit_timeout_ms)
             error = ErrorCode.NOT_COORDINATOR if self.is_lost else ErrorCode.NONE
         except ApiError as raised:
             error = coordinator_code(raised.code)
-        done(error)
+        _tell(waiting, error)
+
+
+def _tell(waiting: Sequence[Done], error: ErrorCode) -> None:
+    """Each of them, in the order of their changes, whatever becomes of another."""
+    for done in waiting:
+        try:
+            done(error)
+        except Exception:
+            _log.exception("A change of a group was written, but what follows from it failed")

@@ -54,6 +54,7 @@ def _of_group(broker: Broker, context: RequestContext, request: Struct, asked: S
     try:
         broker.authorizer.require(context, Operation.DESCRIBE, group(asked.group_id))
         shard = broker.groups.shard_of(asked.group_id)
+        shard.context.journal.flush()
         _check(shard, context, asked)
     except ApiError as error:
         if context.version < _GROUP_ERRORS:
