@@ -155,8 +155,8 @@ def classic_life(script: Script) -> tuple[str, int]:
     return one, joined.generation_id
 
 
-def consumer_life(script: Script) -> None:
-    """A consumer group: members come, give up, go; afterwards ``m1`` is in epoch 4."""
+def consumer_life(script: Script) -> int:
+    """A consumer group: members come, give up, go; the epoch in which ``m1`` is afterwards."""
     script.find("k")
     first = {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
 
@@ -169,31 +169,33 @@ def consumer_life(script: Script) -> None:
     beat("m1", 0, rebalance_timeout=60_000)
     beat("m1", 0, **first, server_assignor="mine")
     joined = beat("m1", 0, **first, rack_id="r1")
+    one = joined.member_epoch
+    two = one + 1
     topic_id = joined.assignment.topic_partitions[0].topic_id
-    beat("m1", 1)
+    beat("m1", one)
     beat("m1", 5)
     beat("m2", 0, **first, instance_id="i2")
     beat("m3", 0, **first, instance_id="i2")
-    beat("m2", 2, instance_id="i2")
-    told = beat("m1", 1, topic_partitions=[{"topic_id": topic_id, "partitions": [0, 1]}])
+    beat("m2", two, instance_id="i2")
+    told = beat("m1", one, topic_partitions=[{"topic_id": topic_id, "partitions": [0, 1]}])
     kept = list(told.assignment.topic_partitions[0].partitions)
-    beat("m1", 1, topic_partitions=[{"topic_id": topic_id, "partitions": kept}])
-    beat("m2", 2, instance_id="i2")
+    beat("m1", one, topic_partitions=[{"topic_id": topic_id, "partitions": kept}])
+    beat("m2", two, instance_id="i2")
     script.call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["k"], include_authorized_operations=True)
     script.call(ApiKey.DESCRIBE_GROUPS, groups=["k"])
     script.call(ApiKey.LIST_GROUPS, types_filter=["consumer"])
-    for member, epoch in (("m1", 2), ("m1", 1), ("who", 2), ("", -1)):
+    for member, epoch in (("m1", two), ("m1", one), ("who", 2), ("", -1)):
         script.call(ApiKey.OFFSET_COMMIT, **_commit("k", member, epoch))
     asked = {"group_id": "k", "topics": None}
-    for member, epoch in (("m1", 2), ("m1", 1), ("who", 1)):
+    for member, epoch in (("m1", two), ("m1", one), ("who", 1)):
         script.call(ApiKey.OFFSET_FETCH, groups=[{**asked, "member_id": member, "member_epoch": epoch}])
     script.call(ApiKey.DELETE_GROUPS, groups_names=["k"])
     beat("m2", -2, instance_id="i2")
     beat("m4", 0, **first, instance_id="i2")
     beat("m4", -1, instance_id="i2")
-    beat("m1", 2, topic_partitions=[{"topic_id": topic_id, "partitions": kept}])
+    beat("m1", two, topic_partitions=[{"topic_id": topic_id, "partitions": kept}])
     beat("m5", 0, **{**first, "subscribed_topic_names": None}, subscribed_topic_regex="[")
-    beat("m1", 3, subscribed_topic_names=["t", "later"])
+    return int(beat("m1", two + 1, subscribed_topic_names=["t", "later"]).member_epoch)
 
 
 def regex_life(script: Script) -> None:
@@ -201,9 +203,9 @@ def regex_life(script: Script) -> None:
     script.find("r")
     fields = {"group_id": "r", "member_id": "m1"}
     joining = {"rebalance_timeout": 60_000, "subscribed_topic_regex": "t|u", "topic_partitions": []}
-    script.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **fields, member_epoch=0, **joining)
+    first = script.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **fields, member_epoch=0, **joining).member_epoch
     deadline = time.monotonic() + _PATIENCE_S
-    while script.client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **fields, member_epoch=1).member_epoch == 1:
+    while script.client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **fields, member_epoch=first).member_epoch == first:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     script.call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["r"])
