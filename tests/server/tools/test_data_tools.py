@@ -17,9 +17,17 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_from_console_to_console(tools: KafkaTools, codec: str) -> None:
     topic, lines = f"console-{codec}", [f"key{number}\tvalue {number}" for number in range(20)]
-    parsed = ("--property", "parse.key=true", "--compression-codec", codec)
+    parsed = ("--reader-property", "parse.key=true", "--compression-codec", codec)
     tools.told("kafka-console-producer", "--topic", topic, *parsed, standard_input="\n".join(lines) + "\n")
-    shown = ("--property", "print.key=true", "--from-beginning", "--max-messages", "20", "--timeout-ms", "60000")
+    shown = (
+        "--formatter-property",
+        "print.key=true",
+        "--from-beginning",
+        "--max-messages",
+        "20",
+        "--timeout-ms",
+        "60000",
+    )
     assert tools.told("kafka-console-consumer", "--topic", topic, *shown)[:20] == lines
 
 

@@ -70,9 +70,9 @@ def test_the_java_client_is_let_in(
     topic = f"java-{listener}-{mechanism}"
     at.told("kafka-topics", "--command-config", config, "--create", "--topic", topic)
     given = ("--topic", topic)
-    at.told("kafka-console-producer", "--producer.config", config, *given, standard_input="one\ntwo\n")
+    at.told("kafka-console-producer", "--command-config", config, *given, standard_input="one\ntwo\n")
     bounds = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "60000")
-    assert at.told("kafka-console-consumer", "--consumer.config", config, *given, *bounds) == ["one", "two"]
+    assert at.told("kafka-console-consumer", "--command-config", config, *given, *bounds) == ["one", "two"]
     let_in, refused = home.counts(listener)
     assert let_in >= before[0] + 3
     assert refused == before[1]
