@@ -17,8 +17,7 @@ SPARK_KAFKA_JARS = .cache/spark-kafka-4.0.0
 
 JAVA_OF_ALL = $(wildcard tests/real_kafka/java/any/*.java)
 JAVA_OF_NEWEST = $(wildcard tests/real_kafka/java/*.java benchmarks/java/*.java)
-JAVA_OF_TOOLS = $(wildcard tests/real_kafka/java/tools/*.java benchmarks/java/tools/*.java) benchmarks/java/Peer.java
-JAVA_OF_DUMP = $(wildcard tests/real_kafka/java/tools/*.java)
+JAVA_OF_TOOLS = $(wildcard benchmarks/java/tools/*.java) benchmarks/java/Peer.java
 
 .PHONY: kafka-jars spark-kafka-jars
 
@@ -45,7 +44,7 @@ $(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | prerequisites
 .cache/java/%/programs.jar: .cache/kafka-%/.stamp $(JAVA_OF_ALL) $(JAVA_OF_NEWEST) $(JAVA_OF_TOOLS) tests/real_kafka/jars.mk
 	@rm -rf $(@D) && mkdir -p $(@D)/classes
 	@javac -nowarn -d $(@D)/classes -cp '.cache/kafka-$*/*' $(JAVA_OF_ALL) \
-	    $(if $(filter $*,$(KAFKA_NEWEST)),$(JAVA_OF_NEWEST)) $(if $(filter $*,$(KAFKA_TOOLS)),$(JAVA_OF_TOOLS)) $(if $(filter $*,$(KAFKA_DUMP)),$(JAVA_OF_DUMP))
+	    $(if $(filter $*,$(KAFKA_NEWEST)),$(JAVA_OF_NEWEST)) $(if $(filter $*,$(KAFKA_TOOLS)),$(JAVA_OF_TOOLS))
 	@jar --create --file $@ -C $(@D)/classes .
 
 .SECONDARY:

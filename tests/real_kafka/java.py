@@ -24,8 +24,10 @@ RELEASES = (NEWEST, TOOLS, *OLDER)
 """From the newest to the oldest."""
 
 DUMP = "4.2.0"
+"""The release whose ``kafka-dump-log`` our dump prints like."""
 DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
-"""The release whose ``kafka-dump-log`` our dump prints like, and the tool's class there: 4.3 has another."""
+NEWER_DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
+"""The tool's class there, and the one that was written in its place for 4.3."""
 
 JVM_LOG = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """The JVM would warn of a class archive made for other jars, and on stdout."""

@@ -203,13 +203,11 @@ def test_new_directories_are_formatted_alike(tmp_path: Path, ports: tuple[int, i
     static = {} if voters_in_log else {"controller.quorum.voters": f"1@127.0.0.1:{ports[1]}"}
     own.live(begin, static)
 
-    files = ["bootstrap.checkpoint", *([f"{METADATA}/{0:020}-{0:010}.checkpoint"] if voters_in_log else [])]
-    for name in files:
-        theirs, ours = (directory / name for directory in (kafka.directory, own.directory))
-        assert rows([theirs]) == rows([ours])
-        assert theirs.stat().st_size == ours.stat().st_size
+    snapshot = f"{METADATA}/{0:020}-{0:010}.checkpoint"
+    files = [own.directory / name for name in ("bootstrap.checkpoint", *([snapshot] if voters_in_log else []))]
+    assert set(rows([kafka.directory / snapshot])) == set(rows(files)), "Kafka 4.4 has one file, ours are those of 4.1"
     written = {path.relative_to(kafka.directory).as_posix() for path in kafka.directory.rglob("*") if path.is_file()}
-    assert written == {"meta.properties", *files}
+    assert written == {"meta.properties", snapshot}
     theirs, ours = (
         MetaProperties.read(LOCAL, directory / "meta.properties") for directory in (kafka.directory, own.directory)
     )
@@ -245,7 +243,9 @@ def test_kafka_and_tidelog_go_on_alike_with_what_tidelog_wrote(tmp_path: Path, p
 
     theirs, ours = (rows(log_files(directory)) for directory in (broker.directory, own.directory))
     assert len(ours) > len(before) + 20
-    assert theirs == ours
+    cordoned = [row for row in theirs if "cordonedLogDirs" in row[2] and row[0] == "BrokerRegistrationChangeRecord"]
+    assert [json.loads(fields)["cordonedLogDirs"] for _, _, fields in cordoned] == [[]], "nothing is cordoned"
+    assert [row for row in theirs if row not in cordoned] == ours, "whenever Kafka's broker says that"
 
     async def look(metadata: EmbeddedMetadata) -> None:
         partitions = {name: len(topic.partitions) for name, topic in metadata.image.topics.items()}

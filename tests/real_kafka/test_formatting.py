@@ -18,6 +18,9 @@ from tidelog.storage.fs import LOCAL
 
 pytestmark = pytest.mark.kafka
 
+LIKE_OURS = "4.1.0"
+"""The release whose files ours are: docs/not-done.md says what Kafka 4.4 leaves."""
+OF_IT = ("-r", "4.1")
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 DIRECTORY_ID = "JEXY6aqzQY-32P5TStzaFg"
 PROPERTIES = """
@@ -39,7 +42,7 @@ WITH_SALT = f"SCRAM-SHA-256=[name=alice,password=alice-secret,salt={SALT}]"
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[KafkaTools]:
-    with KafkaTools("") as running:
+    with KafkaTools("", release=LIKE_OURS) as running:
         yield running
 
 
@@ -88,11 +91,11 @@ def timeless(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("text", "arguments"),
     [
-        (STATIC, []),
-        (DYNAMIC, ["--standalone"]),
-        (STATIC, ["--standalone"]),
-        (DYNAMIC, ["--initial-controllers", CONTROLLERS]),
-        (DYNAMIC, ["-s", "--add-scram", SALTED, "-S", WITH_SALT]),
+        (STATIC, [*OF_IT]),
+        (DYNAMIC, [*OF_IT, "--standalone"]),
+        (STATIC, [*OF_IT, "--standalone"]),
+        (DYNAMIC, [*OF_IT, "--initial-controllers", CONTROLLERS]),
+        (DYNAMIC, [*OF_IT, "-s", "--add-scram", SALTED, "-S", WITH_SALT]),
         (DYNAMIC, ["-s", "--release-version", "3.9"]),
         (STATIC, ["--release-version", "3.7-IV2", "--feature", "transaction.version=1"]),
         (STATIC, ["-r", "4.0", "-f", "eligible.leader.replicas.version=1", "-f", "group.version=0"]),
@@ -115,7 +118,7 @@ def test_the_same_arguments_make_the_same_files(
 def test_only_what_is_not_formatted_is_formatted_where_that_is_asked_for(tmp_path: Path, tools: KafkaTools) -> None:
     homes = tmp_path / "kafka", tmp_path / "own"
     theirs, ours = (properties_in(home, DYNAMIC) for home in homes)
-    formatted = ["format", "-s", "-t", CLUSTER_ID, "-c"]
+    formatted = ["format", *OF_IT, "-s", "-t", CLUSTER_ID, "-c"]
     assert tools.run("kafka-storage", *formatted, str(theirs)).code == 0
     run(*formatted, ours, "--apply")
     kept = (homes[1] / "one" / META_PROPERTIES_FILE).read_bytes()
@@ -136,7 +139,6 @@ def test_only_what_is_not_formatted_is_formatted_where_that_is_asked_for(tmp_pat
         (DYNAMIC, [], "--standalone"),
         (STATIC, ["--feature", "kraft.version=1"], "kraft.version"),
         (DYNAMIC, ["-s", "--feature", "kraft.version=0"], "kraft.version"),
-        (DYNAMIC, ["-s", "--release-version", "3.8"], "kraft.version could not be set to 1"),
         (STATIC, ["--feature", "no.such.feature=1"], "Unsupported feature: no.such.feature"),
         (STATIC, ["--feature", "group.version=2"], "No feature:group.version with feature level 2"),
         (STATIC, ["-r", "3.9", "-f", "eligible.leader.replicas.version=1"], "depends on metadata.version level 23"),

@@ -30,7 +30,7 @@ def test_features(tools: KafkaTools, broker: BrokerHome) -> None:
     features = broker.call(lambda: broker.broker.metadata.finalized_features)
     level = features["metadata.version"]
     assert levels["metadata.version"] == (
-        release_name(level) if level <= NEWEST_LEVEL_OF_THE_TOOL else f"UNKNOWN [{level}]"
+        release_name(level) if level <= NEWEST_LEVEL_OF_THE_TOOL else f"UNKNOWN {level}"
     )
     for feature in ("group.version", "transaction.version"):
         assert levels[feature] == str(features[feature])

@@ -27,7 +27,7 @@ def test_of_a_topic(tools: KafkaTools) -> None:
         "{DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}"
     )
     assert retention == "retention.ms=7000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=7000}"
-    assert len(described(tools, *where, "--all")) == 33
+    assert len(described(tools, *where, "--all")) == 37
     refused = tools.run(CONFIGS, "--alter", *where, "--add-config", "retention.ms=x")
     assert refused.code == 1
     assert "Invalid value x for configuration retention.ms: Not a number of type LONG" in refused.err
