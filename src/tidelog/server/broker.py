@@ -40,7 +40,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.broker_state import BrokerState
-from tidelog.server.dynamic_settings import DynamicSettings
+from tidelog.server.dynamic_settings import DynamicSettings, cordoned_ids
 from tidelog.server.fetching.session_cache import SessionCache
 from tidelog.server.fetching.session_metrics import session_samples
 from tidelog.server.metadata import broker_registration
@@ -371,5 +371,10 @@ class Broker:
             broker_registration.Endpoint(one.name, one.host, one.port, one.protocol) for one in self.advertised
         ]
         directories = [directory.id for directory in self.logs.online if directory.id is not None]
-        await self.metadata.register_broker(endpoints, directories, previous_epoch=self.logs.previous_broker_epoch())
+        await self.metadata.register_broker(
+            endpoints,
+            directories,
+            cordoned=cordoned_ids(self.logs),
+            previous_epoch=self.logs.previous_broker_epoch(),
+        )
         self._started.push_async_callback(self.metadata.shut_down_broker)

@@ -4,7 +4,9 @@
 what changed                   what follows
 =============================  =======================================================================================
 this broker, or all brokers    the broker's configuration is another; then the defaults of topics, the cleaner, the
-                               limits of connections, and how new ones are let in
+                               cordoned log directories, which the controller learns too, the limits of connections,
+                               and how new ones are let in
+metadata.version               the controller learns the cordoned log directories: it may have had no field for them
 a topic                        its logs have new settings
 others                         nothing here: who needs them asks the image
 =============================  =======================================================================================
@@ -18,14 +20,16 @@ Source: Kafka's ``DynamicBrokerConfig``, ``DynamicConfigPublisher``.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Awaitable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.cluster_metadata import ClusterMetadata
-from tidelog.server.metadata.image import ConfigResource, MetadataChange
+from tidelog.server.metadata.image import METADATA_VERSION, ConfigResource, MetadataChange
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.listener import Listener
 from tidelog.server.security.listener_security import ListenerSecurity
@@ -68,9 +72,11 @@ class DynamicSettings:
     def on_change(self, change: MetadataChange) -> Awaitable[None] | None:
         """A listener of the metadata."""
         topics = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
-        if change.configs.isdisjoint(ConfigResource(ResourceType.BROKER, name) for name in self._names):
-            return self._broker.in_thread(self._tell_topics, topics) if topics else None
-        return self.apply(topics)
+        if not change.configs.isdisjoint(ConfigResource(ResourceType.BROKER, name) for name in self._names):
+            return self._apply_and_report(topics)
+        if METADATA_VERSION in change.features:
+            return self._tell_topics_and_report(topics)
+        return self._broker.in_thread(self._tell_topics, topics) if topics else None
 
     async def apply(self, topics: Sequence[str] = ()) -> None:
         """The broker's settings are what the metadata make of them, and so are those of ``topics``."""
@@ -81,6 +87,17 @@ class DynamicSettings:
             _secure(listener, after)
         await self._broker.in_thread(self._tell, before, after)
         await self._broker.in_thread(self._tell_topics, topics)
+
+    async def _apply_and_report(self, topics: Sequence[str]) -> None:
+        await self.apply(topics)
+        await self._report_cordoned()
+
+    async def _tell_topics_and_report(self, topics: Sequence[str]) -> None:
+        await self._broker.in_thread(self._tell_topics, topics)
+        await self._report_cordoned()
+
+    async def _report_cordoned(self) -> None:
+        await self._broker.metadata.report_cordoned_directories(cordoned_ids(self._broker.logs))
 
     async def _limit_connections(self, config: BrokerConfig) -> None:
         """Hosts may be named, and looking them up may take long."""
@@ -96,6 +113,7 @@ class DynamicSettings:
         logs = self._broker.logs
         if LogConfig.of(after) != LogConfig.of(before):
             logs.update_default_config(LogConfig.of(after))
+        logs.cordon(map(Path, after.cordoned_log_dirs))
         if logs.cleaner is not None and CleanerSettings.of(after) != CleanerSettings.of(before):
             logs.cleaner.reconfigure(CleanerSettings.of(after))
 
@@ -112,6 +130,12 @@ class DynamicSettings:
         settings_of = self._broker.metadata.image.settings_of
         of_all, own = (settings_of(ResourceType.BROKER, name) for name in self._names)
         return with_allowed(self._broker.config, of_all, own)
+
+
+def cordoned_ids(logs: LogManager) -> list[uuid.UUID]:
+    """Return the ids of the online log directories that get no new partitions."""
+    cordoned = [directory for directory in logs.online if directory.path in logs.cordoned]
+    return [directory.id for directory in cordoned if directory.id is not None]
 
 
 def _secure(listener: Listener, config: BrokerConfig) -> None:

@@ -14,11 +14,13 @@ from tidelog.server.metadata.broker_registration import Endpoint
 from tidelog.server.metadata.controller.brokers import (
     NewRegistration,
     begin_shutdown,
+    cordon_directories,
     fence_broker,
     register_broker,
     take_directories_offline,
     unfence_broker,
 )
+from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.controller.leaders import alter_partitions, assign_directories, elect_leaders
 from tidelog.server.metadata.controller.reassignments import alter_reassignments
 from tidelog.server.metadata.image import MetadataImage
@@ -220,3 +222,18 @@ class TestDirectories:
         assert (after.leader, after.isr) == (2, (2,))
         assert image.topics["t"].partitions[1].leader == 1
         assert not take_directories_offline(image, SETTINGS, 1, [uuid.UUID(int=999)]).records
+
+    def test_that_are_cordoned_are_recorded_when_that_is_new(self) -> None:
+        image = image_of((1,))
+        for cordoned in ([], [directory_of(1)], []):  # the first one, of none, too: nothing was known before
+            (record,) = cordon_directories(image, 1, cordoned).records
+            image.apply(record)
+            assert image.brokers[1].cordoned_log_dirs == frozenset(cordoned)
+            assert not cordon_directories(image, 1, cordoned).records
+        assert not cordon_directories(image, 9, []).records
+
+    @pytest.mark.parametrize(("level", "records"), [(29, 0), (30, 1)])
+    def test_are_cordoned_since_kafka_4_3(self, level: int, records: int) -> None:
+        image = image_of((1,))
+        image.apply(feature_record("metadata.version", level))
+        assert len(cordon_directories(image, 1, [directory_of(1)]).records) == records

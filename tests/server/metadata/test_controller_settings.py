@@ -16,7 +16,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.configs import alter_configs, replace_configs
 from tidelog.server.metadata.controller.decision import MAX_RECORDS
 from tidelog.server.metadata.controller.effective_config import allows_unclean_election, min_isr
-from tidelog.server.metadata.controller.feature_updates import update_features
+from tidelog.server.metadata.controller.feature_updates import feature_record, update_features
 from tidelog.server.metadata.controller.producer_ids import allocate_producer_ids
 from tidelog.server.metadata.controller.quotas import alter_client_quotas
 from tidelog.server.metadata.features import release_name
@@ -78,6 +78,14 @@ class TestConfigs:
             change = {resource: [setting("min.insync.replicas", value)]}
             (outcome,) = alter_configs(new_image(), settings(), change).answer.values()
             assert outcome.error is ErrorCode.INVALID_CONFIG
+
+    @pytest.mark.parametrize("value", ["/data", None])
+    def test_directories_are_cordoned_since_kafka_4_3(self, value: str | None) -> None:
+        image = new_image()
+        image.apply(feature_record("metadata.version", 29))
+        (outcome,) = alter_configs(image, settings(), {BROKER: [setting("cordoned.log.dirs", value)]}).answer.values()
+        expected = "The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >="
+        assert (outcome.error, outcome.message) == (ErrorCode.INVALID_CONFIG, f"{expected} 4.3-IV0")
 
     @pytest.mark.parametrize("pattern", HOSTILE_PATTERNS, ids=range(len(HOSTILE_PATTERNS)))
     def test_a_pattern_that_is_none_is_refused(self, pattern: str) -> None:

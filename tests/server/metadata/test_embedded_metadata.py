@@ -343,6 +343,22 @@ class TestBroker:
 
         run(work)
 
+    def test_reports_no_cordoned_directories_before_it_registers(self) -> None:
+        """Until then the registration is that of the run before."""
+
+        async def work() -> None:
+            home = MetadataHome()
+            await home.stop(await home.joined())
+            metadata = await home.started()
+            await metadata.report_cordoned_directories([home.directory_id()])
+            assert metadata.image.brokers[1].cordoned_log_dirs == frozenset()
+            await home.register(metadata)
+            await metadata.report_cordoned_directories([home.directory_id()])
+            assert metadata.image.brokers[1].cordoned_log_dirs == {home.directory_id()}
+            await home.stop(metadata)
+
+        run(work)
+
     def test_a_leader_alters_who_is_in_sync(self) -> None:
         async def work() -> None:
             metadata = await MetadataHome().joined()

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.metadata.images import image_of
+from server.metadata.images import directory_of, image_of
 from tidelog.protocol.errors import ApiError
+from tidelog.server.metadata.controller.brokers import cordon_directories
 from tidelog.server.metadata.controller.placement import place_replicas
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.storage.checkpoint import uuid_to_text
 
 
 def placed(brokers: int, partitions: int, replicas: int, seed: int = 1, **image: object) -> list[tuple[int, ...]]:
@@ -44,12 +47,30 @@ def test_fenced_brokers_come_last() -> None:
             assert one[2] in (1, 2)
 
 
+def test_a_broker_whose_directories_are_all_cordoned_gets_nothing() -> None:
+    image = image_of((1, 2, 3))
+    for record in cordon_directories(image, 2, [directory_of(2)]).records:
+        image.apply(record)
+    for seed in range(20):
+        found = place_replicas(image.brokers.values(), 6, 2, Random(seed))
+        assert {broker for one in found for broker in one} == {1, 3}
+
+
+def test_a_broker_with_one_directory_that_is_not_cordoned_gets_partitions() -> None:
+    image = image_of((1,))
+    two = {"brokerId": 1, "brokerEpoch": 10, "logDirs": [uuid_to_text(directory_of(broker)) for broker in (1, 2)]}
+    image.apply(MetadataRecord("BrokerRegistrationChangeRecord", two))
+    for record in cordon_directories(image, 1, [directory_of(1)]).records:
+        image.apply(record)
+    assert place_replicas(image.brokers.values(), 1, 1, Random(1)) == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("brokers", "replicas", "fenced", "reason"),
     [
         (1, 0, (), "Invalid replication factor 0: the replication factor must be positive."),
-        (2, 1, (1, 2), "All brokers are currently fenced."),
-        (0, 1, (), "All brokers are currently fenced."),
+        (2, 1, (1, 2), "All brokers are currently fenced, or have all their log directories cordoned."),
+        (0, 1, (), "All brokers are currently fenced, or have all their log directories cordoned."),
     ],
 )
 def test_what_cannot_be(brokers: int, replicas: int, fenced: tuple[int, ...], reason: str) -> None:

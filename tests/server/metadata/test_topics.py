@@ -10,6 +10,7 @@ import pytest
 from server.metadata.images import TOPIC_ID, directory_of, image_of, partition_of, settings, with_topic
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.metadata.controller import topics
+from tidelog.server.metadata.controller.brokers import cordon_directories
 from tidelog.server.metadata.controller.decision import MAX_RECORDS
 from tidelog.server.metadata.controller.placement import place_replicas
 from tidelog.server.metadata.controller.topics import create_partitions, create_topics, delete_topics
@@ -104,7 +105,10 @@ class TestCounts:
         assert refusal_of(image_of(), replication_factor=2) == (ErrorCode.INVALID_REPLICATION_FACTOR, expected)
 
     def test_where_no_broker_is_alive(self) -> None:
-        expected = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+        expected = (
+            "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log"
+            " directories cordoned."
+        )
         assert refusal_of(image_of(fenced=(1,))) == (ErrorCode.INVALID_REPLICATION_FACTOR, expected)
 
     def test_that_are_too_large_refuse_the_whole_request(self) -> None:
@@ -134,6 +138,10 @@ class TestAssignments:
             ([(0, [1]), (0, [1])], "Found multiple manual partition assignments for partition 0"),
             ([(0, [])], "The manual partition assignment includes an empty replica list."),
             ([(0, [9])], "The manual partition assignment includes broker 9, but no such broker is registered."),
+            (
+                [(0, [1, 4])],
+                "The manual partition assignment includes broker 4, but all its log directories are cordoned.",
+            ),
             ([(0, [1, 1])], "The manual partition assignment includes the broker 1 more than once."),
             (
                 [(0, [1]), (1, [1, 2])],
@@ -147,7 +155,9 @@ class TestAssignments:
         ],
     )
     def test_that_cannot_be(self, assignments: list[tuple[int, list[int]]], reason: str) -> None:
-        image = image_of((1, 2, 3), fenced=(3,))
+        image = image_of((1, 2, 3, 4), fenced=(3,))
+        for record in cordon_directories(image, 4, [directory_of(4)]).records:
+            image.apply(record)
         code, message = refusal_of(image, assignments=assignments)
         assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         assert message is not None

@@ -201,13 +201,19 @@ def test_damaged_and_unknown_directories_stop_nothing(home: ManagerHome) -> None
     assert home.checkpoint(damaged.parent, RECOVERY_POINT)[T1] == before  # it may be mended
 
 
-def test_directories_have_their_ids(home: ManagerHome) -> None:
-    ids = [uuid.uuid4(), uuid.uuid4()]
+def formatted(home: ManagerHome) -> list[uuid.UUID]:
+    """The ids that its directories have from now on."""
+    ids = [uuid.uuid4() for _ in home.paths]
     for path, directory_id in zip(home.paths, ids, strict=True):
         path.mkdir()
         MetaProperties(version=1, cluster_id="c", node_id=1, directory_id=directory_id).write(
             LOCAL, path / "meta.properties"
         )
+    return ids
+
+
+def test_directories_have_their_ids(home: ManagerHome) -> None:
+    ids = formatted(home)
     manager = home.start()
     assert [directory.id for directory in manager.online] == ids
     found = manager.directory_of(ids[1])
@@ -236,6 +242,33 @@ def test_new_logs_go_where_the_fewest_are(home: ManagerHome) -> None:
         manager.get_or_create(TopicPartition("t", number))
         counts = [len(directory.logs) for directory in manager.online]
         assert max(counts) - min(counts) <= 1
+
+
+def test_a_cordoned_directory_gets_no_new_logs(home: ManagerHome) -> None:
+    manager = home.start()
+    kept = [manager.get_or_create(TopicPartition("kept", number)) for number in range(4)]
+    manager.cordon(home.paths[:1])
+    new = {manager.get_or_create(TopicPartition("new", number)).directory.parent for number in range(6)}
+    assert new == {home.paths[1]}
+    assert {log.directory.parent for log in kept} == set(home.paths)
+    manager.cordon(())
+    assert manager.get_or_create(TopicPartition("later", 0)).directory.parent == home.paths[0]
+
+
+def test_where_all_are_cordoned_the_first_directory_takes_a_log(home: ManagerHome) -> None:
+    manager = home.start()
+    manager.cordon(home.paths)
+    assert {manager.get_or_create(log).directory.parent for log in (T0, T1)} == {home.paths[0]}
+
+
+def test_a_cordoned_directory_takes_a_log_that_is_its_own(home: ManagerHome) -> None:
+    """The metadata, or a client that moves a partition, has chosen it before."""
+    ids = formatted(home)
+    manager = home.start()
+    manager.cordon(home.paths[:1])
+    assert manager.get_or_create(T0, directory_id=ids[0]).directory.parent == home.paths[0]
+    manager.prefer(T1, home.paths[0])
+    assert manager.get_or_create(T1).directory.parent == home.paths[0]
 
 
 def test_a_preferred_directory_comes_first(home: ManagerHome) -> None:

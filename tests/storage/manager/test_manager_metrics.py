@@ -216,6 +216,27 @@ def test_a_directory_that_fails_is_counted(home: Watched) -> None:
     }
 
 
+def test_cordoned_directories_are_counted(home: Watched) -> None:
+    manager = start(home)
+    of_first, of_second = (
+        f'kafka.log:type=LogManager,name=LogDirectoryCordoned,logDirectory="{p}"' for p in home.paths
+    )
+    count = "kafka.log:type=LogManager,name=CordonedLogDirectoryCount"
+    assert home.gauges("Cordoned") == {count: 0, of_first: 0, of_second: 0}
+    manager.cordon(home.paths[1:])
+    assert home.gauges("Cordoned") == {count: 1, of_first: 0, of_second: 1}
+    manager.cordon(home.paths)
+    assert home.gauges("Cordoned") == {count: 2, of_first: 1, of_second: 1}
+
+
+def test_an_offline_directory_may_be_cordoned(home: Watched) -> None:
+    home.paths[1].parent.mkdir(exist_ok=True)
+    home.paths[1].write_text("not a directory")
+    start(home).cordon(home.paths[1:])
+    (value,) = home.gauges(f'LogDirectoryCordoned,logDirectory="{home.paths[1]}"').values()
+    assert value == 1
+
+
 def test_after_the_end_nothing_is_left(home: Watched) -> None:
     manager = start(home)
     manager.get_or_create(ORDERS)
@@ -263,4 +284,4 @@ def test_names_are_those_of_kafkas_log_manager(home: Watched) -> None:
     ours.update(home.report())
     assert ours - theirs == set()
     assert [name for name in theirs - ours if "type=BrokerTopicMetrics" not in name] == []
-    assert len(ours) == 2 * 5 + 1 + 1 + 3 * 2 + 6 + 5 + 2 * 2 + 2 + 1
+    assert len(ours) == 2 * 5 + 1 + 1 + 3 * 2 + 6 + 5 + 2 * 2 + 2 + 1 + 1 + 2

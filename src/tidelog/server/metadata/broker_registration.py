@@ -118,6 +118,11 @@ class BrokerRegistration:
         """It may lead, and new partitions may be put on it."""
         return not self.is_fenced and not self.in_controlled_shutdown
 
+    @property
+    def takes_partitions(self) -> bool:
+        """Whether a log directory is not cordoned, as far as the broker has reported its directories."""
+        return not self.log_dirs or self.cordoned_log_dirs is None or not self.log_dirs <= self.cordoned_log_dirs
+
 
 def _ids(texts: list[str] | None) -> frozenset[uuid.UUID] | None:
     return None if texts is None else frozenset(map(uuid_from_text, texts))

@@ -164,13 +164,23 @@ class ClusterMetadata(Protocol):
         """Directories of this broker that failed: it leads nothing that lies there any more."""
         ...
 
+    async def report_cordoned_directories(self, directories: Sequence[uuid.UUID]) -> None:
+        """Record which directories of this broker get no new partitions; a no-op before the broker registers."""
+        ...
+
     # --- this broker ---
 
     async def register_broker(
-        self, endpoints: Sequence[Endpoint], directories: Sequence[uuid.UUID], *, previous_epoch: int | None = None
+        self,
+        endpoints: Sequence[Endpoint],
+        directories: Sequence[uuid.UUID],
+        *,
+        cordoned: Sequence[uuid.UUID] = (),
+        previous_epoch: int | None = None,
     ) -> None:
         """Join the cluster, and lead what this broker has to lead from now on.
 
+        ``cordoned``: those of ``directories`` that get no new partitions.
         ``previous_epoch``: of the run before, if it ended in order, as the markers of the log directories have it.
         """
         ...

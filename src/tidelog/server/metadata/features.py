@@ -58,6 +58,9 @@ _DEFAULT_SINCE: Final[Mapping[str, Mapping[int, int]]] = {
 }
 """By feature and level: from which metadata.version on a new cluster has it."""
 
+CORDONED_DIRECTORIES_SINCE: Final = 30
+"""metadata.version 4.3-IV0 (KIP-1066)."""
+
 CHANGED_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
 """The levels of metadata.version whose records are others than those of the level before."""
 
@@ -122,3 +125,8 @@ def version_set_by(records: Iterable[MetadataRecord]) -> int | None:
 def keeps_eligible_leaders(image: MetadataImage) -> bool:
     """Whether those who could lead are remembered when they are no longer in sync (KIP-966)."""
     return image.features.get(ELIGIBLE_LEADERS, 0) > 0
+
+
+def supports_cordoned_directories(image: MetadataImage) -> bool:
+    """Return whether the metadata can say which log directories get no new partitions."""
+    return image.metadata_version >= CORDONED_DIRECTORIES_SINCE

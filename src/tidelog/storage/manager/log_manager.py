@@ -6,7 +6,7 @@ directory's own files are ``LogDirectory``'s, the work by time ``Housekeeping``'
 ====================  ==============================================================================================
 startup               directories are checked and locked; all logs are loaded, side by side; only then the markers of
                       an orderly stop are removed, moves gone on with, housekeeping and compaction begin
-create                in the directory that was asked for, else in the one with the fewest logs
+create                in the directory that was asked for, else in the one with the fewest logs that is not cordoned
 compaction            by the cleaner's threads, which keep away from what is changed here; see ``cleaning``
 delete                the directory is renamed to ``-delete``, and removed after ``file.delete.delay.ms``
 move                  a future log (``-future``) catches up and takes the current one's place; see ``log_move``
@@ -189,6 +189,16 @@ class LogManager:
     def directory_of(self, directory_id: uuid.UUID) -> LogDirectory | None:
         """The online one with that id."""
         return self._directories.with_id(directory_id)
+
+    @property
+    def cordoned(self) -> frozenset[Path]:
+        """The log directories that get no new partitions (KIP-1066)."""
+        return self._directories.cordoned
+
+    def cordon(self, paths: Iterable[Path]) -> None:
+        """Put new partitions in none of ``paths`` from now on; log directories that are not named take them again."""
+        with self._mutex:
+            self._directories.cordoned = frozenset(paths)
 
     def handle_failures(self) -> None:
         """Take the directories offline whose disks have failed since."""

@@ -7,6 +7,7 @@ a topic whose future directory would have    INVALID_TOPIC_EXCEPTION
 a name of more than 255 bytes
 a directory that is not configured           LOG_DIR_NOT_FOUND
 an offline one, or the partition's own is    KAFKA_STORAGE_ERROR
+a cordoned one (KIP-1066)                    INVALID_REPLICA_ASSIGNMENT
 not here yet                                 REPLICA_NOT_AVAILABLE; it will be made in that directory
 here                                         nothing: the move has begun; asking for where it is now ends one
 ===========================================  ======================================================================
@@ -113,4 +114,6 @@ def _directory(logs: LogManager, text: str) -> _Directory:
         refusal = ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {text} is offline"
     elif path not in [directory.path for directory in logs.online]:
         refusal = ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {shown(text)} is not found in the config."
+    elif path in logs.cordoned:
+        refusal = ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {text} is cordoned"
     return _Directory(path, refusal)

@@ -4,13 +4,14 @@ State of a registration: *fenced* -> ``unfence_broker`` -> *active* -> ``begin_s
 ``fence_broker`` -> *fenced*. A broker that registers again is another incarnation: if the one before did not stop in
 order, it may have lost records that were committed, and is trusted no more than that.
 
-Pure. Source: Kafka's ``ClusterControlManager``, ``ReplicationControlManager.handleBroker…``; KIP-631, KIP-966.
+Pure. Source: Kafka's ``ClusterControlManager``, ``ReplicationControlManager.handleBroker…``; KIP-631, KIP-966,
+KIP-1066.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from tidelog.server.metadata.controller.leaders import (
     distrust_broker,
     remove_broker,
 )
-from tidelog.server.metadata.features import SUPPORTED, keeps_eligible_leaders
+from tidelog.server.metadata.features import SUPPORTED, keeps_eligible_leaders, supports_cordoned_directories
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.checkpoint import uuid_to_text
@@ -93,12 +94,16 @@ def register_broker(
     return Decision(records, next_offset)
 
 
-def unfence_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> Decision[None]:
-    """It has caught up: it takes part from now on."""
-    return Decision(
-        [_change(image, broker_id, fenced=_UNFENCE), *add_broker(image, settings, broker_id)],
-        None,
-    )
+def unfence_broker(
+    image: MetadataImage, settings: ControllerSettings, broker_id: int, cordoned: Collection[uuid.UUID] = ()
+) -> Decision[None]:
+    """Let a broker that has caught up take part from now on.
+
+    ``cordoned``: its log directories that get no new partitions. Kafka learns them from the same heartbeat, so they are
+    part of the same change, and nothing is put on the broker before they are known.
+    """
+    unfenced = [_change(image, broker_id, fenced=_UNFENCE), *add_broker(image, settings, broker_id)]
+    return Decision([*unfenced, *cordon_directories(image, broker_id, cordoned).records], None)
 
 
 def begin_shutdown(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> Decision[None]:
@@ -131,6 +136,17 @@ def take_directories_offline(
     left = sorted(map(uuid_to_text, broker.log_dirs - lost))
     records = [*remove_broker(image, settings, broker_id, places), _change(image, broker_id, logDirs=left)]
     return Decision(records, None)
+
+
+def cordon_directories(image: MetadataImage, broker_id: int, cordoned: Collection[uuid.UUID]) -> Decision[None]:
+    """Record which of its directories get no new partitions; nothing if that is known, or the release has no cordons.
+
+    The first report of a registration is always recorded, also one of no directory.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None or not supports_cordoned_directories(image) or broker.cordoned_log_dirs == frozenset(cordoned):
+        return Decision((), None)
+    return Decision([_change(image, broker_id, cordonedLogDirs=sorted(map(uuid_to_text, cordoned)))], None)
 
 
 def _change(image: MetadataImage, broker_id: int, **fields: Any) -> MetadataRecord:

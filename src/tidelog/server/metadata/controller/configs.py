@@ -15,12 +15,18 @@ from tidelog.server.configs.changes import changed, replaced
 from tidelog.server.configs.resource_rules import check_min_isr, check_resource
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision, require_bounded
-from tidelog.server.metadata.features import keeps_eligible_leaders
+from tidelog.server.metadata.features import (
+    CORDONED_DIRECTORIES_SINCE,
+    keeps_eligible_leaders,
+    release_name,
+    supports_cordoned_directories,
+)
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, ConfigChanges, Outcome
 from tidelog.server.shown_text import shown
 
+_CORDONED = "cordoned.log.dirs"
 _MOST_PATTERN_CHARACTERS = 8192
 """In one request: compiling so many takes a tenth of a second, in which everybody waits."""
 
@@ -100,6 +106,11 @@ def _check(
 ) -> None:
     if resource.type is ResourceType.BROKER and keeps_eligible_leaders(image):
         check_min_isr(resource.name, different)
+    if resource.type is ResourceType.BROKER and _CORDONED in different and not supports_cordoned_directories(image):
+        raise ConfigError(
+            f"The {_CORDONED} configuration value cannot be set because it requires metadata.version >="
+            f" {release_name(CORDONED_DIRECTORIES_SINCE)}"
+        )
     after = {key: value for key, value in {**before, **different}.items() if value is not None}
     check_resource(resource.type, resource.name, after, before=before, broker=settings.config)
     _require_existing(image, settings, resource)

@@ -1,7 +1,8 @@
 """On which brokers the replicas of new partitions lie: round-robin over racks, and over the brokers in each.
 
 Each partition begins one rack further on, and one broker further on in each rack, from a random start, so that leaders
-and replicas are spread, and no two topics alike. Brokers that are fenced come last, and never first in a partition: the
+and replicas are spread, and no two topics alike. A broker gets none while it shuts down, or while all its log
+directories are cordoned (KIP-1066). Brokers that are fenced come last, and never first in a partition: the
 first replica is the leader. Once every active broker has led, the order is shuffled.
 Pure but for ``random``. Source: Kafka's ``StripedReplicaPlacer``.
 """
@@ -19,12 +20,13 @@ def place_replicas(
     brokers: Iterable[BrokerRegistration], partitions: int, replicas: int, random: Random
 ) -> list[tuple[int, ...]]:
     """The brokers of each partition, the leader first. ApiError INVALID_REPLICATION_FACTOR where there are too few."""
-    known = sorted((broker for broker in brokers if not broker.in_controlled_shutdown), key=lambda broker: broker.id)
+    usable = (broker for broker in brokers if not broker.in_controlled_shutdown and broker.takes_partitions)
+    known = sorted(usable, key=lambda broker: broker.id)
     active = sum(not broker.is_fenced for broker in known)
     if replicas <= 0:
         raise _refusal(f"Invalid replication factor {replicas}: the replication factor must be positive.")
     if not active:
-        raise _refusal("All brokers are currently fenced.")
+        raise _refusal("All brokers are currently fenced, or have all their log directories cordoned.")
     if replicas > len(known):
         raise _refusal(
             f"The target replication factor of {replicas} cannot be reached because only {len(known)} broker(s) are"

@@ -117,6 +117,10 @@ def check_assignment(image: MetadataImage, brokers: Sequence[int], replicas: int
             raise _bad_assignment(
                 f"The manual partition assignment includes broker {broker}, but no such broker is registered."
             )
+        if not image.brokers[broker].takes_partitions:
+            raise _bad_assignment(
+                f"The manual partition assignment includes broker {broker}, but all its log directories are cordoned."
+            )
         if broker in seen:
             raise _bad_assignment(f"The manual partition assignment includes the broker {broker} more than once.")
         seen.add(broker)

@@ -294,10 +294,20 @@ class EmbeddedMetadata:
         node_id = self._setup.node_id
         await self._change(lambda image: brokers.take_directories_offline(image, self._settings, node_id, directories))
 
+    async def report_cordoned_directories(self, directories: Sequence[uuid.UUID]) -> None:
+        if self._broker_epoch >= 0:
+            node_id = self._setup.node_id
+            await self._change(lambda image: brokers.cordon_directories(image, node_id, directories))
+
     # --- this broker ---
 
     async def register_broker(
-        self, endpoints: Sequence[Endpoint], directories: Sequence[uuid.UUID], *, previous_epoch: int | None = None
+        self,
+        endpoints: Sequence[Endpoint],
+        directories: Sequence[uuid.UUID],
+        *,
+        cordoned: Sequence[uuid.UUID] = (),
+        previous_epoch: int | None = None,
     ) -> None:
         node_id = self._setup.node_id
         rack = self._setup.config["broker.rack"]
@@ -312,7 +322,7 @@ class EmbeddedMetadata:
         self._broker_epoch = await self._change(
             lambda image: brokers.register_broker(image, self._settings, new, self._store.log.end_offset)
         )
-        await self._change(lambda image: brokers.unfence_broker(image, self._settings, node_id))
+        await self._change(lambda image: brokers.unfence_broker(image, self._settings, node_id, cordoned))
 
     async def shut_down_broker(self) -> None:
         node_id = self._setup.node_id

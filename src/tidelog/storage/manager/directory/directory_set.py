@@ -37,6 +37,8 @@ class DirectorySet:
         self._online: dict[Path, LogDirectory] = {}
         self._offline: dict[Path, StorageError] = {}
         self._failures: deque[StorageError] = deque()
+        self.cordoned: frozenset[Path] = frozenset()
+        """The configured ones that get no new partitions (KIP-1066)."""
 
     def open(self) -> None:
         """Check and lock all of them. DirectoryError, LockedError: see ``check_directories`` and ``LogDirectory``."""
@@ -87,9 +89,15 @@ class DirectorySet:
     def with_id(self, directory_id: uuid.UUID) -> LogDirectory | None:
         return next((directory for directory in self.online if directory.id == directory_id), None)
 
-    def by_load(self) -> list[Path]:
-        """Those with the fewest logs first."""
-        return [directory.path for directory in sorted(self.online, key=lambda directory: len(directory.logs))]
+    def for_new_logs(self) -> list[Path]:
+        """Return the log directories that take a new log, those with the fewest logs first.
+
+        Cordoned ones are left out. If all are cordoned, the first one takes it: the controller refuses new partitions
+        then, so this log is of a partition that the broker already has.
+        """
+        open_ones = [directory for directory in self.online if directory.path not in self.cordoned]
+        wanted = sorted(open_ones or self.online[:1], key=lambda directory: len(directory.logs))
+        return [directory.path for directory in wanted]
 
     # --- failures ---
 

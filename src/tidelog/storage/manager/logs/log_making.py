@@ -5,13 +5,14 @@ asked for                      where it is tried
 =============================  =====================================================================================
 ``prefer``, for the partition  there alone; it holds for one log. A future log needs it
 a directory id                 there, if it is online
-nothing                        in each log directory, those with the fewest logs first
+nothing                        in each log directory that is not cordoned, those with the fewest logs first; in the
+                               first one if all are cordoned (KIP-1066)
 =============================  =====================================================================================
 
 Never where another log of the partition lies, and never under a name that leads elsewhere: whoever asks for logs may
 have their names from anybody. A log directory whose disk fails while the log is made is offline from
 then on, and the next one is tried.
-Called by: ``LogManager``, under its lock. Source: Kafka's ``LogManager.getOrCreateLog``.
+Called by: ``LogManager``, under its lock. Source: Kafka's ``LogManager.getOrCreateLog``, ``nextLogDirs``.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class LogMaking:
     def _homes_for(self, partition: TopicPartition, directory_id: uuid.UUID | None) -> list[Path]:
         """Where to try, the best first; a log directory has one log of a partition."""
         wanted = None if directory_id is None else self._directories.with_id(directory_id)
-        paths = self._directories.by_load() if wanted is None else [wanted.path]
+        paths = self._directories.for_new_logs() if wanted is None else [wanted.path]
         paths = [self._preferred[partition]] if partition in self._preferred else paths
         taken = self._taken(partition)
         return [path for path in paths if path not in taken]

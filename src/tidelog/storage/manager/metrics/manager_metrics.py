@@ -44,6 +44,12 @@ OFFLINE_DIRECTORIES = _MANAGER.gauge(
     "OfflineLogDirectoryCount", "directories", "Log directories that are not used, since their disks failed."
 )
 DIRECTORY_OFFLINE = _MANAGER.gauge("LogDirectoryOffline", "0 or 1", "1: this log directory is offline.", "logDirectory")
+CORDONED_DIRECTORIES = _MANAGER.gauge(
+    "CordonedLogDirectoryCount", "directories", "Log directories in `cordoned.log.dirs`, which get no new partitions."
+)
+DIRECTORY_CORDONED = _MANAGER.gauge(
+    "LogDirectoryCordoned", "0 or 1", "1: this log directory gets no new partitions (KIP-1066).", "logDirectory"
+)
 REMAINING_LOGS = _MANAGER.gauge(
     "remainingLogsToRecover", "logs", "Still to be loaded in a log directory; only during a start.", "dir"
 )
@@ -64,6 +70,8 @@ METRICS: tuple[MetricDescription, ...] = (
     LOG_FLUSH,
     OFFLINE_DIRECTORIES,
     DIRECTORY_OFFLINE,
+    CORDONED_DIRECTORIES,
+    DIRECTORY_CORDONED,
     REMAINING_LOGS,
     REMAINING_SEGMENTS,
     *DESCRIPTIONS,
@@ -135,6 +143,10 @@ def _of_directories(manager: LogManager) -> Iterator[Sample]:
         yield Sample.gauge(DIRECTORY_OFFLINE.named(str(path)), 1)
     for directory in manager.online:
         yield Sample.gauge(DIRECTORY_OFFLINE.named(str(directory.path)), 0)
+    cordoned = manager.cordoned
+    yield Sample.gauge(CORDONED_DIRECTORIES.named(), len(cordoned))
+    for path in [*offline, *(directory.path for directory in manager.online)]:
+        yield Sample.gauge(DIRECTORY_CORDONED.named(str(path)), int(path in cordoned))
     loading = manager.loading
     if loading is not None:
         for path, logs in list(loading.remaining_logs.items()):
