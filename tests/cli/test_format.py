@@ -49,13 +49,14 @@ def test_a_plan_writes_nothing_and_what_is_applied_is_served(tmp_path: Path, fil
 
 def test_a_link_in_the_place_of_an_unfinished_file_is_not_written_through(tmp_path: Path, file: Path) -> None:
     data, other = tmp_path / "data", tmp_path / "other"
-    data.mkdir()
+    metadata = data / "__cluster_metadata-0"
+    metadata.mkdir(parents=True)
     other.write_text("somebody else's")
-    for name in ("bootstrap.checkpoint.part", "meta.properties.tmp"):
+    for name in (f"__cluster_metadata-0/{0:020}-{0:010}.checkpoint.part", "meta.properties.tmp"):
         (data / name).symlink_to(other)
     run("format", "-s", "-t", CLUSTER_ID, "-c", file, "--apply")
     assert other.read_text() == "somebody else's"
-    assert not any(path.is_symlink() for path in data.iterdir())
+    assert not any(path.is_symlink() for path in data.rglob("*"))
 
 
 def test_users_are_told_by_name_alone(file: Path) -> None:

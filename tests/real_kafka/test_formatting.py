@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.runner import run
+from real_kafka.java import NEWEST
 from real_kafka.kafka_tools import KafkaTools
 from tidelog.kernel import scan_batches
 from tidelog.record.control import ControlType
@@ -18,9 +20,6 @@ from tidelog.storage.fs import LOCAL
 
 pytestmark = pytest.mark.kafka
 
-LIKE_OURS = "4.1.0"
-"""The release whose files ours are: docs/not-done.md says what Kafka 4.4 leaves."""
-OF_IT = ("-r", "4.1")
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 DIRECTORY_ID = "JEXY6aqzQY-32P5TStzaFg"
 PROPERTIES = """
@@ -42,7 +41,8 @@ WITH_SALT = f"SCRAM-SHA-256=[name=alice,password=alice-secret,salt={SALT}]"
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[KafkaTools]:
-    with KafkaTools("", release=LIKE_OURS) as running:
+    """``kafka-storage`` of the newest release is in Kafka's broker, not among its tools."""
+    with KafkaTools("", release=NEWEST) as running:
         yield running
 
 
@@ -91,11 +91,12 @@ def timeless(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("text", "arguments"),
     [
-        (STATIC, [*OF_IT]),
-        (DYNAMIC, [*OF_IT, "--standalone"]),
-        (STATIC, [*OF_IT, "--standalone"]),
-        (DYNAMIC, [*OF_IT, "--initial-controllers", CONTROLLERS]),
-        (DYNAMIC, [*OF_IT, "-s", "--add-scram", SALTED, "-S", WITH_SALT]),
+        (STATIC, []),
+        (DYNAMIC, ["--standalone"]),
+        (DYNAMIC, ["-s", "--release-version", "3.8"]),
+        (STATIC, ["-r", "3.3"]),
+        (DYNAMIC, ["--initial-controllers", CONTROLLERS]),
+        (DYNAMIC, ["-s", "--add-scram", SALTED, "-S", WITH_SALT]),
         (DYNAMIC, ["-s", "--release-version", "3.9"]),
         (STATIC, ["--release-version", "3.7-IV2", "--feature", "transaction.version=1"]),
         (STATIC, ["-r", "4.0", "-f", "eligible.leader.replicas.version=1", "-f", "group.version=0"]),
@@ -118,17 +119,16 @@ def test_the_same_arguments_make_the_same_files(
 def test_only_what_is_not_formatted_is_formatted_where_that_is_asked_for(tmp_path: Path, tools: KafkaTools) -> None:
     homes = tmp_path / "kafka", tmp_path / "own"
     theirs, ours = (properties_in(home, DYNAMIC) for home in homes)
-    formatted = ["format", *OF_IT, "-s", "-t", CLUSTER_ID, "-c"]
-    assert tools.run("kafka-storage", *formatted, str(theirs)).code == 0
-    run(*formatted, ours, "--apply")
+    formatted = ["-s", "-t", CLUSTER_ID, "-c"]
+    assert tools.run("kafka-storage", "format", *formatted, str(theirs)).code == 0
+    run("format", *formatted, ours, "--apply")
     kept = (homes[1] / "one" / META_PROPERTIES_FILE).read_bytes()
     for home in homes:
-        for path in (home / "two").iterdir():
-            path.unlink()
-    assert "already formatted" in tools.run("kafka-storage", *formatted, str(theirs)).err
-    assert "already formatted" in run(*formatted, ours, "--apply", code=3).stderr
-    assert tools.run("kafka-storage", *formatted, str(theirs), "-g").code == 0
-    run(*formatted, ours, "--apply", "--ignore-formatted")
+        shutil.rmtree(home / "two")
+    assert "already formatted" in tools.run("kafka-storage", "format", *formatted, str(theirs)).err
+    assert "already formatted" in run("format", *formatted, ours, "--apply", code=3).stderr
+    assert tools.run("kafka-storage", "format", *formatted, str(theirs), "-g").code == 0
+    run("format", *formatted, ours, "--apply", "--ignore-formatted")
     assert files_of(homes[1]) == files_of(homes[0])
     assert (homes[1] / "one" / META_PROPERTIES_FILE).read_bytes() == kept
 
@@ -139,6 +139,8 @@ def test_only_what_is_not_formatted_is_formatted_where_that_is_asked_for(tmp_pat
         (DYNAMIC, [], "--standalone"),
         (STATIC, ["--feature", "kraft.version=1"], "kraft.version"),
         (DYNAMIC, ["-s", "--feature", "kraft.version=0"], "kraft.version"),
+        (STATIC, ["--standalone"], "You cannot specify controller.quorum.voters"),
+        (STATIC, ["--initial-controllers", CONTROLLERS], "You cannot specify controller.quorum.voters"),
         (STATIC, ["--feature", "no.such.feature=1"], "Unsupported feature: no.such.feature"),
         (STATIC, ["--feature", "group.version=2"], "No feature:group.version with feature level 2"),
         (STATIC, ["-r", "3.9", "-f", "eligible.leader.replicas.version=1"], "depends on metadata.version level 23"),

@@ -90,9 +90,10 @@ def format_(
 ) -> Report:
     """Make new log directories a broker's, with the options of kafka-storage format.
 
-    Each gets meta.properties (ids of cluster, node and directory) and bootstrap.checkpoint (the features and users that
-    the cluster begins with); the directory of the metadata also the quorum's voter, unless controller.quorum.voters in
-    the file names it. The files are Kafka's, so either server starts on them. First look at the plan; --apply writes.
+    Each gets meta.properties (ids of cluster, node and directory). The directory of the metadata also gets a snapshot
+    with the features and users that the cluster begins with, and with the quorum's voter unless the file names it in
+    controller.quorum.voters. The files are those of Kafka 4.4, so either server starts on them. First look at the plan;
+    --apply writes.
 
     `tidelog serve` formats a new directory by itself, as --standalone: this command is for other features, an id of
     one's own, or users from the start.
@@ -146,6 +147,12 @@ def _voter(
     """The one that is to stand in the log, and the id of its directory; None where the file names the voters."""
     if standalone and text is not None:
         raise click.UsageError("--standalone and --initial-controllers exclude each other.")
+    if (standalone or text is not None) and static_voters(config) is not None:
+        raise ConfigError(
+            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or"
+            " --standalone: to keep the voters in the log, remove controller.quorum.voters from the file and set"
+            " controller.quorum.bootstrap.servers"
+        )
     if text is not None:
         return _named_voter(text, node_id, controller_endpoint(config).name)
     if standalone:

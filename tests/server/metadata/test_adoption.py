@@ -234,5 +234,4 @@ def surveyed(*directories: Path) -> Survey:
 def without_metadata(directory: Path) -> None:
     """As a broker with ZooKeeper would have left it."""
     shutil.rmtree(directory / "__cluster_metadata-0")
-    (directory / "bootstrap.checkpoint").unlink()
     (directory / META_PROPERTIES_FILE).write_text("version=0\nbroker.id=1\ncluster.id=PPHkimXOT_2-xjXVnSwxdg\n")

@@ -10,10 +10,13 @@ import pytest
 from server.metadata.metadata_home import METADATA, MetadataHome, create, run, setting, topic_resource
 from tidelog.model import ConfigError, CorruptRecordError, StorageError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.record.control import ControlType
 from tidelog.record.internal.schema import ZERO_UUID
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.decision import Decision
 from tidelog.server.metadata.image import MetadataChange
+from tidelog.server.metadata.kraft.batches import read_batches
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, read_snapshot
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import NewPartitions, NewTopic, PartitionAlteration
 from tidelog.storage.fs import read_whole
@@ -55,6 +58,18 @@ class TestStart:
 
         run(work)
 
+    def test_the_first_records_are_copied_from_the_snapshot_of_formatting_into_the_log(self) -> None:
+        """Kafka's brokers take no record from that snapshot (``MetadataLoader.handleLoadBootstrap``)."""
+
+        async def work() -> None:
+            home = MetadataHome()
+            await (await home.started()).close()
+            log = read_whole(home.fs, METADATA / "00000000000000000000.log")
+            names = [record.name for batch in read_batches(log) for record in batch.records]
+            assert names[:2] == ["BeginTransactionRecord", "FeatureLevelRecord"]
+
+        run(work)
+
     def test_static_voters_stand_in_the_quorum_state(self) -> None:
         async def work() -> None:
             home = MetadataHome(settings={"controller.quorum.voters": "1@localhost:9093"})
@@ -63,7 +78,8 @@ class TestStart:
                 b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
                 b'"currentVoters":[{"voterId":1}],"data_version":0}'
             )
-            assert "00000000000000000000-0000000000.checkpoint" not in home.fs.list_names(METADATA)
+            (header,) = read_snapshot(home.fs, METADATA / BOOTSTRAP_ID.file_name)[0].control_records
+            assert header.type is ControlType.SNAPSHOT_HEADER
 
         run(work)
 

@@ -301,7 +301,7 @@ class TestFormatting:
             assert second is not None
             assert first.cluster_id == second.cluster_id == metadata.image.cluster_id
             assert first.directory_id != second.directory_id
-            assert home.fs.list_names(other) == [".lock", "bootstrap.checkpoint", "meta.properties"]
+            assert home.fs.list_names(other) == [".lock", "meta.properties"]
             assert metadata.image.brokers[1].log_dirs == {first.directory_id, second.directory_id}
 
         run(work)

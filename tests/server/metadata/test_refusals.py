@@ -34,7 +34,7 @@ from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.kraft.batches import build_records
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
-from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, SnapshotId, build_snapshot, write_whole
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, BOOTSTRAP_ID, SnapshotId, build_snapshot, write_whole
 from tidelog.server.metadata.kraft.voters import Voter, Voters
 from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord, encode_record
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, uuid_to_text
@@ -204,11 +204,17 @@ class TestRecordsThatCannotBe:
         with pytest.raises(DirectoryError, match="names are not legal"):
             metadata.load()
 
-    def test_a_bootstrap_that_only_recovery_makes_the_first_is_refused_too(self, tmp_path: Path) -> None:
-        """As above: the log is empty once its only segment has been replaced."""
+    @pytest.mark.parametrize("file", [BOOTSTRAP_FILE, f"__cluster_metadata-0/{BOOTSTRAP_ID.file_name}"])
+    def test_a_bootstrap_that_only_recovery_makes_the_first_is_refused_too(self, tmp_path: Path, file: str) -> None:
+        """The log is empty once recovery has replaced its only segment."""
         home = left(tmp_path)
+        formatted = tmp_path / "__cluster_metadata-0" / BOOTSTRAP_ID.file_name
         evil = encoded("TopicRecord", {"name": "../../evil", "topicId": NEW_ID})
-        write_whole(LOCAL, tmp_path / BOOTSTRAP_FILE, build_snapshot([evil], last_timestamp_ms=0, now_ms=0))
+        view = read_metadata(LOCAL, tmp_path)
+        assert view is not None
+        quorum = view.voters.control_records()
+        for path, values in ((formatted, []), (tmp_path / file, [evil])):
+            write_whole(LOCAL, path, build_snapshot(values, last_timestamp_ms=0, now_ms=0, quorum=quorum))
         Path(f"{metadata_log(tmp_path)}.swap").touch()
         metadata = home.made()
         metadata.format()

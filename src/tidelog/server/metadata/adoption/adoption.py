@@ -3,9 +3,9 @@
 Steps, each durable before the next::
 
     topics without an id get one, in the partition.metadata of their partitions
-    bootstrap.checkpoint and meta.properties of version 1 in the other directories
-    in that of the metadata: bootstrap.checkpoint with features, topics, partitions, settings and the next producer id;
-        the quorum's one voter; the metadata log, by a first run of the controller
+    meta.properties of version 1 in the other directories
+    in that of the metadata: the snapshot of offset 0 with the quorum's one voter, features, topics, partitions,
+        settings and the next producer id; the metadata log, by a first run of the controller
     meta.properties of version 1 there
 
 What a crash leaves before the last step: what was there, which a broker with ZooKeeper goes on with and a survey finds

@@ -31,7 +31,7 @@ from typing import Final, TypeVar
 from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
 from tidelog.server.metadata.adoption.left_metadata import left_metadata
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
-from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_snapshot
+from tidelog.server.metadata.kraft.snapshot import read_first_records
 from tidelog.storage.checkpoint import (
     CLEANER_CHECKPOINT,
     META_PROPERTIES_FILE,
@@ -151,10 +151,8 @@ def _properties(fs: FileSystem, path: Path, metadata_directory: Path) -> MetaPro
 
 
 def _is_unfinished(fs: FileSystem, path: Path) -> bool:
-    """Whether an adoption began here: nobody else has topics in a ``bootstrap.checkpoint``."""
-    bootstrap = path / BOOTSTRAP_FILE
-    batches = read_snapshot(fs, bootstrap) if fs.exists(bootstrap) else ()
-    return any(record.name == "TopicRecord" for batch in batches for record in batch.records)
+    """Whether an adoption began here: nobody else has topics among the records that a cluster begins with."""
+    return any(record.name == "TopicRecord" for record in read_first_records(fs, path))
 
 
 def _agreed_node(asked: int | None, properties: Mapping[Path, MetaProperties | None]) -> int:

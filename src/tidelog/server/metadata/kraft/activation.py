@@ -3,8 +3,8 @@
 ===========================================  =====================================================================
 the log                                      records
 ===========================================  =====================================================================
-has no metadata records                      those of ``bootstrap.checkpoint``, as a transaction; with eligible leader
-                                             replicas also ``min.insync.replicas`` for all brokers
+has no metadata records                      those that formatting left, as a transaction; with eligible leader replicas
+                                             also ``min.insync.replicas`` for all brokers
 ends in a transaction that nobody ended      the transaction is aborted (and, in an empty log, begun again)
 otherwise                                    none
 ===========================================  =====================================================================

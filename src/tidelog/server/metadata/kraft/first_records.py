@@ -1,4 +1,4 @@
-"""The records that a new cluster begins with, as whoever formats a directory asks for them (``bootstrap.checkpoint``).
+"""The records that a new cluster begins with, as whoever formats a directory asks for them (see ``snapshot``).
 
 Features come first, ``metadata.version`` before the others and these by name; then what else is asked for. A level that
 is not asked for is the one that a cluster of that release has; one of 0 has no record, and ``kraft.version`` has none

@@ -1,11 +1,11 @@
-"""Make new log directories a broker's: what ``kafka-storage format`` leaves, of Kafka 4.1.
+"""Make new log directories a broker's: what ``kafka-storage format`` leaves, of Kafka 4.4.
 
 =======================================  ===========================================================================
 file                                     contents
 =======================================  ===========================================================================
-``bootstrap.checkpoint``                 the features that the cluster begins with, as metadata records
-``__cluster_metadata-0/…-….checkpoint``  in the directory of the metadata, where the quorum's voters are to stand in
-                                         the log (``--standalone``): kraft.version and the one voter
+``__cluster_metadata-0/…-….checkpoint``  in the directory of the metadata: the records that the cluster begins with
+                                         (KIP-1170). Before them, where the quorum's voters are to stand in the log
+                                         (``--standalone``): kraft.version and the one voter
 ``meta.properties``                      cluster, node and directory id; written last: with it a directory is whole
 =======================================  ===========================================================================
 
@@ -33,8 +33,8 @@ from tidelog.server.metadata.features import release_name, version_set_by
 from tidelog.server.metadata.image import MINIMUM_METADATA_VERSION
 from tidelog.server.metadata.kraft.directory_check import require_kraft, require_servable
 from tidelog.server.metadata.kraft.first_records import NEW_RECORDS
-from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, BOOTSTRAP_ID, build_snapshot, write_whole
-from tidelog.server.metadata.kraft.voters import Voter, Voters
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, build_snapshot, write_whole
+from tidelog.server.metadata.kraft.voters import ControlRecord, Voter, Voters
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, random_uuid, uuid_to_text, written_at
 from tidelog.storage.fs import FileSystem
@@ -64,9 +64,8 @@ class FormatRequest:
 
     def files_of(self, path: Path) -> list[str]:
         """Names of what a new directory gets."""
-        has_voter = path == self.metadata_directory and self.controller is not None
-        voter = [f"{METADATA_DIRECTORY}/{BOOTSTRAP_ID.file_name}"] if has_voter else []
-        return [BOOTSTRAP_FILE, *voter, META_PROPERTIES_FILE]
+        snapshot = [f"{METADATA_DIRECTORY}/{BOOTSTRAP_ID.file_name}"] if path == self.metadata_directory else []
+        return [*snapshot, META_PROPERTIES_FILE]
 
     @property
     def metadata_version(self) -> int:
@@ -157,10 +156,8 @@ def format_directory(
     """
     directory_id = request.directory_ids.get(path) or random_uuid()
     now_ms = clock.now_ms()
-    first = [encode_record(record, request.metadata_version) for record in request.first_records]
-    write_whole(fs, path / BOOTSTRAP_FILE, build_snapshot(first, last_timestamp_ms=0, now_ms=now_ms))
     if path == request.metadata_directory:
-        _write_voter(fs, request, directory_id, now_ms)
+        _write_first_snapshot(fs, request, directory_id, now_ms)
     before_last()
     properties = MetaProperties(
         version=_VERSION,
@@ -175,15 +172,16 @@ def format_directory(
     return properties
 
 
-def _write_voter(fs: FileSystem, request: FormatRequest, directory_id: uuid.UUID, now_ms: int) -> None:
-    if request.controller is None:
-        return
+def _write_first_snapshot(fs: FileSystem, request: FormatRequest, directory_id: uuid.UUID, now_ms: int) -> None:
     directory = request.metadata_directory / METADATA_DIRECTORY
     if fs.exists(directory) and any(name.endswith(".log") for name in fs.list_names(directory)):
         raise DirectoryError("there is a metadata log in a directory without meta.properties", path=directory)
     fs.make_dir(directory)
     fs.sync_dir(directory.parent)
-    voter = Voter(request.node_id, directory_id, (request.controller,))
-    quorum = Voters(kraft_version=_KRAFT_VERSION, voters=(voter,)).control_records()
-    data = build_snapshot((), last_timestamp_ms=now_ms, now_ms=now_ms, quorum=quorum)
+    quorum: Sequence[ControlRecord] = ()
+    if request.controller is not None:
+        voter = Voter(request.node_id, directory_id, (request.controller,))
+        quorum = Voters(kraft_version=_KRAFT_VERSION, voters=(voter,)).control_records()
+    first = [encode_record(record, request.metadata_version) for record in request.first_records]
+    data = build_snapshot(first, last_timestamp_ms=now_ms, now_ms=now_ms, quorum=quorum)
     write_whole(fs, directory / BOOTSTRAP_ID.file_name, data)

@@ -43,6 +43,7 @@ from tidelog.server.metadata.kraft.snapshot import (
     build_snapshot,
     left_overs,
     list_snapshots,
+    read_image_batches,
     read_snapshot,
     write_whole,
 )
@@ -152,7 +153,7 @@ class MetadataLog:
                 f"the log begins at offset {start}, but there is no snapshot of what was before", path=self.directory
             )
         if newest is not None:
-            yield from read_snapshot(self._fs, self.directory / newest.file_name)
+            yield from read_image_batches(self._fs, self.directory, newest)
             if newest.offset > self.end_offset:
                 self._log.truncate_fully_and_start_at(newest.offset)
             start = newest.offset

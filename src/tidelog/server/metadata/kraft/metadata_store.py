@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tidelog.model import CorruptRecordError, StorageError, TidelogError
+from tidelog.model import CheckpointError, CorruptRecordError, StorageError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime import Clock, Scheduler
 from tidelog.server.metadata.cluster_metadata import Listener, Preparation
@@ -37,12 +37,11 @@ from tidelog.server.metadata.features import version_set_by
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.activation import activation_records
-from tidelog.server.metadata.kraft.batches import MetadataBatch
 from tidelog.server.metadata.kraft.directory_check import require_servable_image
 from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, past_voters, require_alone
-from tidelog.server.metadata.kraft.replay import Replay
-from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_snapshot
+from tidelog.server.metadata.kraft.replay import Replay, first_image
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, read_first_records
 from tidelog.server.metadata.kraft.voters import Voters, leader_change
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
 from tidelog.server.work import InThread
@@ -115,8 +114,8 @@ class MetadataStore:
             first += replay.voters.control_records()
         static = replay.voters.ids if replay.voters.kraft_version == 0 else None
         await self._setup.in_thread(log.lead, static, first)
-        self.image.controller_id = self.committed.controller_id = node_id
-        bootstrap = await self._setup.in_thread(self._bootstrap) if replay.is_empty else []
+        self.image.controller_id = node_id
+        bootstrap = await self._setup.in_thread(self._first_records) if replay.is_empty else []
         records = activation_records(replay, bootstrap, self._setup.settings)
         await self.change(lambda: Decision(records, None))
         _log.info("Node %d leads the cluster metadata in epoch %d", node_id, log.epoch)
@@ -252,19 +251,19 @@ class MetadataStore:
 
     # --- inside ---
 
-    def _bootstrap(self) -> list[MetadataRecord]:
-        return [record for batch in self._first_batches() for record in batch.records]
+    def _first_records(self) -> list[MetadataRecord]:
+        records = read_first_records(self._setup.fs, self._setup.directory)
+        if not records:
+            raise CheckpointError(
+                "nothing says with which features the new cluster begins: neither the snapshot of offset 0 nor"
+                " bootstrap.checkpoint is there (`tidelog format` writes it)",
+                path=self.log.directory / BOOTSTRAP_ID.file_name,
+            )
+        return records
 
     def _first_image(self) -> MetadataImage:
         """What a new cluster begins with, once it leads."""
-        image = MetadataImage()
-        replay = Replay(image, self.replay.voters, path=self._setup.directory / BOOTSTRAP_FILE)
-        for batch in self._first_batches():
-            replay.take(batch)
-        return image
-
-    def _first_batches(self) -> list[MetadataBatch]:
-        return read_snapshot(self._setup.fs, self._setup.directory / BOOTSTRAP_FILE)
+        return first_image(self._first_records(), path=self.log.directory)
 
     def _spawn(self, work: Any) -> asyncio.Task[Any]:
         """A task that goes on whatever becomes of who asked for it."""

@@ -21,7 +21,13 @@ from tidelog.server.metadata.kraft.batches import MetadataBatch, table_batches
 from tidelog.server.metadata.kraft.quorum import past_voters
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.replay import Replay
-from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, SnapshotId, list_snapshots, read_snapshot
+from tidelog.server.metadata.kraft.snapshot import (
+    BOOTSTRAP_FILE,
+    SnapshotId,
+    list_snapshots,
+    read_first_records,
+    read_image_batches,
+)
 from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.listing import list_partition
@@ -44,7 +50,7 @@ class MetadataView:
     end_offset: int
     epoch: int
     is_empty: bool
-    """No record yet: the image is what ``bootstrap.checkpoint`` says."""
+    """No record yet: the image is what the new cluster begins with."""
 
 
 def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool = True) -> MetadataView | None:
@@ -56,9 +62,8 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
     contradicts those before it, or cannot be. The image's ``passed_over`` has the records of a later release.
     """
     directory = log_directory / METADATA_DIRECTORY
-    bootstrap = log_directory / BOOTSTRAP_FILE
     has_log = fs.exists(directory)
-    if not has_log and not fs.exists(bootstrap):
+    if not has_log and not fs.exists(log_directory / BOOTSTRAP_FILE):
         return None
     state = QuorumState.read(fs, directory) if has_log else None
     known = list_snapshots(fs, directory) if has_log else []
@@ -66,15 +71,14 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
     image = MetadataImage()
     replay = Replay(image, past_voters(state.voters or () if state else ()), path=directory)
     end_offset, epoch = newest or SnapshotId(0, 0)
-    for batch in read_snapshot(fs, directory / newest.file_name) if newest else ():
+    for batch in read_image_batches(fs, directory, newest) if newest else ():
         replay.take(batch)
     passed_over = () if with_partitions else _PARTITIONS
     for batch in _log_batches(fs, directory, end_offset, passed_over) if has_log else ():
         replay.take(batch)
         end_offset, epoch = batch.last_offset + 1, max(epoch, batch.epoch)
     is_empty = replay.is_empty
-    for batch in read_snapshot(fs, bootstrap) if is_empty and fs.exists(bootstrap) else ():
-        replay.take(batch)
+    replay.take_first(read_first_records(fs, log_directory) if is_empty else ())
     return MetadataView(
         directory=directory,
         image=image,

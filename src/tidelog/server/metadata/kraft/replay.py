@@ -10,6 +10,7 @@ Source: Kafka's ``QuorumController``, ``MetadataBatchLoader``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tidelog.model import CorruptRecordError, TidelogError, UnsupportedFormatError
@@ -18,6 +19,17 @@ from tidelog.server.metadata.image import MetadataImage, PassedOver
 from tidelog.server.metadata.kraft.batches import MetadataBatch
 from tidelog.server.metadata.kraft.voters import Voters, voters_of
 from tidelog.server.metadata.metadata_record import MetadataRecord
+
+
+def first_image(records: Iterable[MetadataRecord], *, path: Path) -> MetadataImage:
+    """Return the image of the records that a new cluster begins with. ``path``: of the log, for errors.
+
+    Raise CorruptRecordError for a record that cannot be.
+    """
+    image = MetadataImage()
+    replay = Replay(image, Voters(kraft_version=0, voters=()), path=path)
+    replay.take_first(records)
+    return image
 
 
 class Replay:
@@ -42,18 +54,29 @@ class Replay:
 
         The log may be anybody's: whatever else a record brings about is an error of the log, too.
         """
-        offset = self._offset = batch.base_offset
+        self._offset = batch.base_offset
+        self._checked(lambda: self._take_batch(batch))
+
+    def take_first(self, records: Iterable[MetadataRecord]) -> None:
+        """Take the records that a new cluster begins with, which have no offset yet. Raise as ``take``."""
+        self._checked(lambda: self._take_all(records))
+
+    def _checked(self, take: Callable[[], None]) -> None:
+        offset = self._offset
         try:
-            self._take_batch(batch)
+            take()
         except TidelogError as error:
             raise type(error)(error.message, path=self._path, offset=offset) from None
         except Exception as error:
             message = f"a batch of the cluster metadata has a record that cannot be: {error!r}"
             raise CorruptRecordError(message, path=self._path, offset=offset) from error
 
-    def _take_batch(self, batch: MetadataBatch) -> None:
-        for record in batch.records:
+    def _take_all(self, records: Iterable[MetadataRecord]) -> None:
+        for record in records:
             self._take(record)
+
+    def _take_batch(self, batch: MetadataBatch) -> None:
+        self._take_all(batch.records)
         for control in batch.control_records:
             match control.type:
                 case ControlType.KRAFT_VERSION:

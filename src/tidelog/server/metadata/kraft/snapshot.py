@@ -7,8 +7,10 @@ epoch of the last one that is. Its batches, offsets from 0 on::
     records   as many batches as are needed
     control   SNAPSHOT_FOOTER
 
-``bootstrap.checkpoint`` in the log directory has the same form: the records that a new cluster begins with. Written as
-``….part``, synced, renamed: a name without a suffix is whole. One to be removed is renamed to ``….deleted`` first.
+The records that a new cluster begins with have the same form. Kafka 4.4 writes them to the snapshot of offset 0 and
+epoch 0, whose records are never a part of the image (KIP-1170); before, they were in ``bootstrap.checkpoint`` in each
+log directory. Written as ``….part``, synced, renamed: a name without a suffix is whole. One to be removed is renamed to
+``….deleted`` first.
 Called by: ``MetadataLog``, formatting. Source: Kafka's ``RecordsSnapshotWriter``, ``Snapshots``; KIP-630.
 """
 
@@ -29,8 +31,9 @@ from tidelog.server.metadata.kraft.batches import (
     read_batches,
 )
 from tidelog.server.metadata.kraft.voters import ControlRecord
+from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.fs import FileSystem, read_whole
-from tidelog.storage.manager.cluster_metadata import SNAPSHOT_NAME
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY, SNAPSHOT_NAME
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 DELETED_SUFFIX: Final = ".deleted"
@@ -56,7 +59,7 @@ class SnapshotId(NamedTuple):
 
 
 BOOTSTRAP_ID: Final = SnapshotId(0, 0)
-"""Of the snapshot that formatting leaves: it has the voters alone."""
+"""The snapshot that formatting leaves: voters, and the records that a new cluster begins with."""
 
 
 def build_snapshot(
@@ -103,6 +106,28 @@ def read_snapshot(fs: FileSystem, path: Path) -> list[MetadataBatch]:
     if not _has(batches[-1], ControlType.SNAPSHOT_FOOTER):
         raise CheckpointError("a snapshot ends with its footer", path=path)
     return batches
+
+
+def read_first_records(fs: FileSystem, log_directory: Path) -> list[MetadataRecord]:
+    """Return the records that a new cluster begins with, from the first file that has some; none without such a file.
+
+    CheckpointError for a damaged file.
+    """
+    for path in (log_directory / METADATA_DIRECTORY / BOOTSTRAP_ID.file_name, log_directory / BOOTSTRAP_FILE):
+        batches = read_snapshot(fs, path) if fs.exists(path) else []
+        records = [record for batch in batches for record in batch.records]
+        if records:
+            return records
+    return []
+
+
+def read_image_batches(fs: FileSystem, directory: Path, id_: SnapshotId) -> list[MetadataBatch]:
+    """Return the batches of a snapshot that count for the image: of ``BOOTSTRAP_ID`` the control batches only.
+
+    CheckpointError as ``read_snapshot``. Source: Kafka's ``MetadataLoader.handleLoadBootstrap``.
+    """
+    batches = read_snapshot(fs, directory / id_.file_name)
+    return [batch for batch in batches if batch.control_records] if id_ == BOOTSTRAP_ID else batches
 
 
 def _has(batch: MetadataBatch, type_: ControlType) -> bool:
