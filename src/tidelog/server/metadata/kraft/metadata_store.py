@@ -114,7 +114,7 @@ class MetadataStore:
             first += replay.voters.control_records()
         static = replay.voters.ids if replay.voters.kraft_version == 0 else None
         await self._setup.in_thread(log.lead, static, first)
-        self.image.controller_id = node_id
+        self.image.controller_id = self.committed.controller_id = node_id
         bootstrap = await self._setup.in_thread(self._first_records) if replay.is_empty else []
         records = activation_records(replay, bootstrap, self._setup.settings)
         await self.change(lambda: Decision(records, None))
