@@ -122,7 +122,7 @@ def read_in_share_group(tools: KafkaTools, count: int) -> list[str]:
     """Let the share group acknowledge the next ``count`` records; return their values."""
     arguments = ["--topic", "shared", "--group", SHARE_GROUP, "--max-messages", str(count), "--timeout-ms", "120000"]
     # Each record of the topic is a batch, and a fetch acquires whole batches. With one a poll none is released.
-    one_at_a_time = ["--consumer-property", "max.poll.records=1"]
+    one_at_a_time = ["--command-property", "max.poll.records=1"]
     return tools.told("kafka-console-share-consumer", *arguments, *one_at_a_time)
 
 

@@ -54,7 +54,8 @@ def recover(
     checkpoints and the clean-shutdown marker written. First look at the plan; --apply recovers whole directories, while
     no broker runs on them. Ctrl-C ends it after the segments under way; it can be started again.
 
-    Topic settings (segment.index.bytes and others) come from the cluster metadata if that is in the directory.
+    Topic settings (segment.index.bytes and others) come from the cluster metadata, in the directory itself or in one of
+    the same broker: name all of a broker's log directories.
 
     Exit codes: 0 planned or recovered, 2 wrong usage, 3 a directory cannot be read, is held, or a partition cannot be
     recovered.
@@ -67,7 +68,12 @@ def recover(
     """
     exit_code = ExitCode()
     targets = select_on_disk(arguments, topics, exit_code)
-    options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=topic_settings(settings), threads=threads)
+    options = RecoverOptions(
+        now_ms=SYSTEM_CLOCK.now_ms(),
+        topic_settings=topic_settings(settings),
+        beside=tuple(target.path for target in targets),
+        threads=threads,
+    )
     if not is_applied:
         return _plan_report(targets, options, exit_code)
     if any(target.only is not None for target in targets):

@@ -216,3 +216,22 @@ def test_no_such_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DirectoryError):
         plan_directory(LOCAL, tmp_path / "file", OPTIONS)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_the_metadata_log_of_the_same_broker_counts_for_its_other_directories(
+    golden_copy: GoldenFactory, tmp_path: Path, is_named: bool
+) -> None:
+    """plain-0 has an index.interval.bytes of its own, which decides the bytes of its rebuilt indexes."""
+    whole, parted, other = golden_copy(SCENARIOS, "unclean", "whole"), golden_copy(SCENARIOS, "unclean"), tmp_path / "2"
+    other.mkdir()
+    shutil.copy(parted / "meta.properties", other)
+    shutil.copy(parted / "recovery-point-offset-checkpoint", other)
+    shutil.move(parted / "plain-0", other)
+    for directory in (whole, other):
+        damage.reset_recovery_points(directory)
+        damage.delete_indexes(directory / "plain-0")
+    recover(whole, now_ms=WRITTEN_MS)
+    recover(other, now_ms=WRITTEN_MS, beside=(parted,) if is_named else ())
+    of_whole = {name: data for name, data in partition_files(whole).items() if name.startswith("plain-0/")}
+    assert (partition_files(other) == of_whole) is is_named

@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ def recover(
         raise ConfigError("whole log directories are recovered: name no topic")
     paths = require_directories(directories)
     require_disk(paths)
-    options = options or RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms())
+    options = replace(options or RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()), beside=tuple(paths))
     if apply:
         rows = list(_applied(spark, paths, options, on_progress))
     else:

@@ -49,9 +49,9 @@ def recover_directory(
         return recovery.finish(plan, *run.load_all())
 
 
-def recover(path: Path, *, now_ms: int, fs: FileSystem = LOCAL) -> RecoverResult:
+def recover(path: Path, *, now_ms: int, beside: tuple[Path, ...] = (), fs: FileSystem = LOCAL) -> RecoverResult:
     """Recover with the settings that the cluster metadata names and defaults else; raises the first failure."""
-    result = recover_directory(fs, path, RecoverOptions(now_ms=now_ms))
+    result = recover_directory(fs, path, RecoverOptions(now_ms=now_ms, beside=beside))
     for _, error in result.failures:
         raise error
     return result

@@ -24,9 +24,10 @@ from tidelog.storage.log.load.loader import LoadRequest, plan_recovery
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata, read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata
 from tidelog.storage.manager.staged.roll_forward import find_staged
 from tidelog.storage.manager.staged.staged_commit import StagedCommit, read_intent
+from tidelog.storage.manager.survey.setting_sources import read_setting_sources
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, SegmentFileName
 
 _ENTRY_BYTES = {FileKind.INDEX: 8, FileKind.TIME_INDEX: 12}
@@ -42,6 +43,8 @@ class RecoverOptions:
     config: LogConfig = field(default_factory=LogConfig)
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     use_cluster_metadata: bool = True
+    beside: tuple[Path, ...] = ()
+    """Log directories. The metadata log of one counts for the others of the same broker that have none."""
     threads: int | None = None
     """None: a few more than there are processors."""
 
@@ -127,7 +130,7 @@ def plan_directory(
     """
     fs = ReadOnlyFileSystem(fs)
     state = read_directory_state(fs, path, held_here=held_here)
-    metadata = read_cluster_metadata(fs, path) if options.use_cluster_metadata else ClusterMetadata()
+    metadata = _metadata(fs, path, options)
     planner = _Planner(fs, path, options, state, metadata, _node_id(fs, path))
     partitions, untouched, temporary, warnings = [], [], [], list(state.warnings)
     commit = read_intent(fs, path)
@@ -159,6 +162,12 @@ def plan_directory(
         commit=commit,
         staged=find_staged(fs, path, commit),
     )
+
+
+def _metadata(fs: FileSystem, path: Path, options: RecoverOptions) -> ClusterMetadata:
+    if not options.use_cluster_metadata:
+        return ClusterMetadata()
+    return read_setting_sources(fs, (path, *options.beside))[path].metadata
 
 
 def load_request(fs: FileSystem, path: Path, plan: PartitionPlan, options: RecoverOptions) -> LoadRequest:
