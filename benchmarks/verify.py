@@ -23,7 +23,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     for name, threads in (("a directory of one segment, one thread", 1), ("a directory of one segment", 0)):
         yield Case(
             name=name,
-            peer=lambda: bench.java.do("dump", segment, "-", "--deep-iteration"),
+            peer=lambda: bench.java_tools.do("dump", segment, "-", "--deep-iteration"),
             ours=lambda threads=threads: worker.do("verify", directory, threads),
             target=40.0,
         )

@@ -45,6 +45,7 @@ final class AppendWork implements Peer.Work {
     @Override
     public void finish(String[] arguments) {
         batches = null;
+        log.prepareActiveSegmentForClose();
         log.close();
     }
 

@@ -38,6 +38,7 @@ final class GenerateWork implements Peer.Work {
                 int count = (int) Math.min(perBatch, records - first);
                 log.appendAsLeader(batch(buffer, codec, first, count, value, keys, words), 0);
             }
+            log.prepareActiveSegmentForClose();
             log.flush(true);
         }
         return new Peer.Done(Logs.bytes(directory), records);

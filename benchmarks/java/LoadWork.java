@@ -34,7 +34,10 @@ final class LoadWork implements Peer.Work {
         if (arguments[2].equals("stop")) {
             manager.shutdown(-1);
         } else {
-            manager.allLogs().forEach(UnifiedLog::close);
+            for (UnifiedLog log : manager.allLogs()) {
+                log.prepareActiveSegmentForClose();
+                log.close();
+            }
             for (FileLock lock : manager.dirLocks()) {
                 lock.destroy();
             }

@@ -32,6 +32,7 @@ final class RecoverWork implements Peer.Work {
 
     private static Peer.Done recover(File partition, Map<String, String> config) throws Exception {
         try (UnifiedLog log = Logs.open(partition, config, false)) {
+            log.prepareActiveSegmentForClose();
             log.flush(true);
             return new Peer.Done(log.size(), log.logEndOffset());
         }

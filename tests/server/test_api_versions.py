@@ -48,13 +48,14 @@ def test_software_that_is_not_well_formed_is_refused(client: WireClient, name: s
 
 
 def test_features_are_those_of_a_new_cluster_of_kafka(client: WireClient) -> None:
-    """As a Kafka 4.1 answers that was formatted by its own tool (--standalone)."""
+    """As a Kafka 4.4 answers that was formatted by its own tool (--standalone)."""
     answer = client.call(ApiKey.API_VERSIONS, 4, **SOFTWARE)
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "group.version": (0, 1),
         "kraft.version": (0, 1),
-        "metadata.version": (7, 27),
-        "share.version": (0, 1),
+        "metadata.version": (7, 33),
+        "share.version": (0, 2),
+        "streams.version": (0, 1),
         "transaction.version": (0, 2),
         "eligible.leader.replicas.version": (0, 1),
     }
@@ -63,7 +64,9 @@ def test_features_are_those_of_a_new_cluster_of_kafka(client: WireClient) -> Non
         "group.version": 1,
         "transaction.version": 2,
         "eligible.leader.replicas.version": 1,
-        "metadata.version": 27,
+        "metadata.version": 33,
+        "share.version": 2,
+        "streams.version": 1,
         "kraft.version": 1,
     }
     assert all(row.min_version_level == row.max_version_level for row in answer.finalized_features)
@@ -74,4 +77,4 @@ def test_features_are_those_of_a_new_cluster_of_kafka(client: WireClient) -> Non
 def test_an_older_client_is_not_told_of_features_that_can_be_off(client: WireClient) -> None:
     answer = client.call(ApiKey.API_VERSIONS, 3, **SOFTWARE)
     assert [row.name for row in answer.supported_features] == ["metadata.version"]
-    assert len(answer.finalized_features) == 5
+    assert len(answer.finalized_features) == 7

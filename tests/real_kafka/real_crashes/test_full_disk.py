@@ -27,6 +27,7 @@ from real_kafka.real_crashes.writer import PARTITIONS
 from tidelog.model import TopicPartition
 from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
 
 pytestmark = pytest.mark.kafka
 
@@ -143,6 +144,8 @@ def template_of(broker: Broker, work: Path) -> Path:
     for partition in template.iterdir():
         if partition.is_dir() and not partition.name.startswith("__") and not partition.name.endswith(("-0", "-1")):
             shutil.rmtree(partition)
+    for index in (template / METADATA_DIRECTORY).glob("*index"):
+        index.unlink()  # Kafka 4.4 leaves them as long as they were allocated, longer than the disk is
     return template
 
 
