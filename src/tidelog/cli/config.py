@@ -72,7 +72,7 @@ def config(
     default, what is allowed, where the value comes from (a line of the file, an override, another key), whether it can
     change while the broker runs, and whether tidelog takes any notice of it.
 
-    Without a KEY: every key whose value is not the default. Values are checked as Kafka 4.1 checks them; keys that
+    Without a KEY: every key whose value is not the default. Values are checked as Kafka 4.4 checks them; keys that
     no table knows are named. Passwords are never shown.
 
     Exit codes: 0 shown, 1 the configuration has keys that Kafka does not know, 2 wrong usage or a value that Kafka

@@ -50,7 +50,7 @@ def import_(
 
     That is, what a broker with ZooKeeper left (Kafka before 4), or what the Python API wrote: all log directories of
     one broker. Topics, ids and leader epochs come from the partition directories; the files of the logs stay as they
-    are. Then `tidelog serve` and Kafka 4.1 start on them. There is no way back to ZooKeeper but a copy of the
+    are. Then `tidelog serve` and Kafka 4.4 start on them. There is no way back to ZooKeeper but a copy of the
     directories.
 
     Settings of topics, users and ACLs were in ZooKeeper and are not here. A topic keeps all of its records until
