@@ -7,11 +7,13 @@ import logging
 import os
 import socket
 import struct
+import threading
 from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
+from server.harness import PATIENCE_S
 from server.network.listener_home import ListenerHome, echo, listening, reply, sendfile_counts, tls
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.file_slice import FileSlice
@@ -242,6 +244,32 @@ def test_a_peer_that_leaves_is_forgotten_whatever_it_was_at() -> None:
             client.send_frames(b"whole")
             home.wait_for_requests(1)
         home.call(lambda: waiting[0].set_result(reply(b"x" * 100)))
+        home.wait_for(lambda: not home.listener.connections)
+        assert home.listener.held_bytes == 0
+
+
+@pytest.mark.parametrize("last", [b"\0\0", struct.pack(">i", 1) + b"0", struct.pack(">i", 5) + b"later"])
+def test_a_peer_that_resets_the_connection_with_its_last_bytes_is_forgotten(last: bytes) -> None:
+    """The bytes and the reset are there at once: part of a request, one that wants no answer, and one that waits."""
+
+    async def later() -> Reply:
+        await asyncio.sleep(0)
+        return None
+
+    def answer(frame: bytes) -> Reply | Awaitable[Reply]:
+        if frame == b"later":
+            return later()
+        return None if frame == b"0" else reply(frame)
+
+    with listening(answer) as home, home.client() as client:
+        client.send_frames(b"its answer is not read")
+        home.wait_for_requests(1)
+        is_held, may_go = threading.Event(), threading.Event()
+        home.loop.call_soon_threadsafe(lambda: (is_held.set(), may_go.wait(PATIENCE_S)))
+        assert is_held.wait(PATIENCE_S)
+        client.socket.sendall(last)
+        client.socket.close()
+        may_go.set()
         home.wait_for(lambda: not home.listener.connections)
         assert home.listener.held_bytes == 0
 

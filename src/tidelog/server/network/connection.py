@@ -21,6 +21,9 @@ While a request waits for its answer, its connection is watched until more comes
 leaves meanwhile does not stop it, as in Kafka: what it has begun to change is changed. Only one that does nothing but
 wait for its peer's sake ends at once (``Peer.on_gone``), and all of them when the listener ends. Until then the
 connection counts among the listener's, and so do its bytes.
+
+libuv reports once that a socket has failed, and watches it no longer. Therefore what has come is received up to the
+error, unless an answer is sent, which meets the error as well.
 Called by: Listener. Thread rule: the loop's. Source: Kafka's ``SocketServer``, which mutes channels to the same effect.
 """
 
@@ -104,6 +107,7 @@ class Connection:
         "_frames",
         "_held_back",
         "_held_bytes",
+        "_is_looking",
         "_is_reading",
         "_is_writing",
         "_output",
@@ -129,7 +133,7 @@ class Connection:
         self._pending: asyncio.Future[Reply] | None = None
         self._held_back: TimerHandle | None = None
         self._held_bytes = 0
-        self._is_reading = self._is_writing = False
+        self._is_reading = self._is_writing = self._is_looking = False
         self.peer = peer
         self.is_closed = False
         self.last_active_ms = owner.timers.monotonic_ms()
@@ -205,6 +209,17 @@ class Connection:
             self._is_reading = False
             self._owner.loop.remove_reader(self._descriptor)
 
+    def _look_on(self) -> None:
+        """Read in the loop's next turn, whether or not the socket says that there is something."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._owner.loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._is_looking = False
+        if self._is_reading:
+            self._on_readable()
+
     def _on_readable(self) -> None:
         if self._pending is not None:
             self._look_for_the_end()
@@ -245,7 +260,6 @@ class Connection:
         for _ in range(_RECEIVES_AT_ONCE):
             space = frames.space()
             room = self._owner.scratch if space is None else space
-            size = len(room)
             try:
                 count = sock.recv_into(room)
             except BlockingIOError:
@@ -261,8 +275,7 @@ class Connection:
                 frames.filled(count)
             if (frame := frames.next_frame()) is not None:
                 return frame
-            if count < size:  # that was all there is
-                return None
+        self._look_on()
         return None
 
     def _account(self, held_bytes: int) -> None:
@@ -288,6 +301,8 @@ class Connection:
             elif reply is not None:
                 self._wait_for(reply, len(frame))
                 return
+            else:
+                self._look_on()
             if len(output) >= _ANSWERS_TOGETHER and not self._send_out():
                 return
             turns -= 1
@@ -315,7 +330,9 @@ class Connection:
         else:
             self._account(self._frames.held_bytes)
             reply = pending.result()
-            if reply is not None:
+            if reply is None:
+                self._look_on()
+            else:
                 self._output.add(reply)
             self._send()
 

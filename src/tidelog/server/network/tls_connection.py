@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class TlsConnection(Connection):
-    __slots__ = ("_counts", "_is_looking", "_is_shaken", "_settings", "_stream")
+    __slots__ = ("_counts", "_is_shaken", "_settings", "_stream")
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class TlsConnection(Connection):
         counts: AuthenticationCounts | None,
     ) -> None:
         """``counts``: of clients that TLS shows; None where SASL does."""
-        self._is_shaken = self._is_looking = False
+        self._is_shaken = False
         self._settings = settings
         self._counts = counts
         self._stream = stream = TlsStream(sock, settings.context)
@@ -46,24 +46,18 @@ class TlsConnection(Connection):
 
     def _read_on(self) -> None:
         super()._read_on()
-        self._look_on()
+        self._look_on_if_pending()
 
     def _on_readable(self) -> None:
         if self._is_shaken:
             super()._on_readable()
         else:
             self._shake_hands()
-        self._look_on()
+        self._look_on_if_pending()
 
-    def _look_on(self) -> None:
-        if self._is_reading and not self._is_looking and self._stream.has_pending:
-            self._is_looking = True
-            self._owner.loop.call_soon(self._look)
-
-    def _look(self) -> None:
-        self._is_looking = False
-        if self._is_reading:
-            self._on_readable()
+    def _look_on_if_pending(self) -> None:
+        if self._is_reading and self._stream.has_pending:
+            self._look_on()
 
     def _shake_hands(self) -> None:
         try:
