@@ -31,7 +31,7 @@ COORDINATOR_KEYS = table(
     Key("add.partitions.to.txn.retry.backoff.ms", INT, 20, at_least(1), HIGH, READ_ONLY,
         "How long a broker waits between tries to add a partition to a transaction for a client.", effect=USED),
     Key("group.consumer.assignment.interval.ms", INT, 1000, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "How long a consumer group waits between two assignments."),
+        "How long a consumer group waits between two assignments.", effect=USED),
     Key("group.consumer.assignor.offload.enable", BOOLEAN, True, ANY, MEDIUM, CLUSTER_WIDE,
         "Whether a background thread computes the assignments of consumer groups.", internal=True),
     Key("group.consumer.assignors", LIST, ("uniform", "range"), SOME_ITEMS, MEDIUM, READ_ONLY,

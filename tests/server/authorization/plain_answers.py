@@ -45,13 +45,9 @@ _WITHOUT_MEANING = frozenset(
         "leader_epoch",
         "listeners",
         "aborted_transactions",
-        "member_epoch",
-        "group_epoch",
-        "assignment_epoch",
     }
 )
-"""Fields that say where and when a broker is, or how much others have asked of it before. The epochs of a consumer
-group are compared by the tests of groups."""
+"""Fields that say where and when a broker is, or how much others have asked of it before."""
 _MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NO_MESSAGE = ("", "NONE", None)
 _DENIED = re.compile(r"^Request .* (is not authorized|needs \w+ permission)\.$", re.DOTALL)

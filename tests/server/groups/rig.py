@@ -155,7 +155,7 @@ class Rig:
                 timers=self.timers,
                 topics=self.topics,
                 settings=self.settings,
-                timeouts=lambda _group_id: timeouts or GroupTimeouts(),
+                timeouts=lambda _group_id: timeouts or GroupTimeouts(assignment_interval_ms=0),
             )
         )
         self.journal.apply = self.shard.replay.apply

@@ -22,7 +22,14 @@ from tidelog.protocol.schemas import Struct
 from tidelog.server.groups.log.group_record import GroupRecord
 
 _MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_TIMES = {"currentStateTimestamp", "commitTimestamp", "expireTimestamp", "timestamp", "version"}
+_TIMES = {
+    "assignmentTimestamp",
+    "commitTimestamp",
+    "currentStateTimestamp",
+    "expireTimestamp",
+    "timestamp",
+    "version",
+}
 _IDS = {"metadataHash", "topicId"}
 """Of topics whose ids are made up."""
 _WAIT = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}

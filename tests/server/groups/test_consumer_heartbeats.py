@@ -23,7 +23,7 @@ def of_a(*numbers: int) -> set[tuple[str, int]]:
 def test_the_first_member_gets_everything_at_once() -> None:
     group = rig()
     answer = group.beat("m1", 0).one
-    assert (answer["member_epoch"], answer["heartbeat_interval"]) == (1, 5000)
+    assert (answer["member_epoch"], answer["heartbeat_interval"]) == (2, 5000)
     assert answer["assignment"]["topic_partitions"] == [
         {"topic_id": group.topics.make("a", 6), "partitions": [0, 1, 2, 3, 4, 5]}
     ]
@@ -51,7 +51,7 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing_and_says_little() -> No
     one = Consumer(group, "m1")
     settle(one)
     written = len(group.journal.lines)
-    answer = group.beat("m1", 1).one
+    answer = group.beat("m1", 2).one
     assert "assignment" not in answer
     assert len(group.journal.lines) == written
 
@@ -61,20 +61,20 @@ def test_a_partition_is_given_to_another_member_only_after_the_first_one_gave_it
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     one.beat()
     two.beat()
-    assert (two.epoch, two.partitions) == (2, set())
+    assert (two.epoch, two.partitions) == (3, set())
     assert group.consumer.members["m2"].state is MemberState.UNRELEASED_PARTITIONS
     kept = dict(one.owned)
     one.beat()
-    assert (one.epoch, len(one.partitions)) == (1, 3), "told to give up three, and not at the next epoch yet"
+    assert (one.epoch, len(one.partitions)) == (2, 3), "told to give up three, and not at the next epoch yet"
     two.beat()
     assert two.partitions == set()
-    revoked_too_late = group.beat("m1", 1, owned=kept)
-    assert revoked_too_late.one["member_epoch"] == 1, "it still has them"
+    revoked_too_late = group.beat("m1", 2, owned=kept)
+    assert revoked_too_late.one["member_epoch"] == 2, "it still has them"
     two.beat()
     assert two.partitions == set()
     one.beat()
     two.beat()
-    assert (one.epoch, two.epoch) == (2, 2)
+    assert (one.epoch, two.epoch) == (3, 3)
     assert one.partitions | two.partitions == of_a(*range(6))
     assert group.consumer.state is ConsumerGroupState.STABLE
 
@@ -85,15 +85,15 @@ def test_who_does_not_give_up_partitions_in_time_is_removed() -> None:
     one.beat(), two.beat(), one.beat()
     for _ in range(6):
         group.wait(5_000)
-        group.beat("m1", 1)
+        group.beat("m1", 2)
         two.beat()
-    assert group.beat("m1", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.beat("m1", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
     two.beat()
     assert two.partitions == of_a(*range(6))
 
 
 def test_a_member_that_is_silent_for_a_session_is_removed() -> None:
-    group = Rig(MemoryTopics(a=6), timeouts=GroupTimeouts(session_timeout_ms=50_000))
+    group = Rig(MemoryTopics(a=6), timeouts=GroupTimeouts(session_timeout_ms=50_000, assignment_interval_ms=0))
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     settle(one, two)
     for _ in range(10):
@@ -127,10 +127,10 @@ def test_a_member_that_leaves_is_gone_at_once() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "owned", "error"), [
-    (3, None, ErrorCode.FENCED_MEMBER_EPOCH),
-    (2, None, ErrorCode.NONE),
-    (1, {}, ErrorCode.NONE),
-    (1, None, ErrorCode.FENCED_MEMBER_EPOCH),
+    (4, None, ErrorCode.FENCED_MEMBER_EPOCH),
+    (3, None, ErrorCode.NONE),
+    (2, {}, ErrorCode.NONE),
+    (2, None, ErrorCode.FENCED_MEMBER_EPOCH),
     (0, {}, ErrorCode.FENCED_MEMBER_EPOCH),
 ])  # fmt: skip
 def test_epochs(epoch: int, owned: object, error: ErrorCode) -> None:
@@ -138,16 +138,16 @@ def test_epochs(epoch: int, owned: object, error: ErrorCode) -> None:
     group = rig()
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     settle(one, two)
-    assert (one.epoch, group.consumer.members["m1"].previous_member_epoch) == (2, 1)
+    assert (one.epoch, group.consumer.members["m1"].previous_member_epoch) == (3, 2)
     assert group.beat("m1", epoch, owned=owned).error is error
 
 
 def test_requests_to_groups_and_members_that_are_not_there() -> None:
     group = rig()
-    assert group.beat("m1", 1).error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.beat("m1", 2).error is ErrorCode.GROUP_ID_NOT_FOUND
     assert group.beat("m1", -1).error is ErrorCode.GROUP_ID_NOT_FOUND
     group.beat("m1", 0)
-    assert group.beat("who", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.beat("who", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.beat("who", -1).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -155,7 +155,7 @@ def test_a_group_that_is_full_takes_nobody_else() -> None:
     group = rig(max_size=1)
     group.beat("m1", 0)
     assert group.beat("m2", 0).error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert group.beat("m1", 1).error is ErrorCode.NONE
+    assert group.beat("m1", 2).error is ErrorCode.NONE
 
 
 def test_a_change_that_cannot_be_written_did_not_happen() -> None:
@@ -164,7 +164,7 @@ def test_a_change_that_cannot_be_written_did_not_happen() -> None:
     assert group.beat("m1", 0).error is ErrorCode.NOT_COORDINATOR
     assert not group.shard.groups
     group.journal.error = ErrorCode.NONE
-    assert group.beat("m1", 0).one["member_epoch"] == 1
+    assert group.beat("m1", 0).one["member_epoch"] == 2
 
 
 def test_a_member_that_reads_other_topics_gets_another_assignment() -> None:
@@ -177,7 +177,7 @@ def test_a_member_that_reads_other_topics_gets_another_assignment() -> None:
     one.owned = {}
     settle(one)
     assert one.partitions == {("b", 0), ("b", 1)}
-    assert group.consumer.group_epoch == 2
+    assert group.consumer.group_epoch == 3
 
 
 def test_new_partitions_and_deleted_topics_are_noticed_with_the_next_heartbeat() -> None:
@@ -196,7 +196,7 @@ def test_new_partitions_and_deleted_topics_are_noticed_with_the_next_heartbeat()
     group.shard.look_at_topics(frozenset({"a"}))
     settle(one)
     assert one.partitions == {("later", 0)}
-    assert group.consumer.group_epoch == 4
+    assert group.consumer.group_epoch == 5
 
 
 def test_a_change_of_a_topic_nobody_reads_changes_nothing() -> None:
@@ -206,7 +206,7 @@ def test_a_change_of_a_topic_nobody_reads_changes_nothing() -> None:
     group.topics.make("b", 3)
     group.shard.look_at_topics(frozenset({"b"}))
     settle(one)
-    assert group.consumer.group_epoch == 1
+    assert group.consumer.group_epoch == 2
 
 
 def test_a_new_coordinator_rebalances_nothing_that_is_as_it_was() -> None:
@@ -229,7 +229,7 @@ def test_a_new_coordinator_waits_one_session_for_the_members_and_for_what_they_a
     two.rig = again
     for _ in range(6):
         again.wait(5_000)
-        again.beat("m1", 1)
+        again.beat("m1", 2)
         two.beat()
     assert list(again.consumer.members) == ["m2"]
 
@@ -242,6 +242,34 @@ def test_the_assignor_that_most_members_name_is_taken() -> None:
     settle(*members)
     assert sorted(len(member.partitions) for member in members) == [2, 2, 2]
     assert {number for member in members[:1] for _, number in member.partitions} == {0}
+
+
+def test_between_two_target_assignments_is_the_groups_interval() -> None:
+    """The first is computed at once. Until the next, members keep to it."""
+    group = Rig(MemoryTopics(a=6), timeouts=GroupTimeouts(assignment_interval_ms=1_000))
+    one, two, three = (Consumer(group, f"m{number}") for number in range(3))
+    one.beat()
+    assert one.partitions == of_a(*range(6))
+    two.beat()
+    assert (two.epoch, two.partitions, group.consumer.state) == (2, set(), ConsumerGroupState.ASSIGNING)
+    one.beat()
+    group.wait(999)
+    three.beat()
+    assert (group.consumer.group_epoch, group.consumer.assignment_epoch) == (4, 2)
+    group.wait(1)
+    assert (group.consumer.group_epoch, group.consumer.assignment_epoch) == (4, 4)
+    settle(one, two, three)
+    assert [len(member.partitions) for member in (one, two, three)] == [2, 2, 2]
+
+
+def test_a_member_that_names_another_assignor_makes_another_epoch() -> None:
+    group = Rig(MemoryTopics(a=3))
+    one = Consumer(group, "m1")
+    settle(one)
+    group.beat("m1", one.epoch, assignor="uniform")
+    assert group.consumer.group_epoch == 2, "that is the default"
+    group.beat("m1", one.epoch, assignor="range")
+    assert group.consumer.group_epoch == 3
 
 
 # --- static members ---
@@ -259,8 +287,8 @@ def test_a_static_member_that_is_away_keeps_its_partitions_for_who_comes_back() 
     back = Consumer(group, "m3", instance_id="i2")
     settle(back)
     assert back.partitions == before
-    assert group.consumer.group_epoch == 2, "nobody had to rebalance"
-    assert group.beat("m2", 2, instance_id="i2").error is ErrorCode.FENCED_INSTANCE_ID
+    assert group.consumer.group_epoch == 3, "nobody had to rebalance"
+    assert group.beat("m2", 3, instance_id="i2").error is ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_a_static_member_that_stays_away_loses_its_partitions() -> None:
@@ -282,7 +310,7 @@ def test_a_static_member_that_stays_away_loses_its_partitions() -> None:
     ("m2", -1, "i1", ErrorCode.FENCED_INSTANCE_ID),
     ("m1", 1, "i9", ErrorCode.UNKNOWN_MEMBER_ID),
     ("m1", -2, "i9", ErrorCode.UNKNOWN_MEMBER_ID),
-    ("m1", 1, "i1", ErrorCode.NONE),
+    ("m1", 2, "i1", ErrorCode.NONE),
 ])  # fmt: skip
 def test_an_instance_id_belongs_to_its_member(member_id: str, epoch: int, instance_id: str, error: ErrorCode) -> None:
     group = rig()
@@ -308,7 +336,7 @@ def test_an_empty_classic_group_becomes_a_consumer_group_and_back() -> None:
     assert group.classic.is_empty
     one = Consumer(group, "m1")
     settle(one)
-    assert group.consumer.group_epoch == 1
+    assert group.consumer.group_epoch == 2
     one.leave()
     group.stable()
     assert group.classic.generation_id == 1

@@ -199,19 +199,19 @@ def test_consumer_groups_over_the_wire(groups: GroupHome) -> None:
     topic_id = groups.make_topic()
     groups.find("k")
     joined = groups.beat("m1", 0)
-    assert (joined.error_code, joined.member_epoch, joined.heartbeat_interval) == (0, 1, 5000)
+    assert (joined.error_code, joined.member_epoch, joined.heartbeat_interval) == (0, 2, 5000)
     assert [(part.topic_id, part.partitions) for part in joined.assignment.topic_partitions] == [(topic_id, (0, 1))]
-    assert groups.beat("m1", 1).assignment is None
+    assert groups.beat("m1", 2).assignment is None
     (described, nobody) = groups.client.call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["k", "x"]).groups
-    assert (described.group_state, described.group_epoch, described.assignor_name) == ("Stable", 1, "uniform")
+    assert (described.group_state, described.group_epoch, described.assignor_name) == ("Stable", 2, "uniform")
     (member,) = described.members
-    assert (member.member_epoch, member.subscribed_topic_names, member.member_type) == (1, ("t",), 1)
+    assert (member.member_epoch, member.subscribed_topic_names, member.member_type) == (2, ("t",), 1)
     assert [(part.topic_name, part.partitions) for part in member.assignment.topic_partitions] == [("t", (0, 1))]
     assert nobody.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     (classic,) = groups.client.call(ApiKey.DESCRIBE_GROUPS, groups=["k"]).groups
     assert classic.error_message == "Group k is not a classic group."
-    assert groups.commit(3, group_id="k", generation_id_or_member_epoch=1, member_id="m1") == 0
-    stale = groups.commit(3, group_id="k", generation_id_or_member_epoch=0, member_id="m1")
+    assert groups.commit(3, group_id="k", generation_id_or_member_epoch=2, member_id="m1") == 0
+    stale = groups.commit(3, group_id="k", generation_id_or_member_epoch=1, member_id="m1")
     assert stale == ErrorCode.STALE_MEMBER_EPOCH
     assert groups.beat("m1", -1).member_epoch == -1
 
@@ -263,7 +263,7 @@ def test_groups_and_offsets_are_there_after_a_restart(groups: GroupHome) -> None
     who = {"group_id": "g", "member_id": member_id, "generation_id": generation}
     assert groups.client.call(ApiKey.HEARTBEAT, **who).error_code == 0
     assert groups.fetch().committed_offset == 5
-    assert groups.beat("m1", 1).member_epoch == 1
+    assert groups.beat("m1", 2).member_epoch == 2
     assert groups.commit(6, generation_id_or_member_epoch=generation, member_id=member_id) == 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -12,25 +11,24 @@ from typing import Any
 import pytest
 
 from real_kafka.broker import SMALL, Broker
-from real_kafka.java import NEWEST
 from server.groups.script import Script, classic_life, consumer_life, moving_life, regex_life
 from server.harness import WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
 
 pytestmark = pytest.mark.kafka
 
-LIKE_OURS = "4.1.0"
-"""The release whose consumer groups ours are: docs/not-done.md says what newer ones have."""
-FEW = {"offsets.topic.num.partitions": "1"}
-AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.assignor.offload.enable": "false"}
-"""A member of a consumer group has its assignment from its first heartbeat. Keys of Kafka 4.2 and newer."""
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.assignor.offload.enable": "false",
+}
+"""A member of a consumer group has its assignment from its first heartbeat."""
 
 
 @contextmanager
-def kafka(directory: Path, release: str = NEWEST) -> Iterator[WireClient]:
+def kafka(directory: Path) -> Iterator[WireClient]:
     is_new = not directory.exists()
-    properties = FEW if release == LIKE_OURS else FEW | AT_ONCE
-    with Broker(directory, work=directory.parent / "work", properties=properties, release=release) as broker:
+    with Broker(directory, work=directory.parent / "work", properties=SETTINGS) as broker:
         if is_new:
             broker.format()
         broker.start()
@@ -41,7 +39,7 @@ def kafka(directory: Path, release: str = NEWEST) -> Iterator[WireClient]:
 
 @contextmanager
 def ours(directory: Path) -> Iterator[WireClient]:
-    settings = {key.replace(".", "_"): text for key, text in {**SMALL, **FEW}.items()}
+    settings = {key.replace(".", "_"): text for key, text in {**SMALL, **SETTINGS}.items()}
     places = {"controller_quorum_voters": "1@127.0.0.1:2"}
     with running_broker(directory, **settings, **places) as home, home.client() as client:
         yield client
@@ -55,7 +53,7 @@ def make_topic(client: WireClient) -> None:
 def test_answers_and_records_are_the_same(tmp_path: Path) -> None:
     scripts: dict[str, Script] = {}
     records = {}
-    for name, broker in (("kafka", partial(kafka, release=LIKE_OURS)), ("ours", ours)):
+    for name, broker in (("kafka", kafka), ("ours", ours)):
         directory = tmp_path / name / "data"
         with broker(directory) as client:
             make_topic(client)

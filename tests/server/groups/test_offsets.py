@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -107,8 +108,9 @@ def test_a_commit_is_a_heartbeat() -> None:
 
 
 @pytest.mark.parametrize(("member_id", "epoch", "fields", "error"), [
-    ("m1", 1, {}, ErrorCode.NONE),
-    ("m1", 0, {}, ErrorCode.STALE_MEMBER_EPOCH),
+    ("m1", 2, {}, ErrorCode.NONE),
+    ("m1", 1, {}, ErrorCode.STALE_MEMBER_EPOCH),
+    ("m1", 3, {}, ErrorCode.STALE_MEMBER_EPOCH),
     ("m1", 1, {"version": 8}, ErrorCode.UNSUPPORTED_VERSION),
     ("who", 1, {}, ErrorCode.UNKNOWN_MEMBER_ID),
     ("", -1, {}, ErrorCode.UNKNOWN_MEMBER_ID),
@@ -117,6 +119,23 @@ def test_commits_to_a_consumer_group(member_id: str, epoch: int, fields: dict[st
     rig = Rig(MemoryTopics(a=1))
     rig.beat("m1", 0)
     assert commit(rig, claim(member_id, epoch, **fields)) is error
+
+
+@pytest.mark.parametrize(("epoch", "partition", "error"), [
+    (2, 0, ErrorCode.NONE),
+    (2, 1, ErrorCode.STALE_MEMBER_EPOCH),
+    (1, 0, ErrorCode.STALE_MEMBER_EPOCH),
+    (3, 1, ErrorCode.NONE),
+])  # fmt: skip
+def test_an_older_epoch_commits_what_the_member_had_in_it(epoch: int, partition: int, error: ErrorCode) -> None:
+    """KIP-1251. The member keeps one partition, and the other was given to somebody else."""
+    rig = Rig(MemoryTopics(a=2))
+    one, two = Consumer(rig, "m1"), Consumer(rig, "m2")
+    one.beat()
+    settle(one, two)
+    assert (one.epoch, one.partitions, two.partitions) == (3, {("a", 0)}, {("a", 1)})
+    offset = OffsetToCommit(TopicPartition("a", partition), 5)
+    assert commit(rig, claim("m1", epoch), offset) is error
 
 
 def test_transactions_commit_to_consumer_groups_with_or_without_a_member() -> None:
@@ -131,8 +150,8 @@ def test_transactions_commit_to_consumer_groups_with_or_without_a_member() -> No
 
 @pytest.mark.parametrize(("member_id", "epoch", "error"), [
     (None, -1, None),
-    ("m1", 1, None),
-    ("m1", 2, ErrorCode.STALE_MEMBER_EPOCH),
+    ("m1", 2, None),
+    ("m1", 1, ErrorCode.STALE_MEMBER_EPOCH),
     ("who", 1, ErrorCode.UNKNOWN_MEMBER_ID),
 ])  # fmt: skip
 def test_who_says_that_it_is_a_member_has_to_be_one_to_fetch(
@@ -229,7 +248,7 @@ def delete(rig: Rig, *partitions: TopicPartition) -> Any:
 def test_offsets_of_topics_that_are_read_cannot_be_deleted() -> None:
     rig = Rig(MemoryTopics(a=1, b=1))
     settle(Consumer(rig, "m1", topic_names=frozenset({"a"})))
-    commit(rig, claim("m1", 1), OffsetToCommit(A0, 1), OffsetToCommit(B0, 2))
+    commit(rig, claim("m1", 2), OffsetToCommit(A0, 1), OffsetToCommit(B0, 2))
     assert delete(rig, A0, B0) == {A0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, B0: ErrorCode.NONE}
     assert (offset(rig, A0), offset(rig, B0)) == (1, None)
     assert offset(rig.reloaded(), B0) is None
@@ -267,13 +286,24 @@ def test_groups_are_deleted_with_their_offsets_where_nobody_is_in_them() -> None
         assert not shard.offsets.of_group(GROUP)
 
 
-def test_offsets_of_deleted_topics_go() -> None:
-    rig = Rig()
+@pytest.mark.parametrize("topics", [MemoryTopics(), MemoryTopics(a=2)], ids=["without topic ids", "with topic ids"])
+def test_offsets_of_deleted_topics_go(topics: MemoryTopics) -> None:
+    rig = Rig(topics)
     commit(rig, claim(), OffsetToCommit(A0, 1), OffsetToCommit(B0, 2))
     commit_in_transaction(rig, 7, OffsetToCommit(A1, 3))
-    rig.shard.forget_topics(frozenset({"a"}))
+    rig.shard.forget_topics({"a": MemoryTopics().make("a", 2)})
     assert dict(rig.reloaded().shard.offsets.of_group(GROUP)).keys() == {B0}
     assert not rig.shard.offsets.has_pending(GROUP)
+
+
+def test_offsets_of_another_topic_of_the_same_name_stay() -> None:
+    """A topic was deleted and made again, and the group commits to the new one before the old one is forgotten."""
+    rig = Rig(MemoryTopics(a=2))
+    commit(rig, claim(), OffsetToCommit(A0, 1))
+    commit_in_transaction(rig, 7, OffsetToCommit(A1, 3))
+    rig.shard.forget_topics({"a": uuid.uuid4()})
+    assert dict(rig.reloaded().shard.offsets.of_group(GROUP)).keys() == {A0}
+    assert rig.shard.offsets.has_pending(GROUP)
 
 
 # --- expiry ---
@@ -316,7 +346,7 @@ def test_offsets_of_topics_that_are_read_do_not_expire(topics: tuple[str, ...], 
     rig = expiring()
     one = Consumer(rig, "m1", topic_names=frozenset(topics))
     settle(one)
-    commit(rig, claim("m1", 1), OffsetToCommit(A0, 1), OffsetToCommit(B0, 2))
+    commit(rig, claim("m1", one.epoch), OffsetToCommit(A0, 1), OffsetToCommit(B0, 2))
     for _ in range(61 * 2):
         rig.wait(MINUTE // 2)
         one.beat()

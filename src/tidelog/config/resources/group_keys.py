@@ -14,7 +14,7 @@ from tidelog.config.valid import ANY, ITEMS, at_least, one_of
 # fmt: off
 GROUP_KEYS = table(
     Key("consumer.assignment.interval.ms", INT, 1000, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "How long the group waits between two assignments.", effect=CHECKED),
+        "How long the group waits between two assignments.", effect=USED),
     Key("consumer.assignor.offload.enable", BOOLEAN, True, ANY, MEDIUM, CLUSTER_WIDE,
         "Whether a background thread computes the group's assignments.", internal=True),
     Key("consumer.heartbeat.interval.ms", INT, 5000, at_least(1), MEDIUM, CLUSTER_WIDE,

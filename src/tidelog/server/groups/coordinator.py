@@ -134,7 +134,7 @@ class GroupCoordinator:
 
     def _on_change(self, change: MetadataChange) -> None:
         changed = self.topics.note(change)
-        deleted = frozenset(topic.name for topic in change.deleted_topics)
+        deleted = {topic.name: topic.id for topic in change.deleted_topics}
         for owned in list(self._partitions.values()):
             if owned.is_loaded and changed:
                 owned.shard.look_at_topics(changed)
@@ -176,4 +176,5 @@ class GroupCoordinator:
         return GroupTimeouts(
             session_timeout_ms=settings.number("consumer.session.timeout.ms"),
             heartbeat_interval_ms=settings.number("consumer.heartbeat.interval.ms"),
+            assignment_interval_ms=settings.number("consumer.assignment.interval.ms"),
         )

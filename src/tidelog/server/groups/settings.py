@@ -17,6 +17,7 @@ _GROUP_KEYS = SettingsKeys(
     {
         "session_timeout_ms": "group.consumer.session.timeout.ms",
         "heartbeat_interval_ms": "group.consumer.heartbeat.interval.ms",
+        "assignment_interval_ms": "group.consumer.assignment.interval.ms",
     }
 )
 _CONSUMER_KEYS = SettingsKeys(
@@ -50,6 +51,8 @@ class GroupTimeouts:
 
     session_timeout_ms: int = _GROUP_KEYS.default("session_timeout_ms")
     heartbeat_interval_ms: int = _GROUP_KEYS.default("heartbeat_interval_ms")
+    assignment_interval_ms: int = _GROUP_KEYS.default("assignment_interval_ms")
+    """How long after a target assignment the next one is computed, at the earliest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

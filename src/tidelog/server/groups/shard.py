@@ -11,6 +11,7 @@ Called by: the group coordinator. Source: Kafka's ``GroupCoordinatorShard``.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -135,9 +136,9 @@ class Shard:
             _log.info("%d records delete what has expired", len(records))
             self._write_in_pieces(records)
 
-    def forget_topics(self, names: frozenset[str]) -> None:
-        """Topics were deleted: so are the offsets committed for them."""
-        gone = list(self.offsets.of_topics(names))
+    def forget_topics(self, topics: Mapping[str, uuid.UUID]) -> None:
+        """Delete the offsets that were committed for these topics, which were deleted."""
+        gone = list(self.offsets.of_topics(topics))
         self._write_in_pieces([offset_tombstone(group_id, partition) for group_id, partition in gone])
 
     def look_at_topics(self, names: frozenset[str]) -> None:

@@ -48,6 +48,8 @@ _FEW_PARTITIONS = {
     "transaction.state.log.num.partitions": "4",
 }
 """A test has few groups and producers, and waits for each partition's files."""
+_AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}
+"""A test waits for each assignment of a consumer group, too."""
 
 Result = TypeVar("Result")
 
@@ -56,7 +58,7 @@ class Broker:
     _faults: Faults
     server: Server
     """The broker itself, as it runs now; its state may be looked at on its loop only."""
-    base_configs: ClassVar[Mapping[str, str]] = {**EMBEDDED_SETTINGS, **_FEW_PARTITIONS}
+    base_configs: ClassVar[Mapping[str, str]] = {**EMBEDDED_SETTINGS, **_FEW_PARTITIONS, **_AT_ONCE}
     """What ``configs`` go before."""
 
     def __init__(

@@ -41,13 +41,14 @@ class ConsumerChange:
     def subscribe(self, before: ConsumerMember, after: ConsumerMember, visible: VisibleTopics) -> bool:
         """The member says who it is and what it reads; whether the target assignment has to be another for it."""
         regex = self._regexes.change(self.group, before, after)
+        assignor = self._assignor
         if after != before or after.member_id not in self.group.members:
             self.draft.add(consumer_records.member_metadata(self.group.group_id, after))
         if regex is not RegexChange.NONE:
             self._regexes.forget_unused(self.draft, before.topic_regex)
         self._regexes.resolve_soon_if_due(self.group, visible)
         has_other_topics = after.topic_names != before.topic_names
-        return has_other_topics or regex is RegexChange.RESOLVED
+        return has_other_topics or regex is RegexChange.RESOLVED or self._assignor != assignor
 
     def follow_topics(self, *, must_grow: bool) -> None:
         """The group epoch grows if it has to, or if a topic the group reads has changed."""
@@ -65,9 +66,40 @@ class ConsumerChange:
         self.group.knows_topics = True
 
     def assign(self) -> None:
-        """The target assignment, if the group's epoch has grown past it."""
+        """The target assignment, if the group's epoch has grown past it: now, or when its interval is over (KIP-1263).
+
+        Where it has to wait, members keep to the target that there is.
+        """
+        group = self.group
+        if group.assignment_epoch >= group.group_epoch:
+            return
+        now_ms = self._context.timers.now_ms()
+        interval_ms = self._context.timeouts(group.group_id).assignment_interval_ms if group.assigned_ms else 0
+        wait_ms = group.assigned_ms + interval_ms - now_ms
+        if interval_ms and wait_ms > 0:
+            self._assign_later(wait_ms)
+        else:
+            update_target(self.draft, self._context.topics, self._assignor, now_ms=now_ms)
+
+    def _assign_later(self, wait_ms: int) -> None:
+        context, regexes, group_id = self._context, self._regexes, self.group.group_id
+        key = ("assignment", group_id)
+
+        def assign() -> None:
+            group = context.groups.get(group_id)
+            if isinstance(group, ConsumerGroup) and not group.is_empty:
+                change = ConsumerChange(context, regexes, group)
+                change.assign()
+                change.write(lambda _error: None)  # the next heartbeat tries again
+
+        if not context.timers.is_set(key):
+            context.timers.set(key, wait_ms, assign)
+
+    @property
+    def _assignor(self) -> str:
+        """The name of the one that most members ask for, or the broker's default."""
         default = assignor_names(self._context.settings.consumer.assignors)[0]
-        update_target(self.draft, self._context.topics, default)
+        return self.group.preferred_assignor or default
 
     def reconcile(self, member_id: str, owned: Owned) -> ConsumerMember:
         """One step of a member towards its target; the member after it."""
@@ -85,8 +117,10 @@ class ConsumerChange:
             self.draft.add(*consumer_records.member_tombstones(group_id, member.member_id))
         for expression in {member.topic_regex: None for member in members}:
             self._regexes.forget_unused(self.draft, expression)
-        now_hash = metadata_hash(self.group, self._context.topics)
-        self.draft.add(consumer_records.group_epoch(group_id, self.group.group_epoch + 1, now_hash))
+        now_hash, epoch = metadata_hash(self.group, self._context.topics), self.group.group_epoch + 1
+        self.draft.add(consumer_records.group_epoch(group_id, epoch, now_hash))
+        if self.group.is_empty:  # nothing is left to assign, and whoever comes next does not wait
+            self.draft.add(consumer_records.target_epoch(group_id, epoch, 0))
 
     def write(self, done: Done) -> None:
         """Append all of it. That the group has looked at its topics is in no record, and handed on to it here."""

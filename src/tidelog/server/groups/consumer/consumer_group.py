@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.consumer.consumer_member import NO_PARTITIONS, ConsumerMember, Partitions
+from tidelog.server.groups.consumer.consumer_member import NO_PARTITIONS, ConsumerMember, Partitions, each_of
 
 
 class ConsumerGroupState(enum.StrEnum):
@@ -58,9 +58,12 @@ class ConsumerGroup:
     """``metadata_hash`` is of the topics that the target assignment was made for."""
 
     group_id: str
-    group_epoch: int = 0
+    group_epoch: int = 1
+    """The first member makes it 2, as in Kafka 4.4; older releases began with 1."""
     metadata_hash: int = 0
-    assignment_epoch: int = 0
+    assignment_epoch: int = 1
+    assigned_ms: int = 0
+    """When the target assignment was computed; 0 where no record says so."""
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     """Instance id -> member id."""
@@ -187,7 +190,5 @@ class ConsumerGroup:
 
 
 def _each(member: ConsumerMember) -> Iterator[tuple[uuid.UUID, int]]:
-    for partitions in (member.assigned, member.pending_revocation):
-        for topic_id, numbers in partitions.items():
-            for number in numbers:
-                yield topic_id, number
+    yield from each_of(member.assigned)
+    yield from each_of(member.pending_revocation)

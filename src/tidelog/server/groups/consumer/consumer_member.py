@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -24,6 +24,8 @@ from tidelog.server.groups.classic.classic_member import Protocol
 
 Partitions = Mapping[uuid.UUID, frozenset[int]]
 """Partitions by topic id; no topic without any."""
+AssignmentEpochs = Mapping[tuple[uuid.UUID, int], int]
+"""By topic id and partition: the epoch of the group in which the member got it."""
 
 NO_PARTITIONS: Final[Partitions] = {}
 JOINING_EPOCH = 0
@@ -51,7 +53,11 @@ class ClassicSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """``assigned`` is what it may use; ``rebalance_timeout_ms`` how long it may take to give something up."""
+    """``assigned`` is what it may use; ``rebalance_timeout_ms`` how long it may take to give something up.
+
+    ``assignment_epochs``: of every partition that is assigned or to be given up. A commit that names an older epoch of
+    the member is good for a partition that the member already had in that epoch (KIP-1251).
+    """
 
     member_id: str
     member_epoch: int = JOINING_EPOCH
@@ -67,6 +73,7 @@ class ConsumerMember:
     assignor: str | None = None
     assigned: Partitions = field(default_factory=dict)
     pending_revocation: Partitions = field(default_factory=dict)
+    assignment_epochs: AssignmentEpochs = field(default_factory=dict)
     classic: ClassicSide | None = None
 
     @property
@@ -77,8 +84,12 @@ class ConsumerMember:
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
-    def at_epoch(self, epoch: int, state: MemberState, assigned: Partitions, pending: Partitions) -> Self:
-        """The member after a step of its reconciliation."""
+    def at_epoch(
+        self, epoch: int, state: MemberState, assigned: Partitions, pending: Partitions, *, granted_epoch: int
+    ) -> Self:
+        """The member after a step of its reconciliation; ``granted_epoch`` is that of what it did not have."""
+        had = {place: self.assignment_epochs[place] for place in each_of(self.assigned)}
+        now = (*each_of(assigned), *each_of(pending))
         return replace(
             self,
             state=state,
@@ -86,8 +97,23 @@ class ConsumerMember:
             previous_member_epoch=self.member_epoch,
             assigned=assigned,
             pending_revocation=pending,
+            assignment_epochs={place: had.get(place, granted_epoch) for place in now},
+        )
+
+    def away(self) -> Self:
+        """A static member that leaves and may come back: it has its partitions from the beginning of epochs."""
+        return replace(
+            self,
+            member_epoch=STATIC_LEAVING_EPOCH,
+            pending_revocation=NO_PARTITIONS,
+            assignment_epochs=dict.fromkeys(each_of(self.assigned), 0),
         )
 
     def without_assignment(self) -> Self:
         """As the log has a member whose current assignment was deleted."""
-        return self.at_epoch(LEAVING_EPOCH, MemberState.STABLE, NO_PARTITIONS, NO_PARTITIONS)
+        return self.at_epoch(LEAVING_EPOCH, MemberState.STABLE, NO_PARTITIONS, NO_PARTITIONS, granted_epoch=0)
+
+
+def each_of(partitions: Partitions) -> Iterator[tuple[uuid.UUID, int]]:
+    """Topic id and number of each."""
+    return ((topic_id, number) for topic_id, numbers in partitions.items() for number in numbers)

@@ -31,7 +31,6 @@ from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
 from tidelog.server.groups.consumer.consumer_member import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
-    NO_PARTITIONS,
     STATIC_LEAVING_EPOCH,
     ConsumerMember,
     Partitions,
@@ -123,7 +122,7 @@ class Heartbeats:
             request = replace(request, member_id=str(uuid.uuid4()))
         before = self._member(change, request)
         has_changed = change.subscribe(before, _updated(before, request), request.visible_topics)
-        change.follow_topics(must_grow=has_changed or change.group.group_epoch == 0)
+        change.follow_topics(must_grow=has_changed)
         change.assign()
         after = change.reconcile(request.member_id, request.owned)
         answer = self._answer(request, before, after)
@@ -210,8 +209,7 @@ class Heartbeats:
             reply(answer if error is ErrorCode.NONE else {"error_code": error})
 
         if request.instance_id is not None and request.member_epoch == STATIC_LEAVING_EPOCH:
-            away = replace(member, member_epoch=STATIC_LEAVING_EPOCH, pending_revocation=NO_PARTITIONS)
-            self._context.journal.write([consumer_records.current(group.group_id, away)], done)
+            self._context.journal.write([consumer_records.current(group.group_id, member.away())], done)
         else:
             self._sessions.remove(group, [member], done)
 

@@ -35,7 +35,7 @@ from tidelog.server.groups.classic.consumer_protocol import (
 )
 from tidelog.server.groups.classic.rebalancing import Rebalancing
 from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
-from tidelog.server.groups.consumer.consumer_member import ClassicSide, ConsumerMember, Partitions
+from tidelog.server.groups.consumer.consumer_member import ClassicSide, ConsumerMember, Partitions, each_of
 from tidelog.server.groups.consumer.group_draft import GroupDraft
 from tidelog.server.groups.consumer.targets import metadata_hash
 from tidelog.server.groups.journal import Done, Topics
@@ -149,6 +149,7 @@ def _as_consumer_member(member: ClassicMember, group: ClassicGroup, assigned: Pa
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         topic_names=frozenset(subscription.topics),
         assigned=assigned,
+        assignment_epochs=dict.fromkeys(each_of(assigned), group.generation_id),
         classic=ClassicSide(session_timeout_ms=member.session_timeout_ms, protocols=member.protocols),
     )
 

@@ -78,9 +78,9 @@ def _next(member: ConsumerMember, target: Target, epoch: int, owned: Owned) -> C
         _put(revoked, topic_id, had - wanted)
         _put(granted, topic_id, (wanted & had) | free)
     if revoked and _has_any(owned, revoked):
-        return member.at_epoch(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+        return member.at_epoch(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked, granted_epoch=target.epoch)
     state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
-    return member.at_epoch(target.epoch, state, granted, NO_PARTITIONS)
+    return member.at_epoch(target.epoch, state, granted, NO_PARTITIONS, granted_epoch=target.epoch)
 
 
 def _put(partitions: dict[uuid.UUID, frozenset[int]], topic_id: uuid.UUID, numbers: frozenset[int]) -> None:

@@ -32,16 +32,15 @@ def assignor_names(configured: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name in ASSIGNORS)
 
 
-def update_target(draft: GroupDraft, topics: Topics, default_assignor: str) -> None:
+def update_target(draft: GroupDraft, topics: Topics, assignor: str, *, now_ms: int) -> None:
     """Compute the target for the group's epoch, if there is none yet."""
     group = draft.group
     if group.assignment_epoch >= group.group_epoch:
         return
-    assign = ASSIGNORS[group.preferred_assignor or default_assignor]
-    for member_id, partitions in assign(_input(group, topics)).items():
+    for member_id, partitions in ASSIGNORS[assignor](_input(group, topics)).items():
         if partitions != group.targets.get(member_id):  # a new member's is written even where it gets nothing
             draft.add(consumer_records.target(group.group_id, member_id, partitions))
-    draft.add(consumer_records.target_epoch(group.group_id, group.group_epoch))
+    draft.add(consumer_records.target_epoch(group.group_id, group.group_epoch, now_ms))
 
 
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:

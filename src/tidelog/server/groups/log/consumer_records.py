@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidelog.server.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
-from tidelog.server.groups.consumer.consumer_member import ConsumerMember, Partitions
+from tidelog.server.groups.consumer.consumer_member import AssignmentEpochs, ConsumerMember, Partitions
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.storage.checkpoint.kafka_uuid import uuid_to_text
 
@@ -61,8 +61,9 @@ def member_metadata(group_id: str, member: ConsumerMember) -> GroupRecord:
     return GroupRecord(MEMBER, _member_key(group_id, member.member_id), value)
 
 
-def target_epoch(group_id: str, epoch: int) -> GroupRecord:
-    return GroupRecord(TARGET_EPOCH, {"groupId": group_id}, {"assignmentEpoch": epoch})
+def target_epoch(group_id: str, epoch: int, assigned_ms: int) -> GroupRecord:
+    value = {"assignmentEpoch": epoch, "assignmentTimestamp": assigned_ms}
+    return GroupRecord(TARGET_EPOCH, {"groupId": group_id}, value)
 
 
 def target(group_id: str, member_id: str, partitions: Partitions) -> GroupRecord:
@@ -75,8 +76,8 @@ def current(group_id: str, member: ConsumerMember) -> GroupRecord:
         "memberEpoch": member.member_epoch,
         "previousMemberEpoch": member.previous_member_epoch,
         "state": int(member.state),
-        "assignedPartitions": _topic_partitions(member.assigned),
-        "partitionsPendingRevocation": _topic_partitions(member.pending_revocation),
+        "assignedPartitions": _with_epochs(member.assigned, member.assignment_epochs),
+        "partitionsPendingRevocation": _with_epochs(member.pending_revocation, member.assignment_epochs),
     }
     return GroupRecord(CURRENT, _member_key(group_id, member.member_id), value)
 
@@ -122,7 +123,7 @@ def whole_group(group: ConsumerGroup) -> list[GroupRecord]:
         *(member_metadata(group_id, member) for member in members),
         group_epoch(group_id, group.group_epoch, group.metadata_hash),
         *(target(group_id, member.member_id, group.target(member.member_id)) for member in members),
-        target_epoch(group_id, group.assignment_epoch),
+        target_epoch(group_id, group.assignment_epoch, group.assigned_ms),
         *(current(group_id, member) for member in members),
     ]
 
@@ -138,4 +139,15 @@ def _of_each_member(group_id: str, number: int, member_ids: Iterable[str]) -> li
 def _topic_partitions(partitions: Partitions) -> list[dict[str, Any]]:
     return [
         {"topicId": uuid_to_text(topic_id), "partitions": sorted(numbers)} for topic_id, numbers in partitions.items()
+    ]
+
+
+def _with_epochs(partitions: Partitions, epochs: AssignmentEpochs) -> list[dict[str, Any]]:
+    return [
+        {
+            "topicId": uuid_to_text(topic_id),
+            "partitions": sorted(numbers),
+            "assignmentEpochs": [epochs[topic_id, number] for number in sorted(numbers)],
+        }
+        for topic_id, numbers in partitions.items()
     ]

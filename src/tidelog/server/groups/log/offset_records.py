@@ -6,7 +6,7 @@ version      has
 0 (type 0)   offset, metadata, commit time: brokers before 0.9
 1            also the time it expires: written for commits that say one
 2, 3         no expiry; from 3 the leader epoch
-4            has room for the topic id, which no API of Kafka 4.1 says; written for all others
+4            also the topic id; written for all others
 ===========  ==================================================================================================
 
 Source: Kafka's ``GroupCoordinatorRecordHelpers.newOffsetCommitRecord``, ``OffsetAndMetadata.fromRecord``.
@@ -14,12 +14,15 @@ Source: Kafka's ``GroupCoordinatorRecordHelpers.newOffsetCommitRecord``, ``Offse
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from tidelog.model import TopicPartition
+from tidelog.record.internal.schema import ZERO_UUID
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.server.groups.offsets.offset_store import CommittedOffset
+from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text, uuid_to_text
 
 LEGACY_OFFSET = 0
 OFFSET = 1
@@ -38,6 +41,8 @@ def offset_commit(group_id: str, partition: TopicPartition, committed: Committed
         value["expireTimestamp"] = committed.expire_ms
         return GroupRecord(OFFSET, _key(group_id, partition), value, _WITH_EXPIRY)
     value["leaderEpoch"] = committed.leader_epoch
+    if committed.topic_id is not None:
+        value["topicId"] = uuid_to_text(committed.topic_id)
     return GroupRecord(OFFSET, _key(group_id, partition), value, _VERSION)
 
 
@@ -53,8 +58,13 @@ def read_offset(value: Mapping[str, Any], record_offset: int) -> CommittedOffset
         metadata=value["metadata"],
         commit_ms=value["commitTimestamp"],
         expire_ms=None if expire_ms == _NO_TIME else expire_ms,
+        topic_id=_topic_id(value.get("topicId")),
         record_offset=record_offset,
     )
+
+
+def _topic_id(text: str | None) -> uuid.UUID | None:
+    return None if text in (None, ZERO_UUID) else uuid_from_text(text)
 
 
 def _key(group_id: str, partition: TopicPartition) -> dict[str, Any]:

@@ -109,6 +109,7 @@ class Replay:
         group = self._found(key) if value is None else self._made(key["groupId"])
         if group is not None:
             group.assignment_epoch = _NO_ASSIGNMENT_EPOCH if value is None else value["assignmentEpoch"]
+            group.assigned_ms = 0 if value is None else value.get("assignmentTimestamp", 0)
 
     def _target(self, key: Fields, value: Fields | None) -> None:
         if value is not None:
@@ -180,7 +181,18 @@ def _with_assignment(member: ConsumerMember, value: Fields) -> ConsumerMember:
         state=MemberState(value["state"]) if value["state"] in numbers else MemberState.UNKNOWN,
         assigned=_partitions(value["assignedPartitions"]),
         pending_revocation=_partitions(value["partitionsPendingRevocation"]),
+        assignment_epochs={
+            (uuid_from_text(part["topicId"]), number): epoch
+            for part in (*value["assignedPartitions"], *value["partitionsPendingRevocation"])
+            for number, epoch in zip(part["partitions"], _epochs(part, value["memberEpoch"]), strict=True)
+        },
     )
+
+
+def _epochs(part: Fields, member_epoch: int) -> Sequence[int]:
+    """Those of the partitions; before Kafka 4.2 no record says them, and the member's own counts."""
+    epochs: Sequence[int] | None = part.get("assignmentEpochs")
+    return epochs if epochs is not None else [member_epoch] * len(part["partitions"])
 
 
 def _partitions(parts: Sequence[Fields]) -> Partitions:

@@ -12,14 +12,16 @@ another generation                  ILLEGAL_GENERATION
 the leader has not assigned yet     REBALANCE_IN_PROGRESS (not for a transaction's)
 ==================================  ========================================================================
 
-In a consumer group: the same without generation; else UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION before v9, and for another
-epoch STALE_MEMBER_EPOCH (ILLEGAL_GENERATION to members of the classic protocol and in transactions).
+In a consumer group: the same without generation; else UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION before v9, and
+STALE_MEMBER_EPOCH for a newer epoch (ILLEGAL_GENERATION to members of the classic protocol and in transactions). An
+older epoch may commit partitions that the member had in it and still has, or is about to give up (KIP-1251).
 Source: ``validateOffsetCommit``, ``validateOffsetFetch``, ``validateOffsetDelete`` of Kafka's ``ClassicGroup`` and
 ``ConsumerGroup``.
 """
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -27,6 +29,7 @@ from tidelog.server.groups.classic.classic_group import NO_MEMBER, ClassicGroup
 from tidelog.server.groups.classic.classic_state import ClassicState
 from tidelog.server.groups.classic.syncing import MemberClaim
 from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.consumer.consumer_member import ConsumerMember
 
 _FIRST_VERSION_WITH_EPOCHS = 9
 
@@ -40,14 +43,22 @@ class CommitClaim:
     is_transactional: bool = False
 
 
-def check_commit(group: ClassicGroup | ConsumerGroup, claim: CommitClaim) -> None:
-    """ApiError as the table says."""
+def check_commit(group: ClassicGroup | ConsumerGroup, claim: CommitClaim) -> ConsumerMember | None:
+    """ApiError as the table says. A member of a consumer group that names an older epoch: ``check_older`` goes on."""
     if isinstance(group, ConsumerGroup):
-        _check_consumer(group, claim)
-        return
+        return _check_consumer(group, claim)
     error = _classic_refusal(group, claim)
     if error is not None:
         raise ApiError(error)
+    return None
+
+
+def check_older(member: ConsumerMember, claim: CommitClaim, place: tuple[uuid.UUID, int] | None) -> None:
+    """ApiError for a partition that the member did not have in the epoch that it names, or has given up."""
+    epoch = None if place is None else member.assignment_epochs.get(place)
+    if epoch is None or claim.member.generation_id < epoch:
+        what = "the partition is not the member's" if epoch is None else f"it got the partition in epoch {epoch}"
+        raise _stale(f"The received member epoch is {claim.member.generation_id}: {what}.", member, claim)
 
 
 def check_fetch(group: ClassicGroup | ConsumerGroup, member_id: str | None, member_epoch: int) -> None:
@@ -86,21 +97,28 @@ def _classic_refusal(group: ClassicGroup, claim: CommitClaim) -> ErrorCode | Non
     return ErrorCode.REBALANCE_IN_PROGRESS if refusal is None and is_assigning else refusal
 
 
-def _check_consumer(group: ConsumerGroup, claim: CommitClaim) -> None:
+def _check_consumer(group: ConsumerGroup, claim: CommitClaim) -> ConsumerMember | None:
     member_id, epoch = claim.member.member_id, claim.member.generation_id
     if epoch < 0 and group.is_empty:
-        return
+        return None
     is_anonymous = member_id == NO_MEMBER and claim.member.instance_id is None and epoch == -1
     if claim.is_transactional and is_anonymous:
-        return
+        return None
     member = group.member(member_id)
     is_classic = member.classic is not None
     if not claim.is_transactional and not is_classic and claim.version < _FIRST_VERSION_WITH_EPOCHS:
         raise ApiError(
             ErrorCode.UNSUPPORTED_VERSION,
-            "OffsetCommit version 9 or above must be used by members using the modern group protocol",
+            "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
         )
-    _check_epoch(epoch, member.member_epoch, is_classic=is_classic or claim.is_transactional)
+    if epoch > member.member_epoch:
+        raise _stale(f"The received member epoch {epoch} is newer than {member.member_epoch}.", member, claim)
+    return None if epoch == member.member_epoch else member
+
+
+def _stale(message: str, member: ConsumerMember, claim: CommitClaim) -> ApiError:
+    is_classic = member.classic is not None or claim.is_transactional
+    return ApiError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH, message)
 
 
 def _check_epoch(received: int, expected: int, *, is_classic: bool) -> None:

@@ -16,11 +16,12 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.groups.classic.classic_group import ClassicGroup
 from tidelog.server.groups.classic.classic_state import ClassicState
 from tidelog.server.groups.classic.rebalancing import Rebalancing
+from tidelog.server.groups.consumer.consumer_member import ConsumerMember
 from tidelog.server.groups.group_map import Group
 from tidelog.server.groups.journal import Done, TransactionalProducer
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.server.groups.log.offset_records import offset_commit, offset_tombstone
-from tidelog.server.groups.offsets.commit_rules import CommitClaim, check_commit, check_delete
+from tidelog.server.groups.offsets.commit_rules import CommitClaim, check_commit, check_delete, check_older
 from tidelog.server.groups.offsets.offset_store import CommittedOffset
 from tidelog.server.groups.shard_context import ShardContext
 
@@ -57,11 +58,11 @@ class Commits:
     ) -> None:
         """``retention_ms``: clients before v5 of the API could say how long the offsets are kept."""
         group = self._group(claim)
-        check_commit(group, claim)
+        older = check_commit(group, claim)
         if isinstance(group, ClassicGroup) and group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
             self._rebalancing.expect_heartbeat(group, group.members[claim.member.member_id])
         expire_ms = None if retention_ms is None else self._context.timers.now_ms() + retention_ms
-        records, results = self._records(claim.member.group_id, offsets, expire_ms)
+        records, results = self._records(claim, older, offsets, expire_ms)
         self._context.counts.commits.mark(len(records))
         self._context.journal.write(records, _replied(reply, results))
 
@@ -73,8 +74,8 @@ class Commits:
         reply: ResultsReply,
     ) -> None:
         """The offsets are pending until the marker of the producer's transaction."""
-        check_commit(self._group(claim), claim)
-        records, results = self._records(claim.member.group_id, offsets, None)
+        older = check_commit(self._group(claim), claim)
+        records, results = self._records(claim, older, offsets, None)
         self._context.counts.commits.mark(len(records))
         self._context.journal.write_transactional(records, producer, _replied(reply, results))
 
@@ -102,11 +103,18 @@ class Commits:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
     def _records(
-        self, group_id: str, offsets: Sequence[OffsetToCommit], expire_ms: int | None
+        self,
+        claim: CommitClaim,
+        older: ConsumerMember | None,
+        offsets: Sequence[OffsetToCommit],
+        expire_ms: int | None,
     ) -> tuple[list[GroupRecord], Results]:
         records, results = [], {}
         now_ms, limit = self._context.timers.now_ms(), self._context.settings.offset_metadata_max_bytes
         for one in offsets:
+            topic = self._context.topics.by_name(one.partition.topic)
+            if older is not None:
+                check_older(older, claim, None if topic is None else (topic.id, one.partition.partition))
             metadata = one.metadata or ""
             is_too_large = len(metadata) > limit
             results[one.partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
@@ -118,8 +126,9 @@ class Commits:
                 metadata=metadata,
                 commit_ms=now_ms,
                 expire_ms=expire_ms,
+                topic_id=None if topic is None else topic.id,
             )
-            records.append(offset_commit(group_id, one.partition, committed))
+            records.append(offset_commit(claim.member.group_id, one.partition, committed))
         return records, results
 
 

@@ -15,6 +15,7 @@ Changed only by ``replay``. Source: Kafka's ``OffsetMetadataManager``; KIP-98, K
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ class CommittedOffset:
     expire_ms: int | None = None
     """Commits before v5 of the API could say when they expire."""
     record_offset: int = -1
+    topic_id: uuid.UUID | None = None
+    """Of the topic that was committed for; None in records of Kafka 4.1 and before."""
 
 
 Offsets = dict[TopicPartition, CommittedOffset]
@@ -69,15 +72,19 @@ class OffsetStore:
             partitions |= dict.fromkeys(groups.get(group_id, ()))
         return list(partitions)
 
-    def of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, TopicPartition]]:
-        """Group and partition of every offset, also pending, in these topics; each once."""
-        groups = dict.fromkeys(self._offsets)
-        for pending in self._pending.values():
-            groups |= dict.fromkeys(pending)
-        for group_id in groups:
-            for partition in self.known_partitions(group_id):
-                if partition.topic in topics:
-                    yield group_id, partition
+    def of_topics(self, topics: Mapping[str, uuid.UUID]) -> Iterator[tuple[str, TopicPartition]]:
+        """Yield group and partition of every offset, also pending, in these topics; each once.
+
+        An offset that was committed for another topic of the same name is not theirs.
+        """
+        found: dict[tuple[str, TopicPartition], None] = {}
+        for groups in (self._offsets, *self._pending.values()):
+            for group_id, offsets in groups.items():
+                for partition, committed in offsets.items():
+                    topic_id = topics.get(partition.topic)
+                    if topic_id is not None and committed.topic_id in (None, topic_id):
+                        found[group_id, partition] = None
+        yield from found
 
     # --- what records change ---
 
