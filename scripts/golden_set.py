@@ -18,7 +18,7 @@ from pathlib import Path
 
 from golden_sets import DIRECTORY
 from real_kafka.broker import Broker
-from real_kafka.java import DUMP
+from real_kafka.java import NEWEST, TOOLS
 from real_kafka.kafka_tools import KafkaTools
 from real_kafka.release_directory import PARTITIONS, PROPERTIES, leave_directories
 from served_records import served_entries
@@ -47,7 +47,7 @@ def main(release: str) -> None:
         unclean = Path(shutil.copytree(left.unclean[0], root / "unclean"))
         dumps = root / "dump-clean"
         dumps.mkdir()
-        with KafkaTools("", release=DUMP) as tools:
+        with KafkaTools("", release=TOOLS if release == NEWEST else release) as tools:
             for partition in partitions_of(clean):
                 (dumps / f"{partition.name}.txt").write_text(dump(tools, partition), encoding="utf-8")
         for directory in (clean, unclean, dumps):

@@ -1,8 +1,9 @@
 """Runs of ``kafka-dump-log`` whose output is kept: which files, damaged how, with which switches.
 
-``data/dump/NAME.out`` and ``NAME.err`` are what Kafka 4.1.0 printed; ``real_kafka/test_dump_reference.py`` runs it
-again and compares. In ``.err`` the directory of the run is written as ``DIRECTORY``; a stack trace is not kept, only
-the line that begins it. The logs in ``data/logs`` were written by Kafka's own ``MemoryRecords``.
+``data/dump/4.2/NAME.out`` and ``NAME.err`` are what Kafka 4.2.0 printed, and in ``data/dump/4.3`` is what Kafka 4.3.1
+printed otherwise; ``real_kafka/test_dump_reference.py`` runs them again and compares. In ``.err`` the directory of the
+run is written as ``DIRECTORY``; a stack trace is not kept, only the line that begins it. The logs in ``data/logs`` were
+written by Kafka's own ``MemoryRecords``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from golden_sets import FLIGHTS, FORMATS, SCENARIOS
-from tidelog.inspect.dump.options import KafkaFormatOptions, PayloadDecoder, ValueClass
+from tidelog.inspect.dump.options import KafkaFormatOptions, PayloadDecoder, ToolRelease, ValueClass
+from tidelog.storage.producer import ProducerEntry, format_snapshot, parse_snapshot
 
 DATA = Path(__file__).parent / "inspect" / "data"
 OUTPUTS = DATA / "dump"
@@ -47,20 +49,38 @@ class DumpCase:
         return list(self.files)
 
     @property
-    def stdout(self) -> str:
-        return (OUTPUTS / f"{self.name}.out").read_bytes().decode()
+    def is_printed_otherwise(self) -> bool:
+        """Whether 4.3 prints another text than 4.2."""
+        return self._kept(ToolRelease.KAFKA_4_3, "out").exists()
 
-    @property
-    def stderr(self) -> list[str]:
-        path = OUTPUTS / f"{self.name}.err"
+    def stdout(self, release: ToolRelease) -> str:
+        return self._kept(self._first_like(release), "out").read_bytes().decode()
+
+    def stderr(self, release: ToolRelease) -> list[str]:
+        path = self._kept(self._first_like(release), "err")
         return path.read_text().splitlines() if path.exists() else []
 
+    def keep(self, release: ToolRelease, out: bytes, errors: list[str]) -> None:
+        """Write what ``release`` printed, unless it is what the release before it printed."""
+        before = ToolRelease.KAFKA_4_2
+        if release is before or (out.decode(), errors) != (self.stdout(before), self.stderr(before)):
+            self._kept(release, "out").write_bytes(out)
+            if errors:
+                self._kept(release, "err").write_text("".join(f"{line}\n" for line in errors))
 
-def options_of(switches: tuple[str, ...]) -> KafkaFormatOptions:
+    def _first_like(self, release: ToolRelease) -> ToolRelease:
+        return release if self._kept(release, "out").exists() else ToolRelease.KAFKA_4_2
+
+    def _kept(self, release: ToolRelease, kind: str) -> Path:
+        return OUTPUTS / release / f"{self.name}.{kind}"
+
+
+def options_of(switches: tuple[str, ...], release: ToolRelease = ToolRelease.KAFKA_4_3) -> KafkaFormatOptions:
     """Kafka's switches as our options."""
     given = {name.removeprefix("--"): value for name, _, value in (switch.partition("=") for switch in switches)}
     decoders = [decoder for decoder in PayloadDecoder if decoder.value in given]
     return KafkaFormatOptions(
+        release=release,
         deep_iteration="deep-iteration" in given,
         print_data_log="print-data-log" in given,
         decoder=decoders[0] if decoders else PayloadDecoder.PLAIN,
@@ -102,6 +122,23 @@ def _metadata_snapshots(directory: Path) -> None:
         shutil.copy(directory / LOG, directory / name)
 
 
+def _snapshot_without_batches(directory: Path) -> None:
+    """One producer of which only a marker's epochs are known, between two others."""
+    path = directory / SNAPSHOT
+    first, second, *_ = parse_snapshot(path.read_bytes())
+    path.write_bytes(format_snapshot([first, ProducerEntry(producer_id=7, coordinator_epoch=3), second]))
+
+
+def _again(name: str, times: int) -> Callable[[Path], None]:
+    """The file's bytes so many times more, one after the other."""
+
+    def damage(directory: Path) -> None:
+        path = directory / name
+        path.write_bytes(path.read_bytes() * (times + 1))
+
+    return damage
+
+
 def _remove_log(directory: Path) -> None:
     (directory / LOG).unlink()
 
@@ -111,6 +148,7 @@ TXN = (SCENARIOS, "txn-0")
 COMPACTED = (SCENARIOS, "compacted-0")
 STATE = (FLIGHTS, "__transaction_state-3")
 INDEX, TIME_INDEX, LOG = f"{FIRST}.index", f"{FIRST}.timeindex", f"{FIRST}.log"
+SNAPSHOT = "00000000000000001201.snapshot"
 CLASS = "org.apache.kafka.tools.api."
 METADATA_SNAPSHOTS = ("bootstrap.checkpoint", "00000000000000000007-0000000003.checkpoint")
 WRONG_ENTRIES = b"\0\0\0\x3f\0\0\x20\x43\0\0\0\x5c"
@@ -160,6 +198,7 @@ CASES = [
         (),
         _overwrite("00000000000000002323.log", 2431, bytes(100)),
     ),
+    DumpCase("repeated", "batches", (LOG,), ("--deep-iteration",), _again(LOG, 2)),
     DumpCase("indexes", STATE, (INDEX, TIME_INDEX)),
     DumpCase("indexes-sanity", STATE, (INDEX, TIME_INDEX), ("--index-sanity-check",)),
     DumpCase("indexes-verify", STATE, (INDEX, TIME_INDEX), ("--verify-index-only",)),
@@ -169,6 +208,7 @@ CASES = [
     ),
     DumpCase("index-wrong-offsets", STATE, (INDEX, TIME_INDEX), (), _overwrite(INDEX, 8, WRONG_ENTRIES)),
     DumpCase("index-wrong-verify", STATE, (INDEX,), ("--verify-index-only",), _overwrite(INDEX, 8, WRONG_ENTRIES)),
+    DumpCase("index-repeated", STATE, (INDEX,), (), _overwrite(INDEX, 8, WRONG_ENTRIES[:8] * 2)),
     DumpCase("index-zeros", STATE, (INDEX, TIME_INDEX), (), _zeros_behind),
     DumpCase("index-into-batch", STATE, (INDEX,), (), _overwrite(INDEX, 12, b"\0\0\x20\x44")),
     DumpCase("index-past-end", STATE, (INDEX,), (), _overwrite(INDEX, 12, b"\x7f\0\0\0")),
@@ -180,21 +220,10 @@ CASES = [
     DumpCase("timeindex-offset-past-end", STATE, (TIME_INDEX,), (), _overwrite(TIME_INDEX, 92, b"\0\1\0\0")),
     DumpCase("timeindex-batches", COMPACTED, ("00000000000000002149.timeindex", "00000000000000002360.timeindex")),
     DumpCase("transactions", TXN, ("00000000000000000000.txnindex",)),
-    DumpCase("snapshots", (FLIGHTS, "flights-0"), ("00000000000000001201.snapshot", "00000000000000006066.snapshot")),
-    DumpCase(
-        "snapshot-corrupt",
-        (FLIGHTS, "flights-0"),
-        ("00000000000000001201.snapshot",),
-        (),
-        _overwrite("00000000000000001201.snapshot", 30, b"\xff"),
-    ),
-    DumpCase(
-        "snapshot-version",
-        (FLIGHTS, "flights-0"),
-        ("00000000000000001201.snapshot",),
-        (),
-        _overwrite("00000000000000001201.snapshot", 0, b"\0\7"),
-    ),
+    DumpCase("snapshots", (FLIGHTS, "flights-0"), (SNAPSHOT, "00000000000000006066.snapshot")),
+    DumpCase("snapshot-no-batches", (FLIGHTS, "flights-0"), (SNAPSHOT,), (), _snapshot_without_batches),
+    DumpCase("snapshot-corrupt", (FLIGHTS, "flights-0"), (SNAPSHOT,), (), _overwrite(SNAPSHOT, 30, b"\xff")),
+    DumpCase("snapshot-version", (FLIGHTS, "flights-0"), (SNAPSHOT,), (), _overwrite(SNAPSHOT, 0, b"\0\7")),
     DumpCase(
         "metadata-snapshot", "bootstrap", METADATA_SNAPSHOTS, ("--cluster-metadata-decoder",), _metadata_snapshots
     ),

@@ -33,7 +33,7 @@ def test_kafkas_own_text(golden: GoldenFactory, name: str, switches: list[str]) 
     dumped = [line.split(b" ", 1)[1].decode() for line in expected.splitlines() if line.startswith(b"Dumping ")]
     # Kafka was given absolute paths on its own machine; here the partition's directory is the working directory.
     files = [Path(path).name for path in dumped]
-    command = [sys.executable, "-m", "tidelog", "dump", "--kafka-format", *switches]
+    command = [sys.executable, "-m", "tidelog", "dump", "--kafka-format", "--kafka-release", "4.1", *switches]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
         [*command, "--files", ",".join(files)], cwd=golden(set_name) / name, capture_output=True, env=environment

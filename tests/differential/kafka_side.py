@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from differential.operations import Scenario, line
-from real_kafka.java import DUMP, java_command
+from real_kafka.java import java_command
 from real_kafka.kafka_tools import KafkaTools
 
 _END = "."
@@ -37,7 +37,7 @@ class KafkaSide:
     def dump(self, files: Iterable[Path], *switches: str) -> list[str]:
         """The lines of ``kafka-dump-log``."""
         if self._tools is None:
-            self._tools = KafkaTools("", release=DUMP).__enter__()
+            self._tools = KafkaTools("").__enter__()
         return self._tools.run("kafka-dump-log", "--files", ",".join(map(str, files)), *switches).out.splitlines()
 
     def _ask(self, operations: Path) -> list[str]:

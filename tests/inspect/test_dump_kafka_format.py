@@ -1,4 +1,4 @@
-"""``dump --kafka-format`` against what ``kafka-dump-log`` of Kafka 4.1.0 printed for the same bytes."""
+"""``dump --kafka-format`` against what ``kafka-dump-log`` of Kafka 4.2.0 and 4.3.1 printed for the same bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ import pytest
 
 from dump_cases import CASES, DATA, DIRECTORY, DumpCase, options_of
 from golden_sets import KRAFT_SETS
-from tidelog.inspect.dump import KafkaFormatOptions, PayloadDecoder, choose_payload_decoder, dump_kafka_format
+from tidelog.inspect.dump import (
+    KafkaFormatOptions,
+    PayloadDecoder,
+    ToolRelease,
+    choose_payload_decoder,
+    dump_kafka_format,
+)
 
 Golden = Callable[..., Path]
 
@@ -36,7 +42,10 @@ def test_every_file_of_the_reference_dumps(set_name: str, golden: Golden, monkey
     for dump in dumps:
         expected = dump.read_bytes().decode()
         options = KafkaFormatOptions(
-            deep_iteration=True, print_data_log=True, decoder=choose_payload_decoder(dump.stem)
+            release=ToolRelease(min(set_name.rpartition("-")[2], ToolRelease.KAFKA_4_3)),
+            deep_iteration=True,
+            print_data_log=True,
+            decoder=choose_payload_decoder(dump.stem),
         )
         files = re.findall(rf"^Dumping ({re.escape(dump.stem)}/\S+)$", expected, re.MULTILINE)
         assert "".join(dump_kafka_format(files, options, complain=lambda _: None)) == expected, dump.name
@@ -66,17 +75,20 @@ def test_every_record_type_and_version(name: str, decoder: PayloadDecoder, tmp_p
     assert not complaints
 
 
+@pytest.mark.parametrize("release", [ToolRelease.KAFKA_4_2, ToolRelease.KAFKA_4_3])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_case(case: DumpCase, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_case(
+    case: DumpCase, release: ToolRelease, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = tmp_path / "run"
     files = case.prepare(golden, directory)
     monkeypatch.chdir(directory)
     complaints: list[str] = []
-    text = "".join(dump_kafka_format(files, options_of(case.switches), complain=complaints.append))
+    text = "".join(dump_kafka_format(files, options_of(case.switches, release), complain=complaints.append))
     if case.name in KAFKA_ENDS_THERE:
-        assert text.startswith(case.stdout.rpartition("\n")[0])
-        assert case.stderr
+        assert text.startswith(case.stdout(release).rpartition("\n")[0])
+        assert case.stderr(release)
         assert complaints
         return
-    assert text == case.stdout
-    assert [line.replace(str(directory), DIRECTORY) for line in complaints] == case.stderr
+    assert text == case.stdout(release)
+    assert [line.replace(str(directory), DIRECTORY) for line in complaints] == case.stderr(release)

@@ -2,13 +2,12 @@
 # compiled against them. Included by the Makefile.
 #
 # NEWEST is the Kafka that tidelog is held against. Its command line tools are not on Maven Central, so they are those of
-# TOOLS. kafka-dump-log is that of DUMP, like which ours prints. The other releases are there for directories that they
-# wrote, and for a short pass of clients and brokers.
+# TOOLS. The other releases are there for directories that they wrote, for the kafka-dump-log before 4.3, and for a short
+# pass of clients and brokers.
 
 KAFKA_NEWEST = 4.4.0
 KAFKA_TOOLS = 4.3.1
-KAFKA_DUMP = 4.2.0
-KAFKA_OLDER = $(KAFKA_DUMP) 4.1.0
+KAFKA_OLDER = 4.2.0 4.1.0
 KAFKA_RELEASES = $(KAFKA_NEWEST) $(KAFKA_TOOLS) $(KAFKA_OLDER)
 
 MVN_COPY = mvn --batch-mode --quiet --no-transfer-progress dependency:copy-dependencies

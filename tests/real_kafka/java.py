@@ -23,11 +23,9 @@ OLDER = ("4.2.0", "4.1.0")
 RELEASES = (NEWEST, TOOLS, *OLDER)
 """From the newest to the oldest."""
 
-DUMP = "4.2.0"
-"""The release whose ``kafka-dump-log`` our dump prints like."""
-DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
-NEWER_DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
-"""The tool's class there, and the one that was written in its place for 4.3."""
+DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
+OLDER_DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
+"""The class of ``kafka-dump-log``, and its class before 4.3."""
 
 JVM_LOG = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """The JVM would warn of a class archive made for other jars, and on stdout."""
@@ -58,9 +56,7 @@ def classpath(release: str) -> str:
 
 
 def newest_release_with(main_class: str) -> str:
-    """NEWEST, but TOOLS for Kafka's command line tools and for our program that runs them, DUMP for the dump."""
-    if main_class == DUMP_LOG_SEGMENTS:
-        return DUMP
+    """NEWEST, but TOOLS for Kafka's command line tools and for our program that runs them."""
     return TOOLS if main_class.startswith("org.apache.kafka.tools.") or main_class == "Tools" else NEWEST
 
 

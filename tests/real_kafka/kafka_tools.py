@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import NamedTuple
 
-from real_kafka.java import DUMP, DUMP_LOG_SEGMENTS, NEWER_DUMP_LOG_SEGMENTS, TOOLS, java_command
+from real_kafka.java import DUMP_LOG_SEGMENTS, OLDER, OLDER_DUMP_LOG_SEGMENTS, TOOLS, java_command
 
 CLASSES = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -18,7 +18,7 @@ CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
-    "kafka-dump-log": NEWER_DUMP_LOG_SEGMENTS,
+    "kafka-dump-log": DUMP_LOG_SEGMENTS,
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
@@ -52,7 +52,6 @@ class Run(NamedTuple):
 
 class KafkaTools:
     def __init__(self, bootstrap: str, *, release: str = TOOLS) -> None:
-        """``release``: of the tools; DUMP for a ``kafka-dump-log`` that prints like ours."""
         self.bootstrap = bootstrap
         self.release = release
 
@@ -83,7 +82,8 @@ class KafkaTools:
             whole = [*arguments]
         if tool == "kafka-producer-perf-test":
             whole = [*arguments, "--producer-props", f"bootstrap.servers={self.bootstrap}"]
-        main_class = DUMP_LOG_SEGMENTS if self.release == DUMP else CLASSES[tool]
+        is_older = self.release in OLDER and CLASSES[tool] == DUMP_LOG_SEGMENTS
+        main_class = OLDER_DUMP_LOG_SEGMENTS if is_older else CLASSES[tool]
         request = {"tool": main_class, "arguments": whole, "input": standard_input}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()

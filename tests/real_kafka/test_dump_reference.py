@@ -10,36 +10,45 @@ from pathlib import Path
 
 import pytest
 
-from dump_cases import CASES, DIRECTORY, OUTPUTS, DumpCase, options_of
+from dump_cases import CASES, DIRECTORY, DumpCase, options_of
 from golden_sets import KRAFT_SETS
-from real_kafka.java import DUMP_LOG_SEGMENTS, java_command
-from tidelog.inspect.dump import dump_kafka_format
+from real_kafka.java import DUMP_LOG_SEGMENTS, OLDER, OLDER_DUMP_LOG_SEGMENTS, TOOLS, java_command
+from tidelog.inspect.dump import ToolRelease, dump_kafka_format
 
 pytestmark = pytest.mark.kafka
 
+KEEPS = bool(os.environ.get("KEEP_DUMP_OUTPUTS"))
+MAIN_CLASSES = {ToolRelease.KAFKA_4_2: OLDER_DUMP_LOG_SEGMENTS, ToolRelease.KAFKA_4_3: DUMP_LOG_SEGMENTS}
+RELEASES = {ToolRelease.KAFKA_4_2: OLDER[0], ToolRelease.KAFKA_4_3: TOOLS}
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_kept_output(case: DumpCase, golden: Callable[..., Path], tmp_path: Path) -> None:
+
+RUNS = [
+    *((case, ToolRelease.KAFKA_4_3) for case in CASES),
+    *((case, ToolRelease.KAFKA_4_2) for case in CASES if KEEPS or case.is_printed_otherwise),
+]
+if KEEPS:
+    RUNS.reverse()  # what 4.3 prints is kept where it is not what 4.2 prints
+
+
+@pytest.mark.parametrize(("case", "release"), RUNS, ids=lambda one: one.name if isinstance(one, DumpCase) else one)
+def test_kept_output(case: DumpCase, release: ToolRelease, golden: Callable[..., Path], tmp_path: Path) -> None:
     """``KEEP_DUMP_OUTPUTS=1`` writes the files instead of comparing."""
     directory = tmp_path / "run"
     files = case.prepare(golden, directory)
     done = subprocess.run(
-        java_command(DUMP_LOG_SEGMENTS, *case.switches, "--files", ",".join(files)),
+        java_command(MAIN_CLASSES[release], *case.switches, "--files", ",".join(files), release=RELEASES[release]),
         cwd=directory,
         capture_output=True,
         check=False,
         timeout=200,
     )
     errors = _without_traces(done.stderr.decode().replace(str(directory), DIRECTORY))
-    if os.environ.get("KEEP_DUMP_OUTPUTS"):
-        OUTPUTS.mkdir(exist_ok=True)
-        (OUTPUTS / f"{case.name}.out").write_bytes(done.stdout)
-        if errors:
-            (OUTPUTS / f"{case.name}.err").write_text("".join(f"{line}\n" for line in errors))
+    if KEEPS:
+        case.keep(release, done.stdout, errors)
         return
-    assert done.stdout.decode() == case.stdout
+    assert done.stdout.decode() == case.stdout(release)
     # Kafka goes through its findings in the order of a hash table of absolute paths, which differ from run to run.
-    assert sorted(errors) == sorted(case.stderr)
+    assert sorted(errors) == sorted(case.stderr(release))
 
 
 @pytest.mark.parametrize("set_name", KRAFT_SETS)

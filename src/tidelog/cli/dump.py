@@ -15,6 +15,7 @@ from tidelog.inspect.dump import (
     JsonOptions,
     KafkaFormatOptions,
     PayloadDecoder,
+    ToolRelease,
     ValueClass,
     dump_json,
     dump_kafka_format,
@@ -35,7 +36,7 @@ _KAFKA_ONLY = {
     "verify_index_only": "hold indexes against the log, print no entries.",
     "skip_record_metadata": "show keys and values alone, no offsets.",
 }
-_KAFKA_VALUES = ("max_message_size", "key_decoder_class", "value_decoder_class")
+_KAFKA_VALUES = ("kafka_release", "max_message_size", "key_decoder_class", "value_decoder_class")
 
 
 def _switches(command: Any) -> Any:
@@ -53,6 +54,11 @@ def _switches(command: Any) -> Any:
 @click.option("--batches", is_flag=True, help="JSON: one object a batch instead of one a record.")
 @click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Read this much of each log file.")
 @_switches
+@click.option(
+    "--kafka-release",
+    type=click.Choice([release.value for release in ToolRelease]),
+    help=f"Kafka format: print as the tool of this release. [default: {KafkaFormatOptions().release}]",
+)
 @click.option("--max-message-size", type=click.IntRange(1), metavar="N", help="Kafka format: largest batch in bytes.")
 @click.option(
     "--key-decoder-class",
@@ -141,6 +147,8 @@ def _kafka_options(
     named = {name: switches[name] for name in _KAFKA_ONLY}
     if switches["max_message_size"] is not None:
         named["max_message_size"] = switches["max_message_size"]
+    if switches["kafka_release"] is not None:
+        named["release"] = ToolRelease(switches["kafka_release"])
     if max_bytes is not None:
         named["max_bytes"] = max_bytes
     for side in ("key", "value"):

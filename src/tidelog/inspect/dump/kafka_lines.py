@@ -1,7 +1,7 @@
 """The lines of ``kafka-dump-log`` for batches and records, made in bulk from columns. Pure; any thread.
 
 Numbers and constant text come from ``number_text``; what differs from record to record (header keys, data, the meaning
-of a control record) is text of its own, put behind. Source of the format: what Kafka 4.1 prints (``DumpLogSegments``).
+of a control record) is text of its own, put behind. Source of the format: what Kafka prints (``DumpLogSegments``).
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _TIMESTAMP_NAMES = ("CreateTime", "LogAppendTime", "NoTimestampType")
 _BOOLEANS = ("false", "true")
 _CODEC_NAMES = [CODECS.get(codec) or f"unknown({codec})" for codec in range(CODEC_MASK + 1)]
 _MAX_SEQUENCE = 2**31 - 1
+_PAYLOAD_LEAD = " payload: "
 
 
 def batch_lines(table: BatchTable) -> LineText:
@@ -129,6 +130,10 @@ class RecordLines:
         self._payload = payload
         self._complain = complain
         self._key_lead = " key: " if self._prints_metadata else "| key: "
+        has_lead = options.release.is_rewritten and not self._prints_metadata
+        self._lone_payload_lead = "| payload: " if has_lead else _PAYLOAD_LEAD
+        """What stands before a payload without a key before it."""
+        self._legacy_end = "" if options.release.is_rewritten else "}"
 
     def below(self, batches: LineText, run: BatchRun, columns: RecordColumns) -> str:
         """The text of a run of v2 batches: each batch's line, and below it a line for each of its records."""
@@ -162,7 +167,7 @@ class RecordLines:
             if self._prints_metadata:
                 text.append(
                     f"| offset: {message.offset} {kind}: {message.timestamp} keySize: {_size(key)} "
-                    f"valueSize: {_size(value)} isValid: {is_valid} crc: {message.crc}}}"
+                    f"valueSize: {_size(value)} isValid: {is_valid} crc: {message.crc}{self._legacy_end}"
                 )
             if self._prints_payload:
                 text.append(self._tail(message.offset, key, value))
@@ -197,8 +202,8 @@ class RecordLines:
         if is_control is None and not self._prints_payload:
             return []
         if is_control is None and self._payload is None:
-            keys = _labelled(self._key_lead, StringColumn.keys(columns))
-            return keys + _labelled(" payload: ", StringColumn.values(columns))
+            keys, values = StringColumn.keys(columns), StringColumn.values(columns)
+            return _labelled(repeat(self._key_lead), keys) + _labelled(self._payload_leads(keys), values)
         records = zip(
             columns.offset.tolist(),
             StringColumn.keys(columns).byte_strings(),
@@ -207,6 +212,11 @@ class RecordLines:
             strict=False,
         )
         return [[self._any_tail(*record) for record in records]]
+
+    def _payload_leads(self, keys: StringColumn) -> Iterable[str]:
+        if self._lone_payload_lead == _PAYLOAD_LEAD:
+            return repeat(_PAYLOAD_LEAD)
+        return [_PAYLOAD_LEAD if has_key else self._lone_payload_lead for has_key in keys.valid.tolist()]
 
     def _any_tail(self, offset: int, key: bytes | None, value: bytes | None, is_control: bool) -> str:
         if not is_control:
@@ -228,17 +238,21 @@ class RecordLines:
             except CorruptRecordError as error:
                 self._complain(f"The record at offset {offset} {error.message}")
                 return ""
-        tail = "" if key_text is None else self._key_lead + key_text
-        return tail if value_text is None else f"{tail} payload: {value_text}"
+        if value_text is None:
+            return "" if key_text is None else self._key_lead + key_text
+        if key_text is None:
+            return self._lone_payload_lead + value_text
+        return f"{self._key_lead}{key_text}{_PAYLOAD_LEAD}{value_text}"
 
 
-def _labelled(label: str, column: StringColumn) -> list[Iterable[str]]:
-    """The label and the value's text in two columns; neither for a null."""
+def _labelled(labels: Iterable[str], column: StringColumn) -> list[Iterable[str]]:
+    """Return a column of each value's label and one of its text; both are empty for a null."""
     if column.valid.all():
-        return [repeat(label), column.texts()]
+        return [labels, column.texts()]
     if not column.valid.any():
         return []
-    return [[label if valid else "" for valid in column.valid.tolist()], column.texts()]
+    shown = [label if valid else "" for label, valid in zip(labels, column.valid.tolist(), strict=False)]
+    return [shown, column.texts()]
 
 
 def _is_control(run: BatchRun, columns: RecordColumns) -> npt.NDArray[np.bool_] | None:

@@ -43,6 +43,7 @@ class KafkaLogText:
         self._complain = complain
         self._records = RecordLines(options, payload_text(options), complain)
         self._last_offset = -1
+        self._begins_at_zero = options.release.is_rewritten
         self.gaps: list[Gap] = []
         """In file order; found only where records are iterated."""
 
@@ -78,7 +79,8 @@ class KafkaLogText:
     def _note_gaps(self, offsets: npt.NDArray[np.int64]) -> None:
         if not len(offsets):
             return
-        before = np.concatenate(([self._last_offset if self._last_offset >= 0 else offsets[0] - 1], offsets[:-1]))
+        is_first = self._last_offset < 0 and not self._begins_at_zero
+        before = np.concatenate(([offsets[0] - 1 if is_first else self._last_offset], offsets[:-1]))
         for index in np.flatnonzero(offsets != before + 1).tolist():
             self.gaps.append(Gap(int(before[index]), int(offsets[index])))
         self._last_offset = int(offsets[-1])

@@ -1,4 +1,4 @@
-"""``dump --kafka-format``: the text that ``kafka-dump-log`` of Kafka 4.1 prints for the same files and switches.
+"""``dump --kafka-format``: the text that ``kafka-dump-log`` prints for the same files and switches.
 
 ``dump_kafka_format`` gives what goes to standard output, in pieces of whole lines; what goes to standard error is told
 to ``complain``, line by line: mismatches (at the end, after all files, as Kafka does), files of unknown kinds, and
@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
 
 from tidelog.inspect.dump.kafka_index import TimeIndexFindings, base_offset_of, offset_index_text, time_index_text
 from tidelog.inspect.dump.kafka_log import Gap, KafkaLogText
-from tidelog.inspect.dump.options import KafkaFormatOptions
+from tidelog.inspect.dump.options import KafkaFormatOptions, ToolRelease
 from tidelog.kernel import crc32c
 from tidelog.model import CorruptRecordError, SnapshotCorruptError, TidelogError
 from tidelog.storage.fs import BY_PATH, FileSystem, ReadOnlyFileSystem, path_of, read_whole
@@ -34,23 +34,29 @@ _METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 class _Findings:
     """What is told after the last file; keys are absolute paths."""
 
+    release: ToolRelease
     index_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     time_indexes: dict[str, TimeIndexFindings] = field(default_factory=dict)
     gaps: dict[str, list[Gap]] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
-        # Kafka puts new pairs in front of the list for these two kinds, and behind for time indexes.
         for path, mismatches in self.index_mismatches.items():
             if mismatches:
                 yield f"Mismatches in :{path}"
-            for index_offset, log_offset in reversed(mismatches):
+            for index_offset, log_offset in self._ordered(mismatches, is_descending=True):
                 yield f"  Index offset: {index_offset}, log offset: {log_offset}"
         yield from self._time_index_lines()
         for path, gaps in self.gaps.items():
             if gaps:
                 yield f"Non-consecutive offsets in {path}"
-            for offset, next_offset in reversed(gaps):
+            for offset, next_offset in self._ordered(gaps, is_descending=False):
                 yield f"  {offset} is followed by {next_offset}"
+
+    def _ordered(self, pairs: Sequence[tuple[int, int]], *, is_descending: bool) -> Iterable[tuple[int, int]]:
+        """Before 4.3 the last found goes first. Since then a sorted map has them: one for each first number."""
+        if not self.release.is_rewritten:
+            return reversed(pairs)
+        return sorted(dict(pairs).items(), reverse=is_descending)
 
     def _time_index_lines(self) -> Iterator[str]:
         for path, findings in self.time_indexes.items():
@@ -63,9 +69,10 @@ class _Findings:
                 yield f"Found out of order timestamp in :{path}"
             for in_index, before in findings.out_of_order:
                 yield f"  Index timestamp: {in_index}, Previously indexed timestamp: {before}"
-        for findings in self.time_indexes.values():
+        for path, findings in self.time_indexes.items():
             if findings.offsets_not_found:
-                yield "The following indexed offsets are not found in the log."
+                where = f":{path}" if self.release.is_rewritten else "the log."
+                yield f"The following indexed offsets are not found in {where}"
             for in_index, in_log in findings.offsets_not_found:
                 yield f"Indexed offset: {in_index}, found log offset: {in_log}"
 
@@ -83,7 +90,7 @@ def dump_kafka_format(
     error at a time. Paths are printed as given.
     """
     reader = ReadOnlyFileSystem(fs)
-    findings = _Findings()
+    findings = _Findings(options.release)
     for given in paths:
         shown = _java_path(os.fspath(given))
         yield f"Dumping {shown}\n"
@@ -120,7 +127,7 @@ def _file_text(
         case ".snapshot":
             data = read_whole(fs, path)
             try:
-                yield _snapshot_text(data, path)
+                yield _snapshot_text(data, path, options.release)
             except SnapshotCorruptError as error:
                 complain(_snapshot_complaint(data, error))
         case ".txnindex":
@@ -140,19 +147,22 @@ def _log_head(path: Path) -> str:
     return f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2])}\n"
 
 
-def _snapshot_text(data: bytes, path: Path) -> str:
+def _snapshot_text(data: bytes, path: Path, release: ToolRelease) -> str:
     lines = []
+    end = "" if release.is_rewritten else " "
     for entry in parse_snapshot(data, path=path):
         first = entry.transaction_first_offset
         line = (
             f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
             f"coordinatorEpoch: {entry.coordinator_epoch} "
             f"currentTxnFirstOffset: {'OptionalLong.empty' if first is None else f'OptionalLong[{first}]'} "
-            f"lastTimestamp: {entry.last_timestamp} "
+            f"lastTimestamp: {entry.last_timestamp}"
         )
+        if not entry.batches:
+            line += end
         for batch in list(entry.batches)[:1]:
             line += (
-                f"firstSequence: {batch.first_sequence} lastSequence: {batch.last_sequence} "
+                f" firstSequence: {batch.first_sequence} lastSequence: {batch.last_sequence} "
                 f"lastOffset: {batch.last_offset} offsetDelta: {batch.offset_delta} timestamp: {batch.timestamp}"
             )
         lines.append(line + "\n")

@@ -14,6 +14,19 @@ MAX_BYTES_DEFAULT = 2**31 - 1
 MAX_MESSAGE_SIZE_DEFAULT = 5 * 1024 * 1024
 
 
+class ToolRelease(enum.StrEnum):
+    """A release of Kafka whose ``kafka-dump-log`` is known here. It was written anew for 4.3, and prints some lines
+    otherwise since."""
+
+    KAFKA_4_1 = "4.1"
+    KAFKA_4_2 = "4.2"
+    KAFKA_4_3 = "4.3"
+
+    @property
+    def is_rewritten(self) -> bool:
+        return self is ToolRelease.KAFKA_4_3
+
+
 class PayloadDecoder(enum.StrEnum):
     """How the records of a log are read; the values are the switches of ``kafka-dump-log`` that ask for it."""
 
@@ -56,6 +69,7 @@ class ValueClass(enum.StrEnum):
 class KafkaFormatOptions:
     """Sizes in bytes. ``key_class`` and ``value_class`` are None where their switch is not given."""
 
+    release: ToolRelease = ToolRelease.KAFKA_4_3
     deep_iteration: bool = False
     print_data_log: bool = False
     decoder: PayloadDecoder = PayloadDecoder.PLAIN
