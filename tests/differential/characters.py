@@ -67,6 +67,7 @@ WEIGHTS = {
     "reopen": 4,
     "clean": 0,
     "replicate_old": 0,
+    "configure": 0,
 }
 
 CHARACTERS = (
@@ -105,6 +106,34 @@ CHARACTERS = (
         settings={**SMALL, "internal.segment.bytes": "20000", "segment.ms": str(HOUR_MS)},
         weights={"clock": 14},
     ),
+    Character(
+        name="a jitter above segment.ms",
+        settings={**SMALL, "segment.ms": "1", "segment.jitter.ms": str(7 * 24 * HOUR_MS)},
+        weights={"clock": 14},
+    ),
+    Character(
+        name="a jitter",
+        settings={
+            **SMALL,
+            "internal.segment.bytes": "20000",
+            "segment.ms": str(HOUR_MS),
+            "segment.jitter.ms": str(HOUR_MS // 2),
+        },
+        weights={"clock": 14, "roll": 6},
+    ),
+    Character(name="segments of a second", settings={**SMALL, "segment.ms": "1000"}, weights={"clock": 8}),
+    Character(
+        name="segments of a compaction lag",
+        settings={
+            **SMALL,
+            "cleanup.policy": "compact",
+            "segment.ms": str(HOUR_MS),
+            "max.compaction.lag.ms": "60000",
+        },
+        weights={"clock": 14},
+        keyless=0.02,
+    ),
+    Character(name="other settings", settings=SMALL, weights={"configure": 15, "clock": 10}),
     Character(
         name="full indexes",
         settings={**SMALL, "segment.index.bytes": "40", "index.interval.bytes": "0"},

@@ -58,6 +58,12 @@ CLEANED_CHARACTERS = (
         "a minimum of lag", settings={**_COMPACTED, "min.compaction.lag.ms": str(HOUR_MS)}, weights={"clock": 20}
     ),
     _character(
+        "a maximum of lag",
+        settings={**_COMPACTED, "internal.segment.bytes": "20000", "max.compaction.lag.ms": "60000"},
+        weights={"clock": 20, "roll": 0},
+    ),
+    _character("other settings", weights={"configure": 12, "clock": 12}),
+    _character(
         "compact and delete",
         settings={**_COMPACTED, "cleanup.policy": "compact,delete", "retention.bytes": "4000"},
         weights={"retention": 6, "log_start": 6},

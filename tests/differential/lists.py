@@ -23,6 +23,7 @@ from differential.operations import (
     EndOffsetForEpoch,
     ExpireProducers,
     Flush,
+    FlushNew,
     IncrementHighWatermark,
     IncrementLogStart,
     OffsetForTimestamp,
@@ -45,6 +46,22 @@ _ALL_BYTES = 1_000_000
 _MAPS = tuple(24 * keys for keys in (3, 8, 30, 30, 1000, 1000))
 _BUFFERS = (64, 300, 1000, 65_536)
 _PRODUCERS = (1, 2, 3, 4000)
+_SETTINGS = (
+    ("segment.ms", ("1000", "60000", str(HOUR_MS), str(7 * 24 * HOUR_MS))),
+    ("internal.segment.bytes", ("800", "2000", "20000")),
+    ("max.compaction.lag.ms", ("1000", str(HOUR_MS), str(2**63 - 1))),
+    ("index.interval.bytes", ("0", "150", "4096")),
+    ("segment.index.bytes", ("2000", "4096")),
+    ("flush.messages", ("3", str(2**63 - 1))),
+    ("message.timestamp.type", ("CreateTime", "LogAppendTime")),
+    ("preallocate", ("true", "false")),
+    ("delete.retention.ms", ("0", "60000")),
+    ("file.delete.delay.ms", ("0", "60000")),
+    ("max.message.bytes", ("600", "1048588")),
+)
+"""What may be changed in the middle of a list, and to what."""
+_POLICIES = ("cleanup.policy", ("delete", "compact", "compact,delete"))
+"""The same, unless the log is cleaned."""
 
 
 @dataclass(slots=True)
@@ -344,7 +361,7 @@ class _Expected:
         self.operations.append(Roll())
 
     def flush(self) -> None:
-        self.operations.append(Flush())
+        self.operations.append(FlushNew() if self.draw.random() < 0.6 else Flush())
 
     def retention(self) -> None:
         if self.draw.random() < 0.3:
@@ -366,6 +383,11 @@ class _Expected:
             self.roll()
         for _ in range(self.draw.choice((1, 1, 1, 2, 4))):
             self.operations.append(Clean(map_bytes=self.draw.choice(_MAPS), buffer_bytes=self.draw.choice(_BUFFERS)))
+
+    def configure(self) -> None:
+        is_cleaned = self.character.weights.get("clean", 0) > 0
+        key, values = self.draw.choice(_SETTINGS if is_cleaned else (*_SETTINGS, _POLICIES))
+        self.operations.append(Configure(key, self.draw.choice(values)))
 
     def remove_deleted(self) -> None:
         self.operations.append(RemoveDeleted())

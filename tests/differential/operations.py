@@ -89,10 +89,18 @@ class Roll:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Flush all; a broker's checkpoints are written too."""
+    """Flush all, the active segment even if it is empty; a broker's checkpoints are written too."""
 
     def words(self) -> tuple[object, ...]:
         return ("flush",)
+
+
+@dataclass(frozen=True, slots=True)
+class FlushNew:
+    """Flush what was appended since the last flush, as the flusher does; tells when the log was flushed last."""
+
+    def words(self) -> tuple[object, ...]:
+        return ("flush-new",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +249,7 @@ Operation = (
     | IncrementHighWatermark
     | Roll
     | Flush
+    | FlushNew
     | TruncateTo
     | TruncateFully
     | IncrementLogStart

@@ -1,6 +1,7 @@
 """Our side: a PartitionLog that carries out the operations and says what happened in the words of DrivenLog.java.
 
-As there, a flush writes what a broker's checkpoints would say, and opening after a kill begins with that.
+As there, a flush writes what a broker's checkpoints would say, opening after a kill begins with that, and the jitter of
+a segment follows from its base offset instead of chance.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _ISOLATIONS = {
 _FIRST = re.compile(r"first=\d+")
 """Kafka does not know it where the first batch is of an old format."""
 _MAGIC_POSITION = 16
+_JITTER_STEP_MS = 1_000_003
 _V2 = 2
 _VERIFIES = "transaction.partition.verification.enable"
 _KAFKA_NAMES = {
@@ -85,7 +87,15 @@ class OurSide:
     def perform(self, operation: Operation) -> str:
         name, *words = operation.words()
         method = getattr(self, "_" + str(name).replace("-", "_"))
-        return self._line(lambda: method(*words))
+        result = self._line(lambda: method(*words))
+        self._hold_jitter()
+        return result
+
+    def _hold_jitter(self) -> None:
+        below_ms = min(self._log.config.segment_jitter_ms, self._log.config.segment_ms)
+        if below_ms > 1:  # else there is no chance in it
+            active = self._log._state.active
+            active.roll_jitter_ms = active.base_offset * _JITTER_STEP_MS % below_ms
 
     def _line(self, work: Callable[[], object]) -> str:
         try:
@@ -114,6 +124,8 @@ class OurSide:
             )
         )
         log.update_high_watermark(_batch_start(log, self._high_watermark))
+        self._log = log
+        self._hold_jitter()
         return log
 
     def _reopen(self, cleanly: str) -> str:
@@ -135,11 +147,15 @@ class OurSide:
         return "killed"
 
     def _flush(self) -> str:
-        self._log.flush()
+        self._log.flush(force=True)
         self._recovery_point = self._log.recovery_point
         self._log_start = self._log.log_start_offset
         self._high_watermark = self._log.high_watermark
-        return "flushed"
+        return f"flushed at {self._log.counters.last_flush_ms}"
+
+    def _flush_new(self) -> str:
+        self._log.flush()
+        return f"flushed at {self._log.counters.last_flush_ms}"
 
     def _clock(self, now_ms: int) -> None:
         self._time.time_ms = now_ms

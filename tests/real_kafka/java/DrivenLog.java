@@ -1,5 +1,6 @@
 import java.io.File;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
@@ -41,11 +42,13 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
  * One partition directory and the operations on it, each a line of words; {@code null} stands for none. The result is
  * "what happened | where the log stands": a value or the class of an error, then its offsets, epoch and segments.
  *
- * <p>What a broker's checkpoints would say is kept here: a flush writes them, and an unclean opening begins with them.
+ * <p>What a broker's checkpoints would say is kept here: a flush writes them, and an unclean opening begins with them. The
+ * jitter of a segment follows from its base offset instead of chance.
  */
 final class DrivenLog {
     private static final BrokerTopicStats STATISTICS = new BrokerTopicStats();
     private static final int HOUR_MS = 3_600_000;
+    private static final long JITTER_STEP_MS = 1_000_003;
     private static final int V2_HEADER_BYTES = 61;
     private static final int V2_PRODUCER_ID_POSITION = 43;
 
@@ -73,6 +76,7 @@ final class DrivenLog {
             result = "error " + error.getClass().getSimpleName();
             tasks.runImmediate();
         }
+        holdJitter();
         return words[0].equals("close") || words[0].equals("kill") ? result : result + " | " + state();
     }
 
@@ -91,6 +95,7 @@ final class DrivenLog {
             case "increment-high-watermark" -> incrementHighWatermark(batchStart(number(words[1])));
             case "roll" -> String.valueOf(log.activeSegment().size() == 0 ? log.logEndOffset() : log.roll().baseOffset());
             case "flush" -> flush();
+            case "flush-new" -> flushNew();
             case "truncate" -> truncate(number(words[1]));
             case "truncate-fully" -> truncateFully(number(words[1]), optional(words[2]));
             case "increment-log-start" -> String.valueOf(log.maybeIncrementLogStartOffset(
@@ -142,6 +147,22 @@ final class DrivenLog {
         return "opened";
     }
 
+    private void holdJitter() {
+        long below = Math.min(log.config().segmentJitterMs, log.config().segmentMs);
+        if (below <= 1) { // there is no chance in it
+            return;
+        }
+        try {
+            Field jitter = LogSegment.class.getDeclaredField("rollJitterMs");
+            jitter.setAccessible(true);
+            for (LogSegment segment : log.logSegments()) {
+                jitter.setLong(segment, segment.baseOffset() * JITTER_STEP_MS % below);
+            }
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
     private String reopen(boolean cleanly) throws IOException {
         if (cleanly) {
             close();
@@ -171,7 +192,12 @@ final class DrivenLog {
         checkpointedRecoveryPoint = log.recoveryPoint();
         checkpointedLogStart = log.logStartOffset();
         checkpointedHighWatermark = log.highWatermark();
-        return "flushed";
+        return "flushed at " + log.lastFlushTime();
+    }
+
+    private String flushNew() {
+        log.flush(false);
+        return "flushed at " + log.lastFlushTime();
     }
 
     // --- appending ---

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,7 @@ from tidelog.model import (
 from tidelog.record.attributes import codec_number
 from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
+from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import AbortedTransaction, TransactionIndexReader
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
@@ -325,7 +328,7 @@ class TestFailures:
 
 class TestFlush:
     def test_of_an_empty_active_segment(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
-        """After a roll only what lies below is synced; a flush of everything syncs the new, empty files too."""
+        """After a roll only what lies below is synced, unless a flush is forced to sync the new, empty files too."""
         log = home.open()
         home.add(log)
         log.roll()
@@ -340,7 +343,25 @@ class TestFlush:
         assert log.flush(1) == 1
         assert synced == [0]
         assert log.flush() == 1
+        assert synced == [0]
+        assert log.flush(force=True) == 1
         assert synced == [0, 1]
-        assert log.flush() == 1
+        assert log.flush(force=True) == 1
         assert synced == [0, 1], "there is nothing new"
         assert home.files(".log") == home.files(".index") == [0, 1]
+
+    def test_of_nothing(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing reaches the disk, nothing is counted, and the last flush is the one before."""
+        log = home.open()
+        home.add(log)
+        log.flush()
+        before = replace(log.counters)
+        home.clock.sleep_ms(1000)
+        synced: list[Path] = []
+        monkeypatch.setattr(type(LOCAL), "sync_dir", lambda _, path: synced.append(path))
+        assert log.flush() == log.flush(1) == 1
+        assert (synced, log.counters) == ([], before)
+        home.add(log)
+        log.flush()
+        assert log.counters.last_flush_ms == before.last_flush_ms + 1000
+        assert synced

@@ -178,7 +178,7 @@ class TestOffsets:
             sync(segment)
 
         monkeypatch.setattr(LogSegment, "sync", note)
-        assert log.flush() == 4
+        assert log.flush(force=True) == 4
         assert synced == [3]
 
     def test_the_log_start_comes_down_with_the_log_end(self, home: LogHome) -> None:

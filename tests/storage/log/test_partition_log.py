@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,35 @@ class TestRoll:
         for timestamp in (0, 500, 1000, 1001, 1500, 2002):
             add(log, batch(0, [b"x"], timestamp=BASE_TIME + timestamp))
         assert log.base_offsets == [0, 3, 5]
+
+    def test_jitter_leaves_time_for_a_segment(self, open_log: Open) -> None:
+        """It is drawn below ``segment.ms``, however large ``segment.jitter.ms`` is."""
+        log = open_log(segment_ms=1000, segment_jitter_ms=7 * 24 * 3_600_000)
+        for _ in range(50):
+            add(log, batch(0, [b"x"], timestamp=BASE_TIME))
+        assert log.base_offsets == [0]
+
+    @pytest.mark.parametrize(("policy", "base_offsets"), [
+        ({"delete"}, [0, 3]),
+        ({"compact"}, [0, 2, 3]),
+        ({"compact", "delete"}, [0, 2, 3]),
+    ])  # fmt: skip
+    def test_by_the_lag_of_a_compacted_log(self, open_log: Open, policy: set[str], base_offsets: list[int]) -> None:
+        """KIP-354: what is to be compacted after a second must not stay in the active segment for longer."""
+        log = open_log(segment_ms=60_000, max_compaction_lag_ms=1000, cleanup_policy=frozenset(policy))
+        for timestamp in (0, 1000, 1001, 61_002):
+            add(log, batch(0, [b"x"], timestamp=BASE_TIME + timestamp))
+        assert log.base_offsets == base_offsets
+
+    @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "all at once"])
+    def test_by_settings_that_were_changed(self, open_log: Open, at_once: bool) -> None:
+        log = open_log(segment_ms=60_000)
+        add(log, batch(0, [b"x"], timestamp=BASE_TIME))
+        log.update_config(replace(log.config, segment_ms=1000))
+        batches = [batch(0, [b"x"], timestamp=BASE_TIME + timestamp) for timestamp in (1000, 1001, 2002)]
+        for one in [b"".join(batches)] if at_once else batches:
+            add(log, one)
+        assert log.base_offsets == [0, 2, 3]
 
     def test_by_the_clock_where_records_have_no_time(self, open_log: Open, clock: HeldClock) -> None:
         log = open_log(segment_ms=1000)

@@ -127,7 +127,7 @@ OPERATIONS: dict[str, tuple[set[str], Callable[[LogManager, PartitionLog], objec
     "append": ({"pwrite"}, lambda _, log: fill(log, 1)),
     "roll": ({"create"}, lambda _, log: log.roll()),
     "flush": ({"sync"}, lambda _, log: (fill(log, 1), log.flush())),
-    "sync_of_the_directory": ({"sync_dir"}, lambda _, log: log.flush()),
+    "sync_of_the_directory": ({"sync_dir"}, lambda _, log: log.flush(force=True)),
     "read": ({"pread"}, lambda _, log: fetch(log, 0)),
     "truncation": ({"truncate"}, lambda _, log: log.truncate_to(55)),
     "truncation_by_the_manager": ({"truncate"}, lambda manager, _: manager.truncate_to({T0: 55})),

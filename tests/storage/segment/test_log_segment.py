@@ -31,8 +31,8 @@ Make = Callable[..., LogSegment]
 def limits(**changes: int) -> SegmentLimits:
     values: dict[str, Any] = {
         "segment_bytes": 1 << 20,
-        "segment_ms": 10_000,
-        "segment_jitter_ms": 0,
+        "max_segment_ms": 10_000,
+        "jitter_below_ms": 0,
         "segment_index_bytes": 1200,
         "index_interval_bytes": 0,
     }
@@ -449,10 +449,10 @@ class TestRollByTime:
         assert not segment.takes(100, BASE + 1, -1, NOW + 10_001)
 
     def test_jitter_comes_off(self, make: Make) -> None:
-        jitters = {make(segment_jitter_ms=500).roll_jitter_ms for _ in range(40)}
+        jitters = {make(jitter_below_ms=500).roll_jitter_ms for _ in range(40)}
         assert len(jitters) > 1
-        assert 0 <= min(jitters) <= max(jitters) <= 500
-        assert make().roll_jitter_ms == 0
+        assert 0 <= min(jitters) <= max(jitters) < 500
+        assert make().roll_jitter_ms == make(jitter_below_ms=1).roll_jitter_ms == 0
 
     def test_room(self, make: Make) -> None:
         segment = make(segment_bytes=1000, segment_index_bytes=24, index_interval_bytes=0)

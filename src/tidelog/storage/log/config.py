@@ -148,12 +148,19 @@ class LogConfig:
     def segment_limits(self) -> SegmentLimits:
         return SegmentLimits(
             segment_bytes=self.segment_bytes,
-            segment_ms=self.segment_ms,
-            segment_jitter_ms=self.segment_jitter_ms,
+            max_segment_ms=self.max_segment_ms,
+            jitter_below_ms=min(self.segment_jitter_ms, self.segment_ms),
             segment_index_bytes=self.segment_index_bytes,
             index_interval_bytes=self.index_interval_bytes,
             preallocate=self.preallocate,
         )
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How far apart the first and the last batch of a segment may be (KIP-354)."""
+        if self.is_compacted and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
 
     @property
     def is_compacted(self) -> bool:

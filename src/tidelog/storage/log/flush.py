@@ -28,18 +28,25 @@ class FlushPlan(NamedTuple):
     segments: tuple[LogSegment, ...]
 
 
-def plan_flush(state: LogState, up_to: int | None) -> FlushPlan:
-    """``up_to`` None: everything, an empty active segment too; else the segments that begin below it. StorageError."""
+def plan_flush(state: LogState, up_to: int | None, *, force: bool) -> FlushPlan | None:
+    """Plan to flush the segments that begin below ``up_to``; None: those below the log end. StorageError.
+
+    ``force``: flush the active segment even if it is empty, and even if nothing was appended since the last flush.
+    Without it there is nothing to do where the recovery point is there already, and the plan is None.
+    """
     log_end = state.offsets.log_end.message_offset
+    target = log_end if up_to is None else min(up_to, log_end)
+    if not force and target <= state.offsets.recovery_point:
+        return None
     segments = tuple(
         segment
         for segment in state.segments
-        if segment.base_offset in state.dirty and (up_to is None or segment.base_offset < up_to)
+        if segment.base_offset in state.dirty and (force or segment.base_offset < target)
     )
     for segment in segments:
         segment.write_index_entries()
     state.dirty -= {segment.base_offset for segment in segments}
-    return FlushPlan(log_end if up_to is None else min(up_to, log_end), segments)
+    return FlushPlan(target, segments)
 
 
 def sync(state: LogState, plan: FlushPlan) -> None:
@@ -53,11 +60,14 @@ def sync(state: LogState, plan: FlushPlan) -> None:
 
 def flush_held(state: LogState) -> None:
     """All of it at once, for who holds both locks. StorageError where the disk fails."""
-    plan = plan_flush(state, None)
-    sync(state, plan)
-    note(state, plan)
+    plan = plan_flush(state, None, force=True)
+    if plan is not None:
+        sync(state, plan)
+        note(state, plan)
 
 
-def note(state: LogState, plan: FlushPlan) -> None:
-    """What ``sync`` did is done."""
+def note(state: LogState, plan: FlushPlan) -> bool:
+    """Note that ``sync`` is done. Return whether the recovery point moved."""
+    has_moved = plan.target > state.offsets.recovery_point
     state.offsets.note_synced(plan.target)
+    return has_moved

@@ -29,12 +29,11 @@ class LogCounters:
     flush_time_ms: int = 0
     """Of all flushes together."""
     last_flush_ms: int = 0
-    """When the last flush ended, or the log was opened."""
+    """When a flush last moved the recovery point, or the log was opened."""
 
-    def note_flush(self, took_ms: int, now_ms: int) -> None:
+    def note_flush(self, took_ms: int) -> None:
         self.flushes += 1
         self.flush_time_ms += took_ms
-        self.last_flush_ms = now_ms
 
     def note_refused(self, error: TidelogError, size: int) -> None:
         """An append of ``size`` bytes was refused."""
@@ -57,7 +56,7 @@ class LogMetrics:
     unflushed_records: int
     """Offsets above the recovery point."""
     last_flush_ms: int
-    """When the last flush ended, or the log was opened."""
+    """When a flush last moved the recovery point, or the log was opened."""
 
 
 def log_metrics(segments: LogSegments[LogSegment], offsets: LogOffsets, last_flush_ms: int) -> LogMetrics:

@@ -361,19 +361,24 @@ class PartitionLog(ReadableLog):
 
     # --- flushing and ending ---
 
-    def flush(self, up_to: int | None = None) -> int:
-        """Return when everything below ``up_to`` (None: all that was appended) is on disk; the new recovery point."""
+    def flush(self, up_to: int | None = None, *, force: bool = False) -> int:
+        """Return when everything below ``up_to`` (None: all that was appended) is on disk; the new recovery point.
+
+        Nothing is done where that is so already, unless ``force`` is set (``plan_flush``).
+        """
         self._gate.guard.check()
         self._gate.require_open()
-        return self._sync(up_to)
+        return self._sync(up_to, force=force)
 
-    def _sync(self, up_to: int | None) -> int:
+    def _sync(self, up_to: int | None, *, force: bool) -> int:
         with self._gate.files:
             begun_ms = self._clock.monotonic_ms()
             try:
                 with self._gate.lock:
                     self._gate.require_sound()
-                    plan = plan_flush(self._state, up_to)
+                    plan = plan_flush(self._state, up_to, force=force)
+                if plan is None:
+                    return self.recovery_point
                 sync(self._state, plan)
             except StorageError as error:
                 self._gate.fail(error)
@@ -381,8 +386,9 @@ class PartitionLog(ReadableLog):
             took_ms = self._clock.monotonic_ms() - begun_ms
             with self._gate.lock:
                 self._gate.require_sound()  # an append may have failed meanwhile, in the middle of a roll
-                self.counters.note_flush(took_ms, self._clock.now_ms())
-                note(self._state, plan)
+                self.counters.note_flush(took_ms)
+                if note(self._state, plan):
+                    self.counters.last_flush_ms = self._clock.now_ms()
         self._on_flush(took_ms)
         return self.recovery_point
 
@@ -403,7 +409,7 @@ class PartitionLog(ReadableLog):
             self._state.dirty.add(self._state.active.base_offset)
             self._gate.is_closed = True  # from here on nothing comes in that would not be synced
         try:
-            self._sync(None)
+            self._sync(None, force=True)
             self._state.close()
         except StorageError as error:
             self._gate.fail(error)

@@ -10,8 +10,10 @@ class SegmentLimits:
     """Kafka's ``segment.*``, ``index.interval.bytes`` and ``preallocate``: sizes in bytes, times in ms."""
 
     segment_bytes: int
-    segment_ms: int
-    segment_jitter_ms: int
+    max_segment_ms: int
+    """Of ``segment.ms`` and, where the log is compacted, ``max.compaction.lag.ms`` the lower one."""
+    jitter_below_ms: int
+    """A new segment draws how much earlier it is rolled: less than this, or nothing where this is 0."""
     segment_index_bytes: int
     index_interval_bytes: int
     preallocate: bool = False

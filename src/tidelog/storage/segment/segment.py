@@ -78,7 +78,7 @@ class LogSegment:
         self._preallocated = False
         self._created_ms = now_ms
         self._roll_timestamp: int | None = None
-        self.roll_jitter_ms = random.randrange(limits.segment_jitter_ms + 1) if limits.segment_jitter_ms else 0
+        self.roll_jitter_ms = random.randrange(limits.jitter_below_ms) if limits.jitter_below_ms else 0
         self._indexes = SegmentIndexes(fs, directory, base_offset, max_index_bytes=limits.segment_index_bytes)
         self._builder: IndexBuilder | None = None
 
@@ -228,7 +228,7 @@ class LogSegment:
         offset_index, time_index = self._indexes.growing()
         return (
             self._size + size <= self._limits.segment_bytes
-            and waited <= self._limits.segment_ms - self.roll_jitter_ms
+            and waited <= self._limits.max_segment_ms - self.roll_jitter_ms
             and last_offset - self._base_offset <= MAX_RELATIVE_OFFSET
             and not offset_index.is_full
             and not time_index.is_full

@@ -223,7 +223,7 @@ def roll_state(segment: LogSegment, state: LogState, now_ms: int) -> RollState:
         base_offset=segment.base_offset,
         size=segment.size,
         segment_bytes=state.config.segment_bytes,
-        roll_after_ms=state.config.segment_ms - segment.roll_jitter_ms,
+        roll_after_ms=state.config.max_segment_ms - segment.roll_jitter_ms,
         begin_timestamp_ms=segment.roll_timestamp,
         waited_ms=now_ms - segment.created_ms,
         index_room_bytes=segment.room_bytes(),

@@ -6,7 +6,8 @@ A new segment begins before the first batch for which one of these holds:
 the segment would be larger than ``segment.bytes``          (no batch is larger than a segment: checked)
 the batch's largest timestamp lies more than                counted from the first batch's timestamp, or by
 ``segment.ms`` (less the jitter) after the segment's        the clock since the creation without one; never
-beginning                                                   for an empty segment
+beginning; in a compacted log no more than                  for an empty segment
+``max.compaction.lag.ms`` (less the jitter), too
 an index could be full
 the batch's last offset is not within 31 bits above the
 segment's base offset
@@ -35,7 +36,7 @@ class RollState:
     size: int
     segment_bytes: int
     roll_after_ms: int
-    """``segment.ms`` less the segment's jitter."""
+    """``LogConfig.max_segment_ms`` less the segment's jitter."""
     begin_timestamp_ms: int | None
     """Of its first batch; None or negative without one."""
     waited_ms: int

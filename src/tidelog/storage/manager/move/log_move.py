@@ -95,7 +95,7 @@ class LogMove:
                 self.future.assign_epoch(epoch, start_offset)
         if self.current.topic_id is not None:
             self.future.assign_topic_id(self.current.topic_id)
-        self.future.flush()
+        self.future.flush(force=True)
 
     # --- inside ---
 
