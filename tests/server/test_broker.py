@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,9 @@ from tidelog.server.answer import Answer
 from tidelog.server.broker import Broker
 from tidelog.server.broker_state import BrokerState
 from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.network.listener import Listener
 from tidelog.server.request_context import RequestContext
+from tidelog.storage.manager.log_manager import LogManager
 
 
 def test_it_runs_from_its_start_to_its_stop(tmp_path: Path) -> None:
@@ -31,6 +34,21 @@ def test_it_runs_from_its_start_to_its_stop(tmp_path: Path) -> None:
             assert home.broker.state is BrokerState.NOT_RUNNING
             assert client.is_closed_by_broker()
         home.stop()
+
+
+def test_it_says_what_it_is_at_while_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = []
+    close, shutdown = Listener.close, LogManager.shutdown
+    with running_broker(tmp_path) as home:
+        monkeypatch.setattr(Listener, "close", lambda self: (states.append(home.broker.state), close(self)))
+
+        def noted(self: LogManager, *arguments: Any, **options: Any) -> None:
+            states.append(home.broker.state)
+            shutdown(self, *arguments, **options)
+
+        monkeypatch.setattr(LogManager, "shutdown", noted)
+        home.stop()
+    assert states == [BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN]
 
 
 def test_it_starts_again_on_its_directory(tmp_path: Path) -> None:

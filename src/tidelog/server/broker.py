@@ -166,12 +166,14 @@ class Broker:
         """In order, whatever was started; idempotent."""
         if self.state is BrokerState.NOT_RUNNING:
             return
-        self.state = BrokerState.SHUTTING_DOWN
+        if self.state is BrokerState.RUNNING:
+            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         for listener in self.listeners:
             listener.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.state = BrokerState.SHUTTING_DOWN
         await self._started.aclose()
         self.pool.shutdown()
         self.state = BrokerState.NOT_RUNNING

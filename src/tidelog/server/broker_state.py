@@ -12,4 +12,6 @@ class BrokerState(IntEnum):
     """The logs are loaded, the broker is becoming part of the cluster."""
     RUNNING = 3
     PENDING_CONTROLLED_SHUTDOWN = 6
+    """Clients are let go, and what is under way for them ends."""
     SHUTTING_DOWN = 7
+    """What was started is stopped: coordinators, replicas, logs."""

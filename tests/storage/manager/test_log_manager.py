@@ -128,6 +128,23 @@ def test_after_a_kill_the_logs_are_recovered(home: ManagerHome) -> None:
     assert all((path / MARKER).exists() for path in home.paths)  # all was recovered here
 
 
+def test_what_a_crash_left_of_an_unfinished_small_file_goes_with_the_start(home: ManagerHome) -> None:
+    """Whatever else ends like one stays: it is not a broker's."""
+    home.start().shutdown()
+    names = [
+        "cleaner-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "meta.properties",
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+        ".kafka_cleanshutdown",
+    ]
+    for name in (*names, "mine"):
+        (home.paths[0] / f"{name}.tmp").write_text("0\n")
+    home.start()
+    assert [path.name for path in home.paths[0].glob("*.tmp")] == ["mine.tmp"]
+
+
 def test_a_log_that_cannot_be_closed_costs_its_directory_the_marker(home: ManagerHome) -> None:
     manager = home.start()
     manager.get_or_create(T0)

@@ -34,7 +34,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tidelog.model import ClosedError, FileMissingError, IndexCorruptError, StorageError
+from tidelog.model import ClosedError, FileMissingError, StorageError
 from tidelog.storage.fs import KEPT_OPEN, File, FileSystem, MappedBytes, sync_whole
 
 PENDING_ENTRIES = 64
@@ -280,12 +280,6 @@ class MappedIndex(ABC):
     def _require_number(self, number: int) -> None:
         if not 0 <= number < self._count:
             raise IndexError(f"entry {number} of an index of {self._count}: {self._path}")
-
-    def _check_length(self) -> None:
-        if self._length % self.ENTRY_SIZE:
-            raise IndexCorruptError(
-                f"{self._length} bytes are not a multiple of the entry size {self.ENTRY_SIZE}", path=self._path
-            )
 
     def _rounded(self, size: int) -> int:
         return size - size % self.ENTRY_SIZE

@@ -4,7 +4,7 @@ Holds ``.lock`` from opening to release, so that a broker and tidelog exclude ea
 
 ====================  =============================================================================================
 opened                the lock is taken; marker, checkpoints and ``meta.properties`` are read
-``mark_open``         the marker is removed: from here on a crash counts as a kill
+``mark_open``         the marker is removed, and unfinished small files: from here on a crash counts as a kill
 a log is opened       loaded as after an orderly stop if the marker was there, else recovered from its recovery point
 ``checkpoint``        recovery points, log starts and high watermarks are written
 ``stop``              checkpoints are written; the marker too, if it was there or every partition was opened (and so
@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.model import CheckpointError, StorageError, TidelogError, TopicPartition
 from tidelog.storage.checkpoint import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     META_PROPERTIES_FILE,
@@ -38,7 +40,7 @@ from tidelog.storage.checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.load.listing import PartitionListing
+from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing
 from tidelog.storage.log.load.walk_ahead import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
@@ -53,6 +55,14 @@ if TYPE_CHECKING:
     from tidelog.storage.log.view.log_view import LogView
 
 UNKNOWN_BROKER_EPOCH = -1
+_SMALL_FILES = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    CLEANER_CHECKPOINT,
+    META_PROPERTIES_FILE,
+    CLEAN_SHUTDOWN_FILE,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -99,8 +109,10 @@ class LogDirectory:
         return None if self._properties is None else self._properties.node_id
 
     def mark_open(self) -> None:
-        """From here on a crash counts as a kill."""
+        """From here on a crash counts as a kill. What a crash left of an unfinished write of a small file goes."""
         self._marker.remove()
+        for name in _SMALL_FILES:
+            self._fs.remove(self.path / (name + TEMPORARY_SUFFIX), missing_ok=True)
 
     # --- logs ---
 
