@@ -13,8 +13,6 @@ whether such an index is there at all           Kafka makes the file when it fir
 sizes, positions, CRCs and index entries where  two libraries compress differently; records, offsets, attributes and
 the log, or its cleaner, compresses batches     batch boundaries are compared instead
 .deleted files that loading leaves              ours removes at once what Kafka's loading renames for a while
-zeros at the end of a .log                      with ``preallocate`` an empty log that is opened again gets its
-                                                room again; Kafka's only has it when it is new
 the record of a look-up by time that is none    Kafka looks into one segment only, and does not mind the log start where
 in Kafka, or below the log start                it looks for the largest timestamp (see ``time_lookup``)
 the last stable offset, but for its place,      Kafka 4.1 moves it to the beginning of the batch that lies there
@@ -174,15 +172,10 @@ def _different_file(scenario: Scenario, theirs: Path, ours: Path, lines: list[st
             continue
         content = Path.read_bytes
         if kind.startswith(".log"):
-            preallocated = dict(scenario.settings).get("preallocate") == "true"
-            content = _records if scenario.recompresses else _without_room if preallocated else Path.read_bytes
+            content = _records if scenario.recompresses else Path.read_bytes
         if content(theirs / name) != content(ours / name):
             return Difference(kind=f"bytes {kind}", text=f"{name} differs")
     return None
-
-
-def _without_room(path: Path) -> bytes:
-    return path.read_bytes().rstrip(b"\0")
 
 
 def _compared_names(directory: Path, unclosed: int | None) -> set[str]:

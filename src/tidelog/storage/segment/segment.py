@@ -86,13 +86,17 @@ class LogSegment:
     def create(
         cls, fs: FileSystem, directory: Path, base_offset: int, limits: SegmentLimits, *, now_ms: int
     ) -> LogSegment:
-        """A new, empty segment with preallocated indexes; left-overs of the same name are replaced."""
+        """A new, empty segment with preallocated indexes, and with ``preallocate`` with room for its batches; left-overs
+        of the same name are replaced."""
         for kind in reversed(SEGMENT_KINDS):
             fs.remove(segment_file(directory, base_offset, kind), missing_ok=True)
         fs.open(segment_file(directory, base_offset, FileKind.LOG), create=True).close()
         segment = cls(fs, directory, base_offset, limits, now_ms=now_ms)
         segment.grow_indexes()
         segment._indexes.growing()
+        if limits.preallocate:
+            segment._file.allocate(limits.segment_bytes)
+            segment._preallocated = True
         return segment
 
     # --- what it is ---
@@ -256,12 +260,8 @@ class LogSegment:
             KEPT_OPEN.opened(self)
 
     def grow_indexes(self) -> None:
-        """Be the open segment, whose indexes have room for more entries once it is appended to; with ``preallocate``
-        make room also for the batches of an empty one."""
+        """Be the open segment, whose indexes have room for more entries once it is appended to."""
         self._indexes.begin_to_grow()
-        if self._limits.preallocate and not self._size:
-            self._file.allocate(self._limits.segment_bytes)
-            self._preallocated = True
 
     # --- reading ---
 
