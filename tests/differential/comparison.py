@@ -97,7 +97,7 @@ def _until_it_cannot_go_on(scenario: Scenario, lines: list[str]) -> Scenario:
     """
     for number, (operation, line) in enumerate(zip(scenario.operations, lines[1:], strict=False)):
         if isinstance(operation, Reopen) and line.startswith("error"):
-            return replace(scenario, operations=scenario.operations[: number + 1])
+            return replace(scenario, operations=scenario.operations[: number + 1], ends_cleanly=False)
         fails_half_way = isinstance(operation, TruncateTo) and line.startswith("error InvalidTxnStateException")
         cannot_clean = isinstance(operation, Clean) and line.startswith("error")
         if line.startswith("error KafkaException") or fails_half_way or cannot_clean:

@@ -74,6 +74,8 @@ class LogState:
         )
         active = segments.last
         active.grow_indexes()
+        if loaded.made_segment:
+            active.make_room()
         end = LogOffsetMetadata(loaded.end_offset, active.base_offset, active.size)
         state = cls(
             fs=request.fs,

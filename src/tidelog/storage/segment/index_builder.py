@@ -74,6 +74,18 @@ class IndexBuilder:
             entries[1] += shift
         return entries
 
+    def foresee(self, table: BatchTable) -> Entries:
+        """What ``add`` would return, positions as in the table; up to the first batch that it would refuse."""
+        return select_index_entries(
+            table.position,
+            table.size,
+            table.last_offset,
+            table.max_timestamp,
+            self._base_offset,
+            self._interval_bytes,
+            self._state,
+        )[0]
+
     def add_one(self, size: int, last_offset: int, max_timestamp: int) -> bool:
         """The next batch alone, as ``add`` would take it: whether it gets entries (at its own position)."""
         since, best, offset_of_best, last = self._state

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, StorageError
@@ -86,7 +87,7 @@ class LogSegment:
     def create(
         cls, fs: FileSystem, directory: Path, base_offset: int, limits: SegmentLimits, *, now_ms: int
     ) -> LogSegment:
-        """A new, empty segment with preallocated indexes, and with ``preallocate`` with room for its batches; left-overs
+        """A new, empty segment with preallocated indexes, with ``preallocate`` with room for its batches. Left-overs
         of the same name are replaced."""
         for kind in reversed(SEGMENT_KINDS):
             fs.remove(segment_file(directory, base_offset, kind), missing_ok=True)
@@ -94,9 +95,7 @@ class LogSegment:
         segment = cls(fs, directory, base_offset, limits, now_ms=now_ms)
         segment.grow_indexes()
         segment._indexes.growing()
-        if limits.preallocate:
-            segment._file.allocate(limits.segment_bytes)
-            segment._preallocated = True
+        segment.make_room()
         return segment
 
     # --- what it is ---
@@ -217,11 +216,21 @@ class LogSegment:
     def append_aborted(self, transaction: AbortedTransaction) -> None:
         self._indexes.transactions.append(transaction)
 
-    def room_bytes(self) -> int:
-        """How many bytes may be appended at once before an index could be full."""
-        offset_index, time_index = self._indexes.growing()
-        entries = min(offset_index.max_entries - offset_index.entries, time_index.max_entries - 1 - time_index.entries)
-        return max(0, entries) * max(1, self._limits.index_interval_bytes)
+    def takes_entries(self, table: BatchTable) -> bool:
+        """Whether no index is full, and none is filled by appending ``table`` at once."""
+        rooms = self._index_rooms()
+        if min(rooms) <= 0 or len(table) <= min(rooms):
+            return min(rooms) > 0
+        return all(len(made) <= room for made, room in zip(self._foreseen(table), rooms, strict=True))
+
+    def rows_before_full(self, table: BatchTable) -> int:
+        """How many of the batches can be appended one by one before an index is full."""
+        rooms = self._index_rooms()
+        if min(rooms) <= 0 or len(table) <= min(rooms):
+            return len(table) if min(rooms) > 0 else 0
+        foreseen = zip(self._foreseen(table), rooms, strict=True)
+        full = [int(made[room - 1]) for made, room in foreseen if len(made) >= room]
+        return int(np.searchsorted(table.position, min(full), side="right")) if full else len(table)
 
     def takes(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether one more batch belongs into this segment that is not empty; ``roll`` has the rule in words."""
@@ -262,6 +271,12 @@ class LogSegment:
     def grow_indexes(self) -> None:
         """Be the open segment, whose indexes have room for more entries once it is appended to."""
         self._indexes.begin_to_grow()
+
+    def make_room(self) -> None:
+        """With ``preallocate``: for the batches of a new segment."""
+        if self._limits.preallocate:
+            self._file.allocate(self._limits.segment_bytes)
+            self._preallocated = True
 
     # --- reading ---
 
@@ -406,6 +421,17 @@ class LogSegment:
         self._indexes.moved_to(self._directory, self._state)
 
     # --- inside ---
+
+    def _index_rooms(self) -> tuple[int, int]:
+        """How many entries the offset and the time index take before they are full."""
+        offset_index, time_index = self._indexes.growing()
+        return offset_index.max_entries - offset_index.entries, time_index.max_entries - 1 - time_index.entries
+
+    def _foreseen(self, table: BatchTable) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Positions, as in ``table``, of the batches that get an entry in the offset and in the time index."""
+        _, positions, timestamps, _ = self._index_builder().foresee(table)
+        before = np.concatenate(([self.time_index.last_entry.timestamp], timestamps[:-1]))
+        return positions, positions[timestamps > before]
 
     def _index_builder(self) -> IndexBuilder:
         if self._builder is None:

@@ -56,7 +56,8 @@ def write_set(
     segment = state.active
     fits = segment.can_hold(table.summary.last_offset)
     if segment.size:
-        fits = fits and batches_that_fit(roll_state(segment, state, now_ms), table, 0) == len(table)
+        index_rows = len(table) if segment.takes_entries(table) else 0
+        fits = fits and batches_that_fit(roll_state(segment, state, now_ms, index_rows), table) == len(table)
     if not fits:
         segment = state.roll(lowest)
     place = LogOffsetMetadata(int(table.base_offset[0]), segment.base_offset, segment.size)
@@ -142,12 +143,12 @@ def write_run(state: LogState, data: memoryview, table: BatchTable, now_ms: int)
     note_epochs(state, table)
     row = 0
     while row < len(table):
-        segment = state.active
-        count = batches_that_fit(roll_state(segment, state, now_ms), table, row)
+        segment, rest = state.active, table.take(slice(row, None))
+        count = _rows_that_fit(segment, rest, state, now_ms)
         if count == 0:
-            segment = state.roll(int(table.base_offset[row]))
-            count = batches_that_fit(roll_state(segment, state, now_ms), table, row)
-        _write_to(state, segment, data, table.take(slice(row, row + count)), None)
+            segment = state.roll(int(rest.base_offset[0]))
+            count = _rows_that_fit(segment, rest, state, now_ms)
+        _write_to(state, segment, data, rest.take(slice(count)), None)
         row += count
 
 
@@ -218,7 +219,11 @@ def _lowest_offset(state: LogState, table: BatchTable) -> int:
     return int(table.base_offset[0])
 
 
-def roll_state(segment: LogSegment, state: LogState, now_ms: int) -> RollState:
+def _rows_that_fit(segment: LogSegment, table: BatchTable, state: LogState, now_ms: int) -> int:
+    return batches_that_fit(roll_state(segment, state, now_ms, segment.rows_before_full(table)), table)
+
+
+def roll_state(segment: LogSegment, state: LogState, now_ms: int, index_rows: int) -> RollState:
     return RollState(
         base_offset=segment.base_offset,
         size=segment.size,
@@ -226,5 +231,5 @@ def roll_state(segment: LogSegment, state: LogState, now_ms: int) -> RollState:
         roll_after_ms=state.config.max_segment_ms - segment.roll_jitter_ms,
         begin_timestamp_ms=segment.roll_timestamp,
         waited_ms=now_ms - segment.created_ms,
-        index_room_bytes=segment.room_bytes(),
+        index_rows=index_rows,
     )

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidelog.model import InvalidTransactionStateError, LogOffsetMetadata
+from tidelog.model import InvalidProducerEpochError, InvalidTransactionStateError, LogOffsetMetadata
 from tidelog.record.attributes import TRANSACTIONAL_FLAG
 from tidelog.storage.log.log_state import LogState
 from tidelog.storage.producer import (
@@ -95,8 +95,16 @@ def check_producers(
 
 
 def _require_verified(state: ProducerState, batch: ReplayBatch, guard: VerificationGuard) -> None:
+    """An epoch that is over is told first."""
     data_of_transaction = batch.attributes & TRANSACTIONAL_FLAG and not batch.is_control
     if data_of_transaction and not state.is_verified(batch, guard):
+        known = state.producers.get(batch.producer_id)
+        if known is not None and batch.producer_epoch < known.producer_epoch:
+            raise InvalidProducerEpochError(
+                f"producer {batch.producer_id} has epoch {batch.producer_epoch}, the log knows it at epoch"
+                f" {known.producer_epoch}",
+                offset=batch.base_offset,
+            )
         raise InvalidTransactionStateError(
             f"producer {batch.producer_id} has no open transaction here, and none that its coordinator confirmed",
             offset=batch.base_offset,

@@ -8,7 +8,7 @@ the batch's largest timestamp lies more than                counted from the fir
 ``segment.ms`` (less the jitter) after the segment's        the clock since the creation without one; never
 beginning; in a compacted log no more than                  for an empty segment
 ``max.compaction.lag.ms`` (less the jitter), too
-an index could be full
+an index is full
 the batch's last offset is not within 31 bits above the
 segment's base offset
 ==========================================================  =============================================
@@ -41,20 +41,17 @@ class RollState:
     """Of its first batch; None or negative without one."""
     waited_ms: int
     """By the clock, since it was created."""
-    index_room_bytes: int
-    """Bytes that may be appended before an index could be full."""
+    index_rows: int
+    """Rows that the indexes have room for."""
 
 
-def batches_that_fit(state: RollState, table: BatchTable, first: int) -> int:
-    """Number of rows from ``first`` on that belong into this segment; 0 says: roll."""
-    size = table.size[first:].astype(np.int64)
-    end = state.size + np.cumsum(size)
+def batches_that_fit(state: RollState, table: BatchTable) -> int:
+    """Number of the first rows that belong into this segment; 0 says: roll."""
+    end = state.size + np.cumsum(table.size.astype(np.int64))
     fits = end <= state.segment_bytes
-    fits &= table.last_offset[first:] - state.base_offset <= MAX_RELATIVE_OFFSET
-    fits &= end - size - state.size < max(1, state.index_room_bytes)
-    if not state.index_room_bytes:
-        fits[0] = False
-    timestamp = table.max_timestamp[first:]
+    fits &= table.last_offset - state.base_offset <= MAX_RELATIVE_OFFSET
+    fits[state.index_rows :] = False
+    timestamp = table.max_timestamp
     begin = int(timestamp[0]) if not state.size else state.begin_timestamp_ms
     if begin is not None and begin >= 0:
         waits = timestamp - begin > state.roll_after_ms

@@ -101,6 +101,8 @@ class LoadedLog:
     """Names of the left-overs that were removed."""
     sizes: dict[int, int] = field(default_factory=dict)
     """Bytes of the ``.log`` files by base offset, where they are known."""
+    made_segment: bool = False
+    """Whether there was no segment to load, so that an empty one was made."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -184,7 +186,8 @@ class _Loader:
         if end_offset is not None and end_offset < self._request.log_start_offset:
             self._delete_all(end_offset)
             end_offset = None
-        if not len(self._segments):
+        made_segment = not len(self._segments)
+        if made_segment:
             self._create_segment(self._request.log_start_offset)
         if end_offset is None:
             end_offset = self._segments.last.base_offset
@@ -212,6 +215,7 @@ class _Loader:
             deleted=tuple(self._deleted),
             removed_files=removed,
             sizes=_log_sizes(listing) | {segment.base_offset: segment.size for segment in self._recovered},
+            made_segment=made_segment,
             warnings=self._warnings,
         )
 
