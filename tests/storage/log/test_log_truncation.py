@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -101,6 +102,15 @@ class TestRecords:
         assert log.base_offsets == [0]
         lead_singly(log, 1)
         assert (log.base_offsets, index.stat().st_size) == ([0, 4], 2 * 8)
+
+
+    def test_an_old_segment_goes_by_the_settings_of_now(self, home: LogHome) -> None:
+        log = home.open(segment_bytes=4 * len(ONE))
+        lead_singly(log, 6)
+        log.update_config(replace(log.config, segment_bytes=3 * len(ONE)))
+        log.truncate_to(2)
+        lead_singly(log, 3)
+        assert log.base_offsets == [0, 3]
 
 
 class TestBeginningAnew:

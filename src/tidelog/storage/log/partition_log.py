@@ -479,12 +479,13 @@ class PartitionLog(ReadableLog):
             delete_directory(self._state)
 
     def update_config(self, config: LogConfig) -> None:
-        """Go by other settings from now on; the active segment keeps its index sizes and interval."""
+        """Go by other settings from now on; the segments that there are keep their index sizes and interval."""
         with self._gate.changing:
             self._rules = AppendRules.of(config)
             self._state.config = config
             self._state.producers.state.expiration_ms = config.producer_id_expiration_ms
-            self._state.active.update_limits(config.segment_limits)
+            for segment in self._state.segments:  # a truncation may make any of them the active one
+                segment.update_limits(config.segment_limits)
 
     # --- inside ---
 
