@@ -157,6 +157,11 @@ CHARACTERS = (
         largest_value=900,
         latest_ms=HOUR_MS + 5,
     ),
+    Character(
+        name="small records",
+        settings={**SMALL, "max.decompressed.message.bytes": "130"},
+        weights={"plain": 25, "timestamp": 15},
+    ),
     Character(name="flush by messages", settings={**SMALL, "flush.messages": "7"}, weights={"reopen": 10}),
     Character(name="preallocated", settings={**SMALL, "preallocate": "true"}, weights={"reopen": 8}),
     Character(

@@ -62,6 +62,7 @@ CLEANED_CHARACTERS = (
         settings={**_COMPACTED, "internal.segment.bytes": "20000", "max.compaction.lag.ms": "60000"},
         weights={"clock": 20, "roll": 0},
     ),
+    _character("small records", settings={**_COMPACTED, "max.decompressed.message.bytes": "150"}, weights={"clean": 8}),
     _character("other settings", weights={"configure": 12, "clock": 12}),
     _character(
         "compact and delete",

@@ -130,7 +130,7 @@ LOG_KEYS = table(
     Key("log.segment.delete.delay.ms", LONG, 60_000, at_least(0), HIGH, CLUSTER_WIDE,
         "Default of the topic setting file.delete.delay.ms.", effect=USED),
     Key("max.decompressed.message.bytes", INT, 2_147_483_639, Between(1, 2_147_483_639), MEDIUM, CLUSTER_WIDE,
-        "Default of the topic setting of that name."),
+        "Default of the topic setting of that name.", effect=USED),
     Key("message.max.bytes", INT, 1_048_588, at_least(0), HIGH, CLUSTER_WIDE,
         "Default of the topic setting max.message.bytes.", effect=USED),
     Key("min.insync.replicas", INT, 1, at_least(1), HIGH, CLUSTER_WIDE,

@@ -63,7 +63,7 @@ TOPIC_KEYS = table(
     Key("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1), MEDIUM, CLUSTER_WIDE,
         "A record becomes due for compaction at the latest after this long.", effect=USED),
     Key("max.decompressed.message.bytes", INT, 2_147_483_639, Between(1, 2_147_483_639), MEDIUM, CLUSTER_WIDE,
-        "The largest record of a compressed batch, in bytes after decompression."),
+        "The largest record of a compressed batch, in bytes after decompression.", effect=USED),
     Key("max.message.bytes", INT, 1_048_588, at_least(0), MEDIUM, CLUSTER_WIDE,
         "The largest batch the log takes, as it is after compression.", effect=USED),
     Key("message.timestamp.after.max.ms", LONG, 3_600_000, at_least(0), MEDIUM, CLUSTER_WIDE,

@@ -103,7 +103,6 @@ class TestRecords:
         lead_singly(log, 1)
         assert (log.base_offsets, index.stat().st_size) == ([0, 4], 2 * 8)
 
-
     def test_an_old_segment_goes_by_the_settings_of_now(self, home: LogHome) -> None:
         log = home.open(segment_bytes=4 * len(ONE))
         lead_singly(log, 6)

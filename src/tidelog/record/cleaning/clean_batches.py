@@ -41,6 +41,7 @@ from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
 from tidelog.record.attributes import codec_of
 from tidelog.record.cleaning.plain_records import plain_parts
 from tidelog.record.compression import compress
+from tidelog.record.record_size import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -78,12 +79,14 @@ def clean_batches(
     rules: CleaningRules,
     *,
     base_position: int = 0,
+    max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> CleanedBatches:
     """Clean the batches of ``table``; ``buffer`` begins at ``base_position`` of its positions.
 
     Where all batches are deleted, or superseded and not to stay empty, ``buffer`` is not looked at.
     CorruptRecordError and UnsupportedCompressionError, with position and offset, for a batch that cannot be read;
-    InvalidRecordError for one of v0 or v1 that would have to stay without records, as in Kafka.
+    InvalidRecordError for one with a record above ``max_record_bytes``, and for one of v0 or v1 that would have to stay
+    without records, as in Kafka.
     """
     superseded = offset_map.superseded(table)
     if (superseded & (fates.retention != Retention.RETAIN_EMPTY) | (fates.retention == Retention.DELETE)).all():
@@ -92,7 +95,7 @@ def clean_batches(
     read = (fates.retention != Retention.DELETE) & ~fates.discard
     parts = []
     records_read = records_kept = invalid_records = 0
-    for rows, plain in plain_parts(buffer, table, read, base_position=base_position):
+    for rows, plain in plain_parts(buffer, table, read, base_position=base_position, max_record_bytes=max_record_bytes):
         filtered = filter_batches(
             buffer, table.take(rows), fates.take(rows), offset_map, rules, plain=plain, base_position=base_position
         )

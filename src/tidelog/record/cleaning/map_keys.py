@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tidelog.kernel import BatchTable, HashedKeys, OffsetMap, hash_batch_keys, put_hashed_keys
 from tidelog.record.cleaning.plain_records import plain_parts
+from tidelog.record.record_size import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -26,12 +27,14 @@ def hash_keys(
     wanted: npt.NDArray[np.bool_],
     start_offset: int,
     base_position: int = 0,
+    max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> list[HashedKeys]:
     """The keys of all records from ``start_offset`` on that are in ``wanted`` batches, a bool a row of ``table``.
 
     They are hashed as ``offset_map`` does, which is not otherwise looked at. ``buffer`` begins at ``base_position`` of
     the table's positions. Batches that are not wanted (markers, aborted data) are not opened. CorruptRecordError and
-    UnsupportedCompressionError name position and offset.
+    UnsupportedCompressionError name position and offset, and InvalidRecordError that of a batch with a record above
+    ``max_record_bytes``.
     """
     read = wanted & (table.last_offset >= start_offset)
     return [
@@ -44,7 +47,9 @@ def hash_keys(
             plain=plain,
             base_position=base_position,
         )
-        for rows, plain in plain_parts(buffer, table, read, base_position=base_position)
+        for rows, plain in plain_parts(
+            buffer, table, read, base_position=base_position, max_record_bytes=max_record_bytes
+        )
     ]
 
 

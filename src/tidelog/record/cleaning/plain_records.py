@@ -24,12 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.kernel import BatchTable, open_lz4_frames
-from tidelog.model import CorruptRecordError, Record, TimestampType, UnsupportedCompressionError
+from tidelog.model import CorruptRecordError, InvalidRecordError, Record, TimestampType, UnsupportedCompressionError
 from tidelog.record.attributes import CODEC_MASK, LZ4
 from tidelog.record.build import build_batch
 from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 from tidelog.record.compression import decompress
 from tidelog.record.legacy import LegacyMessage, read_messages
+from tidelog.record.record_size import MAX_RECORD_BYTES, require_messages, require_records
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -45,16 +46,22 @@ class PlainPart(NamedTuple):
 
 
 def plain_parts(
-    buffer: Buffer, table: BatchTable, wanted: npt.NDArray[np.bool_], *, base_position: int = 0
+    buffer: Buffer,
+    table: BatchTable,
+    wanted: npt.NDArray[np.bool_],
+    *,
+    base_position: int = 0,
+    max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[PlainPart]:
     """All rows of ``table``, part by part; what is not ``wanted`` is not opened. At least one part.
 
-    CorruptRecordError and UnsupportedCompressionError with position and offset, once the parts before have been given.
+    CorruptRecordError, UnsupportedCompressionError and, for a record above ``max_record_bytes``, InvalidRecordError
+    with position and offset, once the parts before have been given.
     """
     codec = table.attributes & np.int16(CODEC_MASK)
     chosen = np.flatnonzero(wanted & ((codec != 0) & (table.record_count != 0) | (table.magic < 2)))
     first = 0
-    opening = _Opening(memoryview(buffer).cast("B"), table, chosen, base_position)
+    opening = _Opening(memoryview(buffer).cast("B"), table, chosen, base_position, max_record_bytes)
     while len(opening.rows):
         plain = opening.next_part()
         last = int(opening.rows[0]) if len(opening.rows) else len(table)
@@ -70,10 +77,18 @@ def plain_parts(
 class _Opening:
     """``rows``: those still to be opened."""
 
-    def __init__(self, view: memoryview, table: BatchTable, rows: npt.NDArray[np.int64], base_position: int) -> None:
+    def __init__(
+        self,
+        view: memoryview,
+        table: BatchTable,
+        rows: npt.NDArray[np.int64],
+        base_position: int,
+        max_record_bytes: int,
+    ) -> None:
         self.rows = rows
         self._view = view
         self._table = table
+        self._max_record_bytes = max_record_bytes
         self._starts = table.position - base_position
         self._ends = self._starts + table.size
         is_lz4 = (table.attributes & np.int16(CODEC_MASK) == LZ4) & (table.magic == 2)
@@ -114,6 +129,7 @@ class _Opening:
             if end < 0:
                 size += self._open(row, opened)
             else:
+                self._require_sizes(row, plain[done:end])
                 opened.append((row, plain[done:end]))
                 done = end
         return size + done
@@ -123,14 +139,26 @@ class _Opening:
         entry = self._view[self._starts[row] : self._ends[row]]
         try:
             if table.magic[row] < 2:
-                records: Buffer = _as_v2(read_messages(entry, checked=False))
+                messages = read_messages(entry, checked=False)
+                if table.attributes[row] & CODEC_MASK:
+                    require_messages(messages, self._max_record_bytes)
+                records: Buffer = _as_v2(messages)
             else:
                 records = decompress(int(table.attributes[row]) & CODEC_MASK, entry[_V2_HEADER_BYTES:])
-        except (CorruptRecordError, UnsupportedCompressionError) as error:
+        except (CorruptRecordError, UnsupportedCompressionError, InvalidRecordError) as error:
             position, offset = int(table.position[row]), int(table.base_offset[row])
             raise type(error)(error.message, position=position, offset=offset) from None
+        if table.magic[row] >= 2:
+            self._require_sizes(row, records)
         opened.append((row, records))
         return memoryview(records).nbytes
+
+    def _require_sizes(self, row: int, records: Buffer) -> None:
+        try:
+            require_records(records, self._max_record_bytes)
+        except InvalidRecordError as error:
+            position, offset = int(self._table.position[row]), int(self._table.base_offset[row])
+            raise InvalidRecordError(error.message, position=position, offset=offset) from None
 
 
 def _as_v2(messages: list[LegacyMessage]) -> bytearray:

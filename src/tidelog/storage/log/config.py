@@ -71,6 +71,7 @@ class LogConfig:
     retention_bytes: int = _default("retention_bytes")
     retention_ms: int = _default("retention_ms")
     max_message_bytes: int = _default("max_message_bytes")
+    max_decompressed_message_bytes: int = _default("max_decompressed_message_bytes")
     index_interval_bytes: int = _default("index_interval_bytes")
     delete_retention_ms: int = _default("delete_retention_ms")
     min_compaction_lag_ms: int = _default("min_compaction_lag_ms")

@@ -127,7 +127,13 @@ class PartitionLog(ReadableLog):
         """
         now_ms = self._clock.now_ms()
         rules = self._rules.of_owner
-        largest, alone = check_own(buffer, rules, now_ms, built_here=built_here)
+        largest, alone = check_own(
+            buffer,
+            rules,
+            now_ms,
+            max_record_bytes=self._rules.max_record_bytes,
+            built_here=built_here,
+        )
         if largest > self.config.segment_bytes:
             raise RecordBatchTooLargeError(
                 f"a batch of {largest} bytes is larger than a segment of {self.config.segment_bytes}"

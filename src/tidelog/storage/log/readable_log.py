@@ -141,7 +141,10 @@ class ReadableLog:
 
         offsets = self.offsets()
         start, end = offsets.log_start, offsets.high_watermark.message_offset
-        return self._look(lambda: first_in_segments(self._state.segments, timestamp_ms, start, end))
+        limit = self._state.config.max_decompressed_message_bytes
+        return self._look(
+            lambda: first_in_segments(self._state.segments, timestamp_ms, start, end, max_record_bytes=limit)
+        )
 
     def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
         """The answer to Kafka's ListOffsets: a time in ms, or a number of ``OffsetSpec``; see ``list_offsets``."""
@@ -149,7 +152,8 @@ class ReadableLog:
 
         offsets = self.offsets()
         start, end = offsets.log_start, readable_end(offsets, isolation).message_offset
-        request = list_request(self._state.segments, self._state.epochs, start, end)
+        limit = self._state.config.max_decompressed_message_bytes
+        request = list_request(self._state.segments, self._state.epochs, start, end, max_record_bytes=limit)
         return self._look(lambda: list_offset(timestamp, request))
 
     def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:

@@ -25,10 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
+from tidelog.kernel import ColumnDecoder
+from tidelog.record.attributes import CODEC_MASK
+from tidelog.record.compression import decompress
+from tidelog.record.decode import decode_columns
+from tidelog.record.legacy import read_messages
+from tidelog.record.record_size import MAX_RECORD_BYTES, first_larger, require_messages, too_large
 from tidelog.storage.epoch import LeaderEpochCache
 from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.list_offsets import ListRequest
@@ -51,6 +57,7 @@ __all__ = [
 
 _S = TypeVar("_S", bound=HasBaseOffset)
 _O = TypeVar("_O", bound="OwnedSegment")
+_V2_HEADER_BYTES: Final = 61
 
 
 class OwnedSegment(Protocol):
@@ -154,29 +161,41 @@ def _first_in(
 # --- one's own segments ---
 
 
-def first_in_segments(segments: LogSegments[_O], timestamp_ms: int, start: int, end: int) -> TimestampOffset | None:
-    """As ``first_at_or_after``: ``start`` is the log start offset, ``end`` the high watermark or last stable offset."""
+def first_in_segments(
+    segments: LogSegments[_O], timestamp_ms: int, start: int, end: int, *, max_record_bytes: int = MAX_RECORD_BYTES
+) -> TimestampOffset | None:
+    """As ``first_at_or_after``: ``start`` is the log start offset, ``end`` the high watermark or last stable offset.
+
+    InvalidRecordError where the search meets a record of a compressed batch above ``max_record_bytes``.
+    """
     for segment in segments.between(start, end):
         if segment.size and segment.max_timestamp.timestamp >= timestamp_ms:
-            found = _first_record(_owned_rows(segment, timestamp_ms, start, end), timestamp_ms, start, end)
+            rows = _owned_rows(segment, timestamp_ms, start, end)
+            found = _first_record(rows, timestamp_ms, start, end, max_record_bytes=max_record_bytes)
             if found is not None:
                 return found
     return None
 
 
-def list_request(segments: LogSegments[_O], epochs: LeaderEpochCache, start: int, end: int) -> ListRequest:
+def list_request(
+    segments: LogSegments[_O], epochs: LeaderEpochCache, start: int, end: int, *, max_record_bytes: int
+) -> ListRequest:
     """For ``list_offset``, over the segments of the log's owner."""
     return ListRequest(
         log_start=start,
         end=end,
         epochs=epochs,
-        first_at_or_after=lambda wanted_ms: first_in_segments(segments, wanted_ms, start, end),
-        latest_timestamp=lambda: latest_in_segments(segments, start, end),
+        first_at_or_after=lambda wanted_ms: first_in_segments(
+            segments, wanted_ms, start, end, max_record_bytes=max_record_bytes
+        ),
+        latest_timestamp=lambda: latest_in_segments(segments, start, end, max_record_bytes=max_record_bytes),
     )
 
 
-def latest_in_segments(segments: LogSegments[_O], start: int, end: int) -> TimestampOffset | None:
-    """As ``latest_timestamp``."""
+def latest_in_segments(
+    segments: LogSegments[_O], start: int, end: int, *, max_record_bytes: int = MAX_RECORD_BYTES
+) -> TimestampOffset | None:
+    """As ``latest_timestamp``; errors as ``first_in_segments``."""
     candidates = [
         (segment.max_timestamp.timestamp, segment) for segment in segments.between(start, end) if segment.size
     ]
@@ -184,7 +203,8 @@ def latest_in_segments(segments: LogSegments[_O], start: int, end: int) -> Times
     for largest, segment in _promising(candidates):
         if best is not None and best.timestamp > largest:
             break
-        found = _first_record(_owned_rows(segment, largest, start, end), largest, start, end)
+        rows = _owned_rows(segment, largest, start, end)
+        found = _first_record(rows, largest, start, end, max_record_bytes=max_record_bytes)
         if found is None:
             found = _latest_in(_owned_rows(segment, -1, start, end), start, end)
         best = _better(best, found)
@@ -211,16 +231,50 @@ def _promising(candidates: Iterable[tuple[int, _S]]) -> Sequence[tuple[int, _S]]
 
 
 def _first_record(
-    batches: Iterable[Rows], timestamp_ms: int, start: int, end: int, on_skipped: OnSkipped | None = None
+    batches: Iterable[Rows],
+    timestamp_ms: int,
+    start: int,
+    end: int,
+    on_skipped: OnSkipped | None = None,
+    *,
+    max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> TimestampOffset | None:
     for rows in batches:
         # One batch after the other: the first that reaches the target nearly always holds the record.
-        reaching = (_one(rows, int(row)) for row in np.flatnonzero(rows.table.max_timestamp >= timestamp_ms))
-        for chunk in column_chunks(reaching, TIMESTAMPS_ONLY, start, end, on_skipped=on_skipped):
-            at = np.flatnonzero(chunk.columns.timestamp >= timestamp_ms)
-            if len(at):
-                return TimestampOffset(int(chunk.columns.timestamp[at[0]]), int(chunk.columns.offset[at[0]]))
+        for row in np.flatnonzero(rows.table.max_timestamp >= timestamp_ms).tolist():
+            batch, found = _one(rows, row), None
+            for chunk in column_chunks([batch], TIMESTAMPS_ONLY, start, end, on_skipped=on_skipped):
+                at = np.flatnonzero(chunk.columns.timestamp >= timestamp_ms)
+                if len(at) and found is None:
+                    found = TimestampOffset(int(chunk.columns.timestamp[at[0]]), int(chunk.columns.offset[at[0]]))
+            if max_record_bytes < MAX_RECORD_BYTES:
+                _require_sizes(batch, max_record_bytes, found)
+            if found is not None:
+                return found
     return None
+
+
+def _require_sizes(batch: Rows, max_bytes: int, found: TimestampOffset | None) -> None:
+    """Of the records up to the one that was found."""
+    row = batch.table.row(0)
+    codec = row.attributes & CODEC_MASK
+    if not codec or not row.record_count:
+        return
+    start = row.position - batch.base_position
+    entry = memoryview(batch.buffer).cast("B")[start : start + row.size]
+    if row.magic < 2:
+        require_messages(read_messages(entry), max_bytes)
+        return
+    larger = first_larger(decompress(codec, entry[_V2_HEADER_BYTES:]), max_bytes)
+    if larger is None:
+        return
+    offsets = [
+        offset
+        for columns in decode_columns(batch.buffer, batch.table, ColumnDecoder(), base_position=batch.base_position)
+        for offset in columns.offset.tolist()
+    ]
+    if found is None or offsets[larger] <= found.offset:
+        raise too_large(f"the record at offset {offsets[larger]}", max_bytes)
 
 
 def _latest_in(batches: Iterable[Rows], start: int, end: int) -> TimestampOffset | None:

@@ -21,7 +21,7 @@ from storage.cleaner.clean_home import (
     records,
     some_map,
 )
-from tidelog.model import CorruptRecordError, LogCleaningAbortedError
+from tidelog.model import CorruptRecordError, InvalidRecordError, LogCleaningAbortedError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import OffsetIndexReader, TimeIndexReader
 from tidelog.storage.log.partition_log import PartitionLog
@@ -233,10 +233,46 @@ class TestFiles:
         for suffix in (".log", ".index", ".timeindex"):
             assert LOCAL.stat(log.segments[0].path.with_suffix(suffix)).mtime_ms == 2_000
 
+    def test_the_snapshots_of_segments_that_were_joined_go_with_them(self, home: CleanHome) -> None:
+        log = home.open()
+        for _ in range(3):
+            home.write(log, 7, [1])
+            log.roll()
+        assert home.files(".snapshot") == [1, 2, 3]
+        home.clean(log)
+        assert (log.base_offsets, home.files(".snapshot")) == ([0, 3], [3])
+
     def test_a_preallocated_one_is_as_long_as_its_batches(self, home: CleanHome) -> None:
         log = five(home, preallocate=True)
         home.clean(log, 2, offset_map=some_map(2))
         assert LOCAL.stat(log.segments[0].path).size == log.segments[0].size < 1024
+
+
+class TestLargeRecords:
+    """``max.decompressed.message.bytes`` was lowered below a record that the log has."""
+
+    def filled(self, home: CleanHome, **fields: object) -> PartitionLog:
+        log = home.open()
+        home.put_together(log, [(10**50, 1), (1, 2)], **fields)
+        home.put(log, (1, 3))
+        log.roll()
+        log.update_config(replace(log.config, max_decompressed_message_bytes=40))
+        return log
+
+    @pytest.mark.parametrize("codec", ["gzip", "lz4"])
+    def test_a_compressed_one_ends_the_clean(self, home: CleanHome, codec: str) -> None:
+        log = self.filled(home, codec=codec)
+        with pytest.raises(InvalidRecordError, match="record 0 of its batch is larger than 40 bytes") as caught:
+            home.clean(log)
+        assert caught.value.offset == 0
+        log.update_config(replace(log.config, max_decompressed_message_bytes=80))
+        home.clean(log)
+        assert keys(log) == [10**50, 1]
+
+    def test_plain_ones_are_of_any_size(self, home: CleanHome) -> None:
+        log = self.filled(home)
+        home.clean(log)
+        assert keys(log) == [10**50, 1]
 
 
 class TestLargeBatches:

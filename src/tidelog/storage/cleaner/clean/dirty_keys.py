@@ -104,6 +104,7 @@ def _hash(request: CleanRequest, dirty: _Dirty) -> _Keys:
             wanted=dirty.wanted,
             start_offset=request.first_dirty,
             base_position=base_position,
+            max_record_bytes=request.log.config.max_decompressed_message_bytes,
         )
     return _Keys(dirty.segment, table, dirty.passed, hashed)
 

@@ -168,7 +168,13 @@ class GroupRewrite:
         buffer, table, base_position = checked(judged.segment, chunk) if len(chunk.buffer) else chunk
         with located(judged.segment):
             cleaned = clean_batches(
-                buffer, table, judged.fates, self.request.offset_map, judged.rules, base_position=base_position
+                buffer,
+                table,
+                judged.fates,
+                self.request.offset_map,
+                judged.rules,
+                base_position=base_position,
+                max_record_bytes=self.request.log.config.max_decompressed_message_bytes,
             )
         return _Filtered(judged.segment, cleaned, judged.aborted)
 

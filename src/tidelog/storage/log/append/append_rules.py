@@ -25,6 +25,8 @@ _EXPANSION = 128
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRules:
     max_batch_bytes: int
+    max_record_bytes: int
+    """Of a record in a compressed batch, decompressed."""
     log_append_time: bool
     """The log sets the timestamps."""
     before_max_ms: int
@@ -60,6 +62,7 @@ class AppendRules:
         )
         return cls(
             max_batch_bytes=config.max_message_bytes,
+            max_record_bytes=config.max_decompressed_message_bytes,
             log_append_time=log_append_time,
             before_max_ms=config.message_timestamp_before_max_ms,
             after_max_ms=config.message_timestamp_after_max_ms,

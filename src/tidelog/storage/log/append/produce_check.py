@@ -16,6 +16,7 @@ from tidelog.kernel import BatchTable, Problem, ProduceRules, Validation, scan_b
 from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, TidelogError
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG
 from tidelog.record.compression import decompress
+from tidelog.record.record_size import require_records
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -28,10 +29,13 @@ _PREFIX_BYTES = 12
 _MAGIC = 2
 
 
-def check_own(buffer: bytearray, rules: ProduceRules, now_ms: int, *, built_here: bool) -> tuple[int, bool]:
+def check_own(
+    buffer: bytearray, rules: ProduceRules, now_ms: int, *, max_record_bytes: int, built_here: bool
+) -> tuple[int, bool]:
     """Size of the largest batch, and whether it is one plain batch: no producer, nothing to open.
 
-    ``built_here``: what is compressed need not be opened. CorruptRecordError for a cut batch; raises as ``raise_for``.
+    ``built_here``: what is compressed need not be opened. CorruptRecordError for a cut batch; raises as ``raise_for``
+    and ``require_records``.
     """
     if len(buffer) >= _HEADER.size:
         _, length, _, magic, _, attributes, _, _, _, producer_id, _, _, _ = _HEADER.unpack_from(buffer)
@@ -42,16 +46,19 @@ def check_own(buffer: bytearray, rules: ProduceRules, now_ms: int, *, built_here
     if table.end_position != len(buffer):
         raise CorruptRecordError("the last batch is cut or malformed", position=table.end_position)
     if not built_here:
-        _check_compressed(buffer, table, rules, now_ms)
+        _check_compressed(buffer, table, rules, now_ms, max_record_bytes)
     return (int(table.size.max()) if len(table) else 0), False
 
 
-def _check_compressed(buffer: Buffer, table: BatchTable, rules: ProduceRules, now_ms: int) -> None:
-    """The records of the compressed batches in ``buffer``; raises as ``raise_for``."""
+def _check_compressed(
+    buffer: Buffer, table: BatchTable, rules: ProduceRules, now_ms: int, max_record_bytes: int
+) -> None:
+    """The records of the compressed batches in ``buffer``; raises as ``raise_for`` and ``require_records``."""
     view = memoryview(buffer).cast("B")
     for number in np.flatnonzero((table.codec != 0) & (table.magic == 2)).tolist():
         row = table.row(number)
         payload = decompress(row.attributes & 7, view[row.position + _HEADER_BYTES : row.position + row.size])
+        require_records(payload, max_record_bytes)
         raise_for(
             validate_records(
                 payload,

@@ -15,6 +15,7 @@ from tidelog.record.codec.limit import PayloadTooLargeError
 from tidelog.record.compression import decompress
 from tidelog.record.legacy import InvalidWrapperError, LegacyMessage, read_messages
 from tidelog.record.legacy_build import OVERHEAD_BYTES, PREFIX_BYTES
+from tidelog.record.record_size import require_messages, require_records
 from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
 from tidelog.storage.log.append.record_checks import check_batch, check_messages, check_records
 from tidelog.storage.producer import AppendOrigin
@@ -73,6 +74,8 @@ def open_records(
             plain_bytes += len(memoryview(payload))
         else:
             found = _read(entry, row)
+            if row.attributes & CODEC_MASK:
+                require_messages(found, rules.max_record_bytes)
             check_messages(found, row, rules, now_ms)
             plain_bytes += sum(map(_message_bytes, found))
             messages += found
@@ -83,11 +86,18 @@ def open_records(
 
 
 def open_payload(batch: memoryview, row: BatchRow, rules: AppendRules) -> Buffer:
-    """The records of a v2 batch, uncompressed. RecordTooLargeError where they are too many for so few bytes."""
+    """The records of a v2 batch, uncompressed.
+
+    RecordTooLargeError where they are too many for so few bytes, InvalidRecordError for one that is too large.
+    """
+    codec = row.attributes & CODEC_MASK
     try:
-        return decompress(row.attributes & CODEC_MASK, batch[V2_HEADER_BYTES:], max_bytes=rules.max_plain_bytes)
+        payload = decompress(codec, batch[V2_HEADER_BYTES:], max_bytes=rules.max_plain_bytes)
     except PayloadTooLargeError as error:
         raise RecordTooLargeError(error.message, position=row.position) from None
+    if codec:
+        require_records(payload, rules.max_record_bytes)
+    return payload
 
 
 def check_payload(payload: Buffer, row: BatchRow, rules: AppendRules, now_ms: int) -> RecordColumns:
