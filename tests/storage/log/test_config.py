@@ -10,7 +10,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.storage.log.config import LogConfig, property_name
 
-KAFKA_4_1_DEFAULTS = {
+KAFKA_DEFAULTS = {
     "cleanup.policy": "delete",
     "compression.gzip.level": "-1",
     "compression.lz4.level": "9",
@@ -22,6 +22,7 @@ KAFKA_4_1_DEFAULTS = {
     "flush.ms": "9223372036854775807",
     "index.interval.bytes": "4096",
     "max.compaction.lag.ms": "9223372036854775807",
+    "max.decompressed.message.bytes": "2147483639",
     "max.message.bytes": "1048588",
     "message.timestamp.after.max.ms": "3600000",
     "message.timestamp.before.max.ms": "9223372036854775807",
@@ -40,9 +41,9 @@ KAFKA_4_1_DEFAULTS = {
 
 
 def test_defaults_are_kafkas() -> None:
-    assert LogConfig.from_properties(KAFKA_4_1_DEFAULTS) == LogConfig()
+    assert LogConfig.from_properties(KAFKA_DEFAULTS) == LogConfig()
     named = {property_name(field.name) for field in fields(LogConfig)}
-    assert named - {"producer.id.expiration.ms"} == set(KAFKA_4_1_DEFAULTS)
+    assert named - {"producer.id.expiration.ms"} == set(KAFKA_DEFAULTS)
 
 
 def test_texts_of_every_type() -> None:

@@ -173,6 +173,13 @@ class LogState:
 
     # --- segments ---
 
+    def go_by(self, config: LogConfig) -> None:
+        """Take over other settings, in every segment: a truncation may make any of them the active one."""
+        self.config = config
+        self.producers.state.expiration_ms = config.producer_id_expiration_ms
+        for segment in self.segments:
+            segment.update_limits(config.segment_limits)
+
     def roll(self, base_offset: int) -> LogSegment:
         """A new active segment; the snapshot at its base lets a recovery begin there.
 

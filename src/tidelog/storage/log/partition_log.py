@@ -126,14 +126,7 @@ class PartitionLog(ReadableLog):
         RecordBatchTooLargeError (one above ``segment.bytes``) with nothing appended; StorageError fails the log.
         """
         now_ms = self._clock.now_ms()
-        rules = self._rules.of_owner
-        largest, alone = check_own(
-            buffer,
-            rules,
-            now_ms,
-            max_record_bytes=self._rules.max_record_bytes,
-            built_here=built_here,
-        )
+        largest, alone = check_own(buffer, self._rules, now_ms, built_here=built_here)
         if largest > self.config.segment_bytes:
             raise RecordBatchTooLargeError(
                 f"a batch of {largest} bytes is larger than a segment of {self.config.segment_bytes}"
@@ -141,7 +134,7 @@ class PartitionLog(ReadableLog):
         with self._gate.changing:
             first = self.end_offset
             epoch = self._state.epochs.latest_epoch or FIRST_EPOCH
-            validation = validate_batches(buffer, rules, first, epoch, now_ms)
+            validation = validate_batches(buffer, self._rules.of_owner, first, epoch, now_ms)
             if not validation:
                 raise_for(validation)
             last_offset, max_timestamp = validation.last_offset, validation.max_timestamp
@@ -368,10 +361,7 @@ class PartitionLog(ReadableLog):
     # --- flushing and ending ---
 
     def flush(self, up_to: int | None = None, *, force: bool = False) -> int:
-        """Return when everything below ``up_to`` (None: all that was appended) is on disk; the new recovery point.
-
-        Nothing is done where that is so already, unless ``force`` is set (``plan_flush``).
-        """
+        """Sync all below ``up_to`` (None: what was appended), ``force``: although it is; the new recovery point."""
         self._gate.guard.check()
         self._gate.require_open()
         return self._sync(up_to, force=force)
@@ -488,10 +478,7 @@ class PartitionLog(ReadableLog):
         """Go by other settings from now on; the segments that there are keep their index sizes and interval."""
         with self._gate.changing:
             self._rules = AppendRules.of(config)
-            self._state.config = config
-            self._state.producers.state.expiration_ms = config.producer_id_expiration_ms
-            for segment in self._state.segments:  # a truncation may make any of them the active one
-                segment.update_limits(config.segment_limits)
+            self._state.go_by(config)
 
     # --- inside ---
 

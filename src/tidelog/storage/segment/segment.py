@@ -217,11 +217,12 @@ class LogSegment:
         self._indexes.transactions.append(transaction)
 
     def takes_entries(self, table: BatchTable) -> bool:
-        """Whether no index is full, and none is filled by appending ``table`` at once."""
+        """Whether no index is full, nor gets full before the last entry that ``table`` makes, appended at once."""
         rooms = self._index_rooms()
         if min(rooms) <= 0 or len(table) <= min(rooms):
             return min(rooms) > 0
-        return all(len(made) <= room for made, room in zip(self._foreseen(table), rooms, strict=True))
+        offered, taken = self._foreseen(table)
+        return not len(offered) or (len(offered) <= rooms[0] and int((taken < offered[-1]).sum()) < rooms[1])
 
     def rows_before_full(self, table: BatchTable) -> int:
         """How many of the batches can be appended one by one before an index is full."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidelog.kernel import BatchTable, Problem, ProduceRules, Validation, scan_batches, validate_records
+from tidelog.kernel import BatchTable, Problem, Validation, scan_batches, validate_records
 from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, TidelogError
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG
 from tidelog.record.compression import decompress
 from tidelog.record.record_size import require_records
+from tidelog.storage.log.append.append_rules import AppendRules
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -29,9 +30,7 @@ _PREFIX_BYTES = 12
 _MAGIC = 2
 
 
-def check_own(
-    buffer: bytearray, rules: ProduceRules, now_ms: int, *, max_record_bytes: int, built_here: bool
-) -> tuple[int, bool]:
+def check_own(buffer: bytearray, rules: AppendRules, now_ms: int, *, built_here: bool) -> tuple[int, bool]:
     """Size of the largest batch, and whether it is one plain batch: no producer, nothing to open.
 
     ``built_here``: what is compressed need not be opened. CorruptRecordError for a cut batch; raises as ``raise_for``
@@ -46,23 +45,21 @@ def check_own(
     if table.end_position != len(buffer):
         raise CorruptRecordError("the last batch is cut or malformed", position=table.end_position)
     if not built_here:
-        _check_compressed(buffer, table, rules, now_ms, max_record_bytes)
+        _check_compressed(buffer, table, rules, now_ms)
     return (int(table.size.max()) if len(table) else 0), False
 
 
-def _check_compressed(
-    buffer: Buffer, table: BatchTable, rules: ProduceRules, now_ms: int, max_record_bytes: int
-) -> None:
+def _check_compressed(buffer: Buffer, table: BatchTable, rules: AppendRules, now_ms: int) -> None:
     """The records of the compressed batches in ``buffer``; raises as ``raise_for`` and ``require_records``."""
     view = memoryview(buffer).cast("B")
     for number in np.flatnonzero((table.codec != 0) & (table.magic == 2)).tolist():
         row = table.row(number)
         payload = decompress(row.attributes & 7, view[row.position + _HEADER_BYTES : row.position + row.size])
-        require_records(payload, max_record_bytes)
+        require_records(payload, rules.max_record_bytes)
         raise_for(
             validate_records(
                 payload,
-                rules,
+                rules.of_owner,
                 now_ms,
                 base_offset=row.base_offset,
                 base_timestamp=row.base_timestamp,
