@@ -140,7 +140,11 @@ def test_kafka_dump_log_finds_nothing_wrong(written: Path) -> None:
     assert text.count("\n| offset: ") == RECORDS * len(CODECS)
     assert {line.split("compresscodec: ")[1].split()[0] for line in batches} == {"none", *CODECS[1:]}
 
-    assert kafka_dump_complaints(logs, "--deep-iteration") == ""
+    # From 4.3 on the tool counts from -1 in each file: it names every one that does not begin at 0.
+    said = kafka_dump_complaints(logs, "--deep-iteration").splitlines()
+    assert dict(zip(said[::2], said[1::2], strict=True)) == {
+        f"Non-consecutive offsets in {log}": f"  -1 is followed by {int(log.stem)}" for log in logs if int(log.stem)
+    }
 
     indexes = sorted([*written.glob("*/*.index"), *written.glob("*/*.timeindex")])
     assert kafka_dump_log(indexes, "--index-sanity-check").count("passed sanity check.") == len(indexes)

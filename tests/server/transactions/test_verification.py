@@ -9,7 +9,7 @@ import pytest
 
 from server.transactions.held_world import HeldWorld
 from server.transactions.transaction_cases import refusal
-from tidelog.model import InvalidTransactionStateError, TopicPartition
+from tidelog.model import InvalidProducerEpochError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal.transaction_state import TransactionState as State
 from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
@@ -100,7 +100,7 @@ def test_a_marker_takes_the_guard_away(world: HeldWorld) -> None:
     producer = world.initialize()
     verified = world.verify(producer, EVENTS, operation=Operation.ADD)
     refusal(world.initialize)
-    with pytest.raises(InvalidTransactionStateError, match="no open transaction"):
+    with pytest.raises(InvalidProducerEpochError, match="knows it at epoch 1"):
         world.append(world.replicas.partition(EVENTS), producer, b"late", sequence=0, guard=verified[EVENTS].guard)
     assert world.replicas.partition(EVENTS).offsets.log_end.message_offset == 1, "the marker alone"
 
