@@ -109,7 +109,7 @@ def test_offsets_of_all_partitions_and_of_several_groups(groups: GroupHome) -> N
     groups.commit(1)
     groups.commit(2, group_id="h")
     asked = [{"group_id": name, "topics": None} for name in ("g", "h", "nobody")]
-    answer = groups.client.call(ApiKey.OFFSET_FETCH, groups=asked)
+    answer = groups.client.call(ApiKey.OFFSET_FETCH, 9, groups=asked)
     found = [
         (group.group_id, [(topic.name, part.committed_offset) for topic in group.topics for part in topic.partitions])
         for group in answer.groups

@@ -186,6 +186,7 @@ class Partition:
         required_acks: int = ACKS_ALL,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard = NO_GUARD,
+        transaction_version: int = 0,
     ) -> AppendResult:
         """Append as the leader; the buffer becomes the log's. The records are readable when they are replicated.
 
@@ -193,7 +194,9 @@ class Partition:
         """
         is_alone = self.is_alone
         log = self.leading_log() if is_alone else self.require_appendable(required_acks)
-        result = self.write(log, records, origin, guard, is_replicated=is_alone)
+        result = self.write(
+            log, records, origin, guard, transaction_version=transaction_version, is_replicated=is_alone
+        )
         if is_alone:
             self.changed()
         else:
@@ -218,13 +221,19 @@ class Partition:
         origin: AppendOrigin,
         guard: VerificationGuard = NO_GUARD,
         *,
+        transaction_version: int = 0,
         is_replicated: bool = False,
     ) -> AppendResult:
         """The second step, in any thread. ``is_replicated``: as ``append_as_leader`` has it, of who is on the loop."""
         while True:
             try:
                 return log.append_as_leader(
-                    records, leader_epoch=self.leader_epoch, origin=origin, guard=guard, is_replicated=is_replicated
+                    records,
+                    leader_epoch=self.leader_epoch,
+                    origin=origin,
+                    guard=guard,
+                    transaction_version=transaction_version,
+                    is_replicated=is_replicated,
                 )
             except ClosedError:  # the records are as they were
                 log = self._log_instead_of(log)

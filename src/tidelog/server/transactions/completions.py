@@ -80,6 +80,7 @@ class Completions:
             producer_epoch=transaction.record.producer_epoch,
             committed=transaction.record.state is TransactionState.PREPARE_COMMIT,
             coordinator_epoch=partition.epoch,
+            transaction_version=transaction.record.client_version,
         )
         while not partition.is_lost and transaction.record.partitions:
             if not await self._write_markers(partition, transaction, marker):

@@ -39,6 +39,8 @@ class Marker:
     producer_epoch: int
     committed: bool
     coordinator_epoch: int
+    transaction_version: int = 0
+    """``transaction.version`` of the client that ended it."""
 
 
 class MarkerWriter(Protocol):
@@ -102,4 +104,7 @@ class LocalMarkers:
         )
         if partition.topic == GROUP_METADATA_TOPIC:
             self._marker_comes(partition.partition)
-        return self._replicas.partition(partition).append(batch, origin=AppendOrigin.COORDINATOR).last_offset + 1
+        appended = self._replicas.partition(partition).append(
+            batch, origin=AppendOrigin.COORDINATOR, transaction_version=marker.transaction_version
+        )
+        return appended.last_offset + 1

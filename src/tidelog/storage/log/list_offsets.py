@@ -1,20 +1,21 @@
 """The offsets that a log can be asked for by name or by time: the answers of Kafka's ListOffsets. Pure.
 
-==============  ==  ============================  =====================================================================
-name                offset                        leader epoch
-==============  ==  ============================  =====================================================================
-latest          -1  the end of the read           the latest
-earliest        -2  the log start                 the earliest, where it began at or below the log start
-max_timestamp   -3  first record with the         the record's
-                    largest timestamp
-earliest_local  -4  as earliest: all is local     as earliest
-latest_tiered   -5  -1: nothing is tiered         -1
-(a time, ms)        first record at or after it   the record's
-==============  ==  ============================  =====================================================================
+=======================  ==  ============================  ============================================================
+name                         offset                        leader epoch
+=======================  ==  ============================  ============================================================
+latest                   -1  the end of the read           the latest
+earliest                 -2  the log start                 the earliest, where it began at or below the log start
+max_timestamp            -3  first record with the         the record's
+                             largest timestamp
+earliest_local           -4  as earliest: all is local     as earliest
+latest_tiered            -5  -1: nothing is tiered         -1
+earliest_pending_upload  -6  -1: nothing is to be          -1
+(a time, ms)                 first record at or after it   the record's
+=======================  ==  ============================  ============================================================
 
 The end of the read is the log end, the high watermark or the last stable offset, as the caller's isolation has it.
 Called by: the view. Source: Kafka's ``ListOffsetsRequest``, ``UnifiedLog.fetchOffsetByTimestamp`` (KIP-79, KIP-734,
-KIP-405).
+KIP-405, KIP-1023).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class OffsetSpec(enum.IntEnum):
     MAX_TIMESTAMP = -3
     EARLIEST_LOCAL = -4
     LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ def list_offset(timestamp: int, log: ListRequest) -> ListedOffset | None:
             return ListedOffset(offset=log.end, leader_epoch=log.epochs.latest_epoch)
         case OffsetSpec.MAX_TIMESTAMP:
             return _of_record(log.latest_timestamp(), log.epochs)
-        case OffsetSpec.LATEST_TIERED:
+        case OffsetSpec.LATEST_TIERED | OffsetSpec.EARLIEST_PENDING_UPLOAD:
             return ListedOffset(offset=-1, leader_epoch=-1)
     earliest = log.epochs.earliest_entry
     known = earliest is not None and earliest.start_offset <= log.log_start

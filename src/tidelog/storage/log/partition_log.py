@@ -155,17 +155,18 @@ class PartitionLog(ReadableLog):
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard = NO_GUARD,
+        transaction_version: int = 0,
         is_replicated: bool = False,
     ) -> AppendResult:
         """Append what a client or coordinator sent; see ``append_validation``. The buffer becomes the log's.
 
-        ``guard``: what ``start_verification`` gave, once the transaction's coordinator has said that it is open.
-        ``is_replicated``: no other replica has to have it, so the high watermark moves to the log end with it.
+        ``guard``: what ``start_verification`` gave, once the transaction's coordinator has said that it is open;
+        ``transaction_version``: of a marker. ``is_replicated``: the high watermark moves to the log end with it.
         A duplicate of one of a producer's last five batches is answered with the first one's offsets. Errors as there,
         and OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
         TransactionCoordinatorFencedError, RecordBatchTooLargeError (more than a segment); nothing is appended then.
         """
-        now_ms, rules, appender = self._clock.now_ms(), self._rules, Appender(origin, guard)
+        now_ms, rules, appender = self._clock.now_ms(), self._rules, Appender(origin, guard, transaction_version)
         result = None
         if not rules.log_append_time and (plain := check_plain(buffer, rules, origin, now_ms)) is not None:
             with self._gate.changing:

@@ -9,7 +9,7 @@ KIP-890).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.model import (
     InvalidProducerEpochError,
@@ -21,6 +21,10 @@ from tidelog.storage.producer.append_origin import AppendOrigin
 from tidelog.storage.producer.entry import NO_PRODUCER_EPOCH, ProducerBatch, ProducerEntry, next_sequence
 from tidelog.storage.producer.marker import MarkerRecord
 from tidelog.storage.producer.verification import PendingVerification
+
+MAX_PRODUCER_EPOCH: Final = 2**15 - 1
+_RISING_EPOCHS: Final = 2
+"""The ``transaction.version`` from which on the end of a transaction raises its producer's epoch (KIP-890)."""
 
 
 class CompletedTransaction(NamedTuple):
@@ -59,13 +63,15 @@ class ProducerAppendInfo:
         if self.updated.add_batch(batch):
             self.started.append(first_offset or LogOffsetMetadata(batch.base_offset))
 
-    def append_marker(self, batch: ProducerBatch, record: MarkerRecord | None) -> CompletedTransaction | None:
+    def append_marker(
+        self, batch: ProducerBatch, record: MarkerRecord | None, transaction_version: int = 0
+    ) -> CompletedTransaction | None:
         """A control batch; ``record`` is None where compaction emptied it. None for a transaction without data here."""
         if record is None:
             self._note_verification(batch)
             return None
         marker = record.marker
-        self._check_epoch(batch.producer_epoch, batch.base_offset)
+        self._check_marker_epoch(batch, transaction_version)
         if marker.coordinator_epoch < self.updated.coordinator_epoch and self._origin is not AppendOrigin.REPLICATION:
             raise TransactionCoordinatorFencedError(
                 f"marker of coordinator epoch {marker.coordinator_epoch} for producer {self.producer_id}, the log has"
@@ -85,6 +91,20 @@ class ProducerAppendInfo:
     def _note_verification(self, batch: ProducerBatch) -> None:
         if self._pending is not None and self._pending.ends_with(batch):
             self.ends_verification = True
+
+    def _check_marker_epoch(self, batch: ProducerBatch, transaction_version: int) -> None:
+        """From version 2 on it lies above that of the data; a marker that comes again has the same (KIP-1228)."""
+        known = self.updated
+        comes_again = known.transaction_first_offset is None or batch.producer_epoch == MAX_PRODUCER_EPOCH
+        rises = transaction_version >= _RISING_EPOCHS
+        if not (rises and batch.producer_epoch == known.producer_epoch and not comes_again):
+            self._check_epoch(batch.producer_epoch, batch.base_offset)
+        elif self._origin is not AppendOrigin.REPLICATION:
+            raise InvalidProducerEpochError(
+                f"a marker has epoch {batch.producer_epoch} of producer {self.producer_id}, as the data of its"
+                f" transaction; from transaction.version 2 on it is higher",
+                offset=batch.base_offset,
+            )
 
     def _check_epoch(self, producer_epoch: int, offset: int) -> None:
         if producer_epoch < self.updated.producer_epoch and self._origin is not AppendOrigin.REPLICATION:

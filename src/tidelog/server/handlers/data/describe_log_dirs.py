@@ -2,7 +2,7 @@
 
 ``offset_lag``: how far a future log is behind the current one; of a current log how far it is behind the high
 watermark, which with all records here is 0. Thread rule: the loop's; disks are asked in a thread.
-Source: Kafka's ``ReplicaManager.describeLogDirs`` (KIP-113, KIP-827).
+Source: Kafka's ``ReplicaManager.describeLogDirs`` (KIP-113, KIP-827, KIP-1066).
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def _describe_directory(
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
         "total_bytes": total_bytes,
         "usable_bytes": usable_bytes,
+        "is_cordoned": path in logs.cordoned,
     }
 
 

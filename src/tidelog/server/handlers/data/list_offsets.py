@@ -9,6 +9,7 @@ earliest              -2    v1          of the first record
 max timestamp         -3    v7          of the first record with the largest timestamp (KIP-734)
 earliest local        -4    v8          as earliest: nothing is anywhere else (KIP-405)
 latest tiered         -5    v9          -1 (KIP-1005)
+earliest to upload    -6    v11         -1 (KIP-1023)
 any other             < 0               UNSUPPORTED_VERSION
 ====================  ====  ==========  =====================================================================
 
@@ -39,6 +40,7 @@ _SINCE: Final[Mapping[int, int]] = {
     OffsetSpec.MAX_TIMESTAMP: 7,
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
+    OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
 """The first version that may ask for it."""
 _FIRST_WITH_NOT_AVAILABLE: Final = 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
@@ -11,13 +11,16 @@ from tidelog.protocol.schemas import Struct
 from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic
+from tidelog.server.groups.journal import Topics
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
 from tidelog.server.handlers.groups.member_claim import claim_of
 from tidelog.server.handlers.groups.topic_parts import (
+    Part,
     Results,
     answered_topics,
     denied_partitions,
+    identified_parts,
     offsets_to_commit,
     partitions_of,
     unknown_partitions,
@@ -28,22 +31,28 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 _DEFAULT_RETENTION = -1
+_TOPIC_IDS = 10
+"""From here on topics have ids instead of names."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
-    names = (asked.name for asked in request.topics)
-    allowed = broker.authorizer.allowed(context, Operation.READ, topic, names)
-    refused = unknown_partitions(request.topics, broker.groups.topics) | denied_partitions(request.topics, allowed)
-    offsets = offsets_to_commit(request.topics, refused)
-    committed = await _committed(broker, context, request, offsets) if offsets or not request.topics else {}
-    return {"topics": answered_topics(request.topics, {**refused, **committed})}
+    parts = _parts(context, request, broker.groups.topics)
+    allowed = broker.authorizer.allowed(context, Operation.READ, topic, (asked.name for asked in parts))
+    refused = unknown_partitions(parts, broker.groups.topics) | denied_partitions(parts, allowed)
+    offsets = offsets_to_commit(parts, refused)
+    committed = await _committed(broker, context, request, offsets) if offsets or not parts else {}
+    return {"topics": answered_topics(parts, {**refused, **committed})}
 
 
-def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
     """The error for every partition."""
-    results = dict.fromkeys(partitions_of(request.topics), error_code_of(error))
-    return {"topics": answered_topics(request.topics, results)}
+    parts = _parts(context, request, None)
+    return {"topics": answered_topics(parts, dict.fromkeys(partitions_of(parts), error_code_of(error)))}
+
+
+def _parts(context: RequestContext, request: Struct, topics: Topics | None) -> Sequence[Part]:
+    return identified_parts(request.topics, topics) if context.version >= _TOPIC_IDS else request.topics
 
 
 async def _committed(

@@ -55,6 +55,7 @@ def _marker(asked: Struct) -> Marker:
         producer_epoch=asked.producer_epoch,
         committed=asked.transaction_result,
         coordinator_epoch=asked.coordinator_epoch,
+        transaction_version=asked.transaction_version,
     )
 
 

@@ -43,6 +43,8 @@ class Appender(NamedTuple):
 
     origin: AppendOrigin
     guard: VerificationGuard = NO_GUARD
+    transaction_version: int = 0
+    """``transaction.version`` of the transactions that the markers end."""
 
 
 @dataclass(slots=True)
@@ -85,7 +87,8 @@ def check_producers(
         if info is None:
             info = changes.producers[batch.producer_id] = state.prepare_update(batch.producer_id, origin)
         if batch.is_control:
-            completed = info.append_marker(batch, read_marker(data[batch.position : batch.position + batch.size]))
+            marker = read_marker(data[batch.position : batch.position + batch.size])
+            completed = info.append_marker(batch, marker, appender.transaction_version)
             if completed is not None:
                 changes.completed.append(completed)
         else:
