@@ -49,7 +49,6 @@ _WITHOUT_MEANING = frozenset(
 )
 """Fields that say where and when a broker is, or how much others have asked of it before."""
 _MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_NO_MESSAGE = ("", "NONE", None)
 _DENIED = re.compile(r"^Request .* (is not authorized|needs \w+ permission)\.$", re.DOTALL)
 """Kafka's words, with the insides of its request."""
 
@@ -66,7 +65,7 @@ def plain(value: Any, names: Mapping[str, str] | None = None) -> Any:
     """``names``: others in place of these."""
     if isinstance(value, Struct):
         fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))  # type: ignore[arg-type]
-        return {name: "" if _has_no_meaning(name, inner) else plain(inner, names) for name, inner in fields}
+        return {name: "" if name in _WITHOUT_MEANING else plain(inner, names) for name, inner in fields}
     if isinstance(value, tuple):
         return sorted((plain(item, names) for item in value), key=json.dumps)
     if isinstance(value, UUID):
@@ -75,10 +74,6 @@ def plain(value: Any, names: Mapping[str, str] | None = None) -> Any:
         text = _DENIED.sub("Cluster authorization failed.", _MADE_UP.sub("an id", value))
         return (names or {}).get(text, text)
     return bool(value) if isinstance(value, bytes | bytearray | memoryview) else value
-
-
-def _has_no_meaning(name: str, value: Any) -> bool:
-    return name in _WITHOUT_MEANING or (name == "error_message" and value in _NO_MESSAGE)
 
 
 def differences(mine: Any, theirs: Any, place: str = "") -> Iterator[str]:

@@ -34,7 +34,10 @@ _IDS = {"metadataHash", "topicId"}
 """Of topics whose ids are made up."""
 _WAIT = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 _PATIENCE_S = 200
+_NOBODYS_ID = UUID(int=7)
 
+BY_NAME = 9
+"""The last version of OffsetCommit and OffsetFetch that names topics by their names."""
 RANGE = [{"name": "range", "metadata": b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0"}]
 
 
@@ -46,8 +49,8 @@ class Script:
         self.answers: list[Any] = []
         self.names: dict[str, str] = {}
 
-    def call(self, api: ApiKey, **values: Any) -> Struct:
-        answer = self.client.call(api, **values)
+    def call(self, api: ApiKey, version: int | None = None, **values: Any) -> Struct:
+        answer = self.client.call(api, version, **values)
         self.answers.append((api.name, self.plain(answer)))
         return answer
 
@@ -56,11 +59,22 @@ class Script:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             (found,) = self.client.call(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=[group]).coordinators
-            asked = self.client.call(ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": group, "topics": None}]).groups[0]
+            asked = self.client.call(ApiKey.OFFSET_FETCH, BY_NAME, groups=[{"group_id": group, "topics": None}]).groups[
+                0
+            ]
             if found.error_code not in _WAIT and asked.error_code not in _WAIT:
                 return
             assert time.monotonic() < deadline, (found, asked)
             time.sleep(0.05)
+
+    def until_known(self, api: ApiKey, **values: Any) -> Struct:
+        """The answer, once the coordinator is there."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while (answer := self.client.call(api, **values)).error_code:
+            assert answer.error_code in _WAIT, answer
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.05)
+        return answer
 
     def plain(self, value: Any) -> Any:
         if isinstance(value, Struct):
@@ -102,7 +116,8 @@ def _key_text(record: tuple[Any, ...]) -> str:
 
 def _place(part: Any) -> Any:
     """Lists of partitions and of members have an order of their own in Kafka: that of its hash maps."""
-    return [str(part.get(name, "")) for name in ("partition_index", "member_id")] if isinstance(part, dict) else []
+    names = ("partition_index", "member_id", "group_id")
+    return [str(part.get(name, "")) for name in names] if isinstance(part, dict) else []
 
 
 def _records_of(path: Path) -> Iterator[GroupRecord]:
@@ -133,7 +148,7 @@ def classic_life(script: Script) -> tuple[str, int]:
         "protocol_name": "range",
     }
     heart = {name: who[name] for name in ("group_id", "member_id", "generation_id")}
-    call(ApiKey.OFFSET_COMMIT, **_commit("c", one, joined.generation_id))
+    call(ApiKey.OFFSET_COMMIT, BY_NAME, **_commit("c", one, joined.generation_id))
     call(ApiKey.SYNC_GROUP, **{**who, "generation_id": 7})
     call(ApiKey.SYNC_GROUP, **{**who, "protocol_name": "sticky"})
     call(ApiKey.SYNC_GROUP, **heart)
@@ -144,9 +159,15 @@ def classic_life(script: Script) -> tuple[str, int]:
     call(ApiKey.HEARTBEAT, **{**heart, "group_instance_id": "i"})
     call(ApiKey.JOIN_GROUP, **{**joining, "protocol_type": "connect"})
     for member, generation in ((one, joined.generation_id), ("", -1), (one, 9), ("who", 1)):
-        call(ApiKey.OFFSET_COMMIT, **_commit("c", member, generation))
-    call(ApiKey.OFFSET_FETCH, groups=[{"group_id": "c", "topics": None}, {"group_id": "nobody", "topics": None}])
-    call(ApiKey.OFFSET_FETCH, groups=[{"group_id": "c", "topics": [{"name": "t", "partition_indexes": [0, 1, 9]}]}])
+        call(ApiKey.OFFSET_COMMIT, BY_NAME, **_commit("c", member, generation))
+    call(
+        ApiKey.OFFSET_FETCH, BY_NAME, groups=[{"group_id": "c", "topics": None}, {"group_id": "nobody", "topics": None}]
+    )
+    call(
+        ApiKey.OFFSET_FETCH,
+        BY_NAME,
+        groups=[{"group_id": "c", "topics": [{"name": "t", "partition_indexes": [0, 1, 9]}]}],
+    )
     call(ApiKey.OFFSET_DELETE, group_id="c", topics=[{"name": "t", "partitions": [{"partition_index": 0}]}])
     call(ApiKey.LIST_GROUPS, states_filter=["stable"])
     call(ApiKey.LIST_GROUPS, states_filter=["Empty"], types_filter=["classic"])
@@ -192,10 +213,10 @@ def consumer_life(script: Script) -> int:
     script.call(ApiKey.DESCRIBE_GROUPS, groups=["k"])
     script.call(ApiKey.LIST_GROUPS, types_filter=["consumer"])
     for member, epoch in (("m1", two), ("m1", one), ("who", 2), ("", -1)):
-        script.call(ApiKey.OFFSET_COMMIT, **_commit("k", member, epoch))
+        script.call(ApiKey.OFFSET_COMMIT, BY_NAME, **_commit("k", member, epoch))
     asked = {"group_id": "k", "topics": None}
     for member, epoch in (("m1", two), ("m1", one), ("who", 1)):
-        script.call(ApiKey.OFFSET_FETCH, groups=[{**asked, "member_id": member, "member_epoch": epoch}])
+        script.call(ApiKey.OFFSET_FETCH, BY_NAME, groups=[{**asked, "member_id": member, "member_epoch": epoch}])
     script.call(ApiKey.DELETE_GROUPS, groups_names=["k"])
     beat("m2", -2, instance_id="i2")
     beat("m4", 0, **first, instance_id="i2")
@@ -203,6 +224,114 @@ def consumer_life(script: Script) -> int:
     beat("m1", two, topic_partitions=[{"topic_id": topic_id, "partitions": kept}])
     beat("m5", 0, **{**first, "subscribed_topic_names": None}, subscribed_topic_regex="[")
     return int(beat("m1", two + 1, subscribed_topic_names=["t", "later"]).member_epoch)
+
+
+def ids_life(script: Script) -> None:
+    """Offsets of a group without members, committed and fetched by the ids of topics; one topic is made again."""
+    script.find("o")
+    topics = [{"name": name, "num_partitions": 2, "replication_factor": 1} for name in ("ids", "again")]
+    made = {topic.name: topic.topic_id for topic in script.client.call(ApiKey.CREATE_TOPICS, topics=topics).topics}
+    _commit_by_id(script, made["again"], made["ids"], _NOBODYS_ID, UUID(int=0))
+    _fetch_by_id(script, made["again"], made["ids"], _NOBODYS_ID, UUID(int=0))
+    script.client.call(ApiKey.DELETE_TOPICS, topics=[{"name": "again"}], timeout=60_000)
+    again = script.client.call(ApiKey.CREATE_TOPICS, topics=topics[1:]).topics[0].topic_id
+    wait_until_known(script, again)
+    _fetch_by_id(script, made["again"], made["ids"], again)
+    script.call(ApiKey.OFFSET_FETCH, BY_NAME, groups=[{"group_id": "o", "topics": None}])
+    parts = [{"name": "again", "partition_indexes": [0]}]
+    script.call(ApiKey.OFFSET_FETCH, BY_NAME, groups=[{"group_id": "o", "topics": parts}])
+    _commit_by_id(script, again)
+    _fetch_by_id(script, made["again"], again)
+
+
+def _commit_by_id(script: Script, *topic_ids: UUID) -> None:
+    """As soon as the broker knows the first of them."""
+    fields = _commit("o", "", -1)
+    parts = fields["topics"][0]["partitions"]
+    fields["topics"] = [{"topic_id": one, "partitions": parts} for one in topic_ids]
+    wait_until_known(script, topic_ids[0])
+    script.call(ApiKey.OFFSET_COMMIT, **fields)
+
+
+def _fetch_by_id(script: Script, *topic_ids: UUID) -> None:
+    some = [{"topic_id": one, "partition_indexes": [0, 1, 9]} for one in topic_ids]
+    for topics in (some, None):
+        script.call(ApiKey.OFFSET_FETCH, groups=[{"group_id": "o", "topics": topics}])
+
+
+def wait_until_known(script: Script, topic_id: UUID) -> None:
+    """Kafka's broker knows a topic a moment after its controller."""
+    deadline = time.monotonic() + _PATIENCE_S
+    asked = [{"name": None, "topic_id": topic_id}]
+    while script.client.call(ApiKey.METADATA, topics=asked).topics[0].error_code:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+SHARE, EMPTY_SHARE, STREAMS, EMPTY_STREAMS = UNSERVED = ("share", "empty-share", "streams", "empty-streams")
+
+
+def make_unserved_groups(script: Script) -> None:
+    """Share groups and streams groups of Kafka's broker: one of each with a member, and one without."""
+    topology = {
+        "epoch": 0,
+        "subtopologies": [
+            {"subtopology_id": "0", "source_topics": ["t"]}
+            | dict.fromkeys(("source_topic_regex", "state_changelog_topics", "copartition_groups"), ())
+            | dict.fromkeys(("repartition_sink_topics", "repartition_source_topics"), ())
+        ],
+    }
+    tasks = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    beats: dict[ApiKey, dict[str, Any]] = {
+        ApiKey.SHARE_GROUP_HEARTBEAT: {"member_id": "A" * 22, "subscribed_topic_names": ["t"]},
+        ApiKey.STREAMS_GROUP_HEARTBEAT: {
+            "member_id": "m",
+            "endpoint_information_epoch": 0,
+            "rebalance_timeout": 60_000,
+            "topology": topology,
+            "process_id": "p",
+            "client_tags": [],
+            **tasks,
+        },
+    }
+    for api, names in zip(beats, (UNSERVED[:2], UNSERVED[2:]), strict=True):
+        for name in names:
+            script.find(name)
+            script.until_known(api, group_id=name, member_epoch=0, **beats[api])
+        leaving = {"group_id": names[1], "member_id": beats[api]["member_id"], "member_epoch": -1}
+        more = {"endpoint_information_epoch": 0} if api is ApiKey.STREAMS_GROUP_HEARTBEAT else {}
+        assert script.client.call(api, **leaving, **more).error_code == 0
+
+
+def unserved_life(script: Script) -> None:
+    """What is said of those groups by other APIs; the empty streams group becomes a classic group and is deleted."""
+    call = script.call
+    for group in UNSERVED:
+        script.find(group)
+        joining = _joining(group)
+        for list_filter in ({}, {"types_filter": ["share"]}, {"types_filter": ["streams"], "states_filter": ["empty"]}):
+            call(ApiKey.LIST_GROUPS, **list_filter)
+        call(ApiKey.DESCRIBE_GROUPS, groups=[group])
+        call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=[group])
+        who = {"group_id": group, "member_id": "m", "generation_id": 1}
+        call(ApiKey.SYNC_GROUP, **who, protocol_type="consumer", protocol_name="range")
+        call(ApiKey.HEARTBEAT, **who)
+        call(ApiKey.LEAVE_GROUP, group_id=group, members=[{"member_id": "m"}])
+        for member, epoch in (("", -1), ("who", 1)):
+            for version in (BY_NAME - 1, BY_NAME):
+                call(ApiKey.OFFSET_COMMIT, version, **_commit(group, member, epoch))
+            asked = {"group_id": group, "member_id": member or None, "member_epoch": epoch, "topics": None}
+            call(ApiKey.OFFSET_FETCH, BY_NAME, groups=[asked])
+        for epoch in (1, 0, -1):
+            fields = {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+            first = fields if epoch == 0 else {}
+            call(ApiKey.CONSUMER_GROUP_HEARTBEAT, group_id=group, member_id="m", member_epoch=epoch, **first)
+        call(ApiKey.OFFSET_DELETE, group_id=group, topics=[{"name": "t", "partitions": [{"partition_index": 0}]}])
+        call(ApiKey.JOIN_GROUP, **joining)
+        call(ApiKey.JOIN_GROUP, **joining, member_id="m")
+        if group != EMPTY_SHARE:
+            call(ApiKey.DELETE_GROUPS, groups_names=[group])
+    call(ApiKey.LIST_GROUPS)
 
 
 def regex_life(script: Script) -> None:

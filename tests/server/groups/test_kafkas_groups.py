@@ -6,14 +6,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
 from real_kafka.broker import SMALL, Broker
-from server.groups.script import Script, classic_life, consumer_life, moving_life, regex_life
+from server.groups.script import (
+    BY_NAME,
+    EMPTY_SHARE,
+    SHARE,
+    STREAMS,
+    Script,
+    classic_life,
+    consumer_life,
+    ids_life,
+    make_unserved_groups,
+    moving_life,
+    regex_life,
+    unserved_life,
+)
 from server.harness import WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
 
 pytestmark = pytest.mark.kafka
 
@@ -62,6 +77,7 @@ def test_answers_and_records_are_the_same(tmp_path: Path) -> None:
             consumer_life(scripts[name])
             regex_life(scripts[name])
             moving_life(scripts[name])
+            ids_life(scripts[name])
         records[name] = scripts[name].records(directory)
     assert differing(scripts["ours"].answers, scripts["kafka"].answers) == []
     assert differing(records["ours"], records["kafka"]) == []
@@ -88,5 +104,29 @@ def test_groups_go_on_when_the_other_takes_the_directory_over(tmp_path: Path, or
             beat = client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, group_id="k", member_id="m1", member_epoch=epoch)
             assert (beat.error_code, beat.member_epoch) == (0, epoch)
             asked = [{"group_id": name, "topics": [{"name": "t", "partition_indexes": [0]}]} for name in ("c", "k")]
-            found = client.call(ApiKey.OFFSET_FETCH, groups=asked).groups
+            found = client.call(ApiKey.OFFSET_FETCH, BY_NAME, groups=asked).groups
             assert [group.topics[0].partitions[0].committed_offset for group in found] == [5, 5]
+
+
+def test_share_and_streams_groups_stay_what_they_are(tmp_path: Path) -> None:
+    """Kafka makes them; requests of the other protocols are answered as by Kafka; and Kafka loads them again."""
+    made, answers = tmp_path / "made" / "data", {}
+    with kafka(made) as client:
+        make_topic(client)
+        make_unserved_groups(Script(client))
+    for name, broker in (("kafka", kafka), ("ours", ours)):
+        directory = tmp_path / name / "data"
+        copytree(made, directory)
+        with broker(directory) as client:
+            script = Script(client)
+            unserved_life(script)
+            answers[name] = script.answers
+    assert differing(answers["ours"], answers["kafka"]) == []
+    with ours(directory) as client:
+        Script(client).find(EMPTY_SHARE)
+        (answer,) = client.call(ApiKey.DELETE_GROUPS, groups_names=[EMPTY_SHARE]).results
+        assert answer.error_code == ErrorCode.GROUP_DELETION_FAILED
+    with kafka(directory) as client:
+        Script(client).find(SHARE)
+        listed = {group.group_id: group.group_type for group in client.call(ApiKey.LIST_GROUPS).groups}
+        assert listed == {SHARE: "share", EMPTY_SHARE: "share", STREAMS: "streams"}

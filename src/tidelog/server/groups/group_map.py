@@ -1,4 +1,4 @@
-"""The groups of one shard by id, each classic or consumer, and what is said of those that are not there.
+"""The groups of one shard by id, and what is said of those that are not there or of another type.
 
 Called by: the state machines, and ``Replay``, which alone puts in groups that were read. Thread rule: the loop's.
 Source: Kafka's ``GroupMetadataManager.group``, ``classicGroup``, ``consumerGroup``.
@@ -9,8 +9,10 @@ from __future__ import annotations
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.groups.classic.classic_group import ClassicGroup
 from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.unserved_group import UnservedGroup
 
-Group = ClassicGroup | ConsumerGroup
+ServedGroup = ClassicGroup | ConsumerGroup
+Group = ServedGroup | UnservedGroup
 
 
 class GroupMap(dict[str, Group]):

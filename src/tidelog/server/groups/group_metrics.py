@@ -1,6 +1,6 @@
 """The metrics of the group coordinator, under Kafka's names. There once the broker has one.
 
-Groups are counted when a report is made. Share and streams groups there are none; nor are there the queue and threads
+Groups are counted when a report is made. Share and streams groups are not counted; nor are there the queue and threads
 that Kafka's coordinator has of its own.
 Called by: Broker. Thread rule: a report is made by any thread, and reads what it finds at that moment.
 Source: Kafka's ``GroupCoordinatorMetrics``, ``CoordinatorRuntimeMetricsImpl``.
@@ -15,7 +15,7 @@ from tidelog.runtime.metrics import MetricDescription, MetricFamily, Sample
 from tidelog.runtime.metrics.sampled.sampled_meter import SampledMeter
 from tidelog.server.groups.classic.classic_group import ClassicGroup
 from tidelog.server.groups.classic.classic_state import ClassicState
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroupState
+from tidelog.server.groups.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
 from tidelog.server.groups.group_counts import GroupCounts
 from tidelog.server.groups.owned_shard import OwnedShard, ShardState
 
@@ -85,7 +85,10 @@ def group_samples(shards: Iterable[OwnedShard], counts: GroupCounts) -> Iterator
     consumer: Counter[str] = Counter()
     for shard in loaded:
         for group in list(shard.groups.values()):
-            (classic if isinstance(group, ClassicGroup) else consumer)[group.state] += 1
+            if isinstance(group, ClassicGroup):
+                classic[group.state] += 1
+            elif isinstance(group, ConsumerGroup):
+                consumer[group.state] += 1
     yield Sample.gauge(GROUPS.named("classic"), classic.total())
     yield Sample.gauge(GROUPS.named("consumer"), consumer.total())
     for consumer_state in ConsumerGroupState:

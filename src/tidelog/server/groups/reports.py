@@ -1,6 +1,6 @@
 """What administrators are told of groups: ListGroups, DescribeGroups, ConsumerGroupDescribe. Pure.
 
-A group of either type is listed; each of the two describes is for its own type, and says GROUP_ID_NOT_FOUND of others
+A group of any type is listed; each of the two describes is for its own type, and says GROUP_ID_NOT_FOUND of others
 (DescribeGroups before v6: a group that is Dead). Members' subscriptions and assignments are told of classic groups
 only while they are stable. Source: Kafka's ``GroupMetadataManager.listGroups``, ``describeGroups``,
 ``consumerGroupDescribe``.
@@ -20,6 +20,7 @@ from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
 from tidelog.server.groups.consumer.consumer_member import ConsumerMember, Partitions
 from tidelog.server.groups.group_map import Group, GroupMap
 from tidelog.server.groups.journal import Topics
+from tidelog.server.groups.unserved_group import UnservedGroup
 
 _CLASSIC_MEMBER = 0
 _CONSUMER_MEMBER = 1
@@ -123,8 +124,12 @@ def _described_partitions(partitions: Partitions, topics: Topics) -> dict[str, A
 
 
 def _protocol_type(group: Group) -> str:
+    if isinstance(group, UnservedGroup):
+        return group.type
     return PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type or ""
 
 
 def _type(group: Group) -> str:
+    if isinstance(group, UnservedGroup):
+        return group.type
     return "classic" if isinstance(group, ClassicGroup) else "consumer"

@@ -15,9 +15,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_group import ClassicGroup
+from tidelog.server.groups.classic.classic_group import NO_MEMBER, ClassicGroup
 from tidelog.server.groups.classic.classic_member import Reply
-from tidelog.server.groups.classic.joining import Joining, JoinRequest
+from tidelog.server.groups.classic.joining import Joining, JoinRequest, refused
 from tidelog.server.groups.classic.leaving import Leaver, leave
 from tidelog.server.groups.classic.rebalancing import Rebalancing
 from tidelog.server.groups.classic.syncing import MemberClaim, Syncing, SyncRequest
@@ -27,13 +27,14 @@ from tidelog.server.groups.consumer.heartbeats import Heartbeats
 from tidelog.server.groups.consumer.migration import Migration
 from tidelog.server.groups.consumer.regexes import Regexes
 from tidelog.server.groups.consumer.sessions import Sessions
-from tidelog.server.groups.log.consumer_records import group_tombstones
+from tidelog.server.groups.group_map import ServedGroup
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.server.groups.log.offset_records import OFFSET, offset_tombstone
 from tidelog.server.groups.log.replay import Replay
 from tidelog.server.groups.offsets.commits import Commits
 from tidelog.server.groups.offsets.expiry import expired_records, removal_records
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.unserved_group import UnservedGroup
 
 _log = logging.getLogger(__name__)
 
@@ -65,8 +66,11 @@ class Shard:
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             self._classic_members.join(group, request, reply)
             return
-        if isinstance(group, ConsumerGroup):
-            self.context.journal.write(group_tombstones(group), lambda _error: None)
+        if isinstance(group, UnservedGroup) and not group.gives_way:
+            reply({**refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL), "member_id": NO_MEMBER})
+            return
+        if isinstance(group, ConsumerGroup | UnservedGroup):
+            self.context.journal.write(removal_records(group), lambda _error: None)
         self._joining.join(request, reply)
 
     def sync(self, request: SyncRequest, reply: Reply) -> None:
@@ -88,14 +92,14 @@ class Shard:
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             self._classic_members.leave(group, leavers, reply)
-        elif group is None:
+        elif group is None or isinstance(group, UnservedGroup):
             reply([ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers))
         else:
             reply(leave(group, leavers, self._rebalancing))
 
-    def _group_of(self, claim: MemberClaim) -> ClassicGroup | ConsumerGroup:
+    def _group_of(self, claim: MemberClaim) -> ServedGroup:
         group = self.groups.get(claim.group_id)
-        if group is None or group.is_empty:
+        if group is None or group.is_empty or isinstance(group, UnservedGroup):
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, _UNKNOWN_GROUP.format(claim.group_id))
         return group
 
@@ -111,6 +115,8 @@ class Shard:
                 results[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
             elif not group.is_empty:
                 results[group_id] = ErrorCode.NON_EMPTY_GROUP
+            elif isinstance(group, UnservedGroup) and not group.gives_way:
+                results[group_id] = ErrorCode.GROUP_DELETION_FAILED
             else:
                 results[group_id] = ErrorCode.NONE
                 gone = self.offsets.known_partitions(group_id)
@@ -154,7 +160,7 @@ class Shard:
         for group in list(self.groups.values()):
             if isinstance(group, ConsumerGroup):
                 self._sessions.resume(group)
-            else:
+            elif isinstance(group, ClassicGroup):
                 self._rebalancing.resume(group)
         self._expire_later()
 

@@ -173,7 +173,10 @@ class TransactionCoordinator:
                 return self.verify_partitions(name, producer, partitions)
             await self.add_partitions(name, producer, partitions, client_version=EPOCH_BUMP_VERSION)
         except ApiError as error:
-            return dict.fromkeys(partitions, error_code_of(error))
+            code = error_code_of(error)
+            if code is ErrorCode.NOT_COORDINATOR:  # another broker would be asked, but there is none
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return dict.fromkeys(partitions, code)
         return dict.fromkeys(partitions, ErrorCode.NONE)
 
     # --- ends ---

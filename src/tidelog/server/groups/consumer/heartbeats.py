@@ -43,6 +43,7 @@ from tidelog.server.groups.log import consumer_records
 from tidelog.server.groups.log.classic_records import group_tombstone
 from tidelog.server.groups.log.consumer_records import whole_group
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.unserved_group import UnservedGroup
 from tidelog.server.groups.visible_topics import VisibleTopics, every_topic
 
 NOT_SAID = -1
@@ -137,7 +138,7 @@ class Heartbeats:
         group = self._context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return ConsumerChange(self._context, self._regexes, group)
-        if not request.is_joining:
+        if not request.is_joining or isinstance(group, UnservedGroup):
             what = "Consumer group {} not found." if group is None else "Group {} is not a consumer group."
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, what.format(request.group_id))
         if group is None or group.is_empty:

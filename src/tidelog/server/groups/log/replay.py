@@ -1,7 +1,6 @@
 """What each record of ``__consumer_offsets`` does to the state of its shard. The same for records just written.
 
-Tombstones of what is not there do nothing: compaction may have left one without what it deleted. Records of share and
-streams groups are passed over: this coordinator has none, and leaves them in the log for one that does.
+Tombstones of what is not there do nothing: compaction may have left one without what it deleted.
 Thread rule: the loop's thread. Source: the ``replay`` methods of Kafka's ``GroupMetadataManager`` and
 ``OffsetMetadataManager``.
 """
@@ -21,6 +20,7 @@ from tidelog.server.groups.group_map import GroupMap
 from tidelog.server.groups.log import classic_records, consumer_records, offset_records
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.server.groups.unserved_group import UnservedGroup, unserved_type
 from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text
 
 Fields = Mapping[str, Any]
@@ -52,6 +52,8 @@ class Replay:
             self._offset(record, offset, producer_id)
         elif record.number in self._appliers:
             self._appliers[record.number](record.key, record.value)
+        else:
+            self._unserved(record)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker is in the log."""
@@ -138,6 +140,19 @@ class Replay:
         group = self._found(key)
         if group is not None:
             group.regexes.pop(expression, None)
+
+    def _unserved(self, record: GroupRecord) -> None:
+        type_ = unserved_type(record.number)
+        if type_ is None:
+            return
+        group_id = record.key["groupId"]
+        group = self._groups.get(group_id)
+        if not isinstance(group, UnservedGroup) or group.type is not type_:
+            if record.value is None:
+                return
+            group = self._groups[group_id] = UnservedGroup(group_id, type_)
+        if not group.put(record):
+            del self._groups[group_id]
 
     def _found(self, key: Fields) -> ConsumerGroup | None:
         group = self._groups.get(key["groupId"])

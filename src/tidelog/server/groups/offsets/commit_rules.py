@@ -15,6 +15,10 @@ the leader has not assigned yet     REBALANCE_IN_PROGRESS (not for a transaction
 In a consumer group: the same without generation; else UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION before v9, and
 STALE_MEMBER_EPOCH for a newer epoch (ILLEGAL_GENERATION to members of the classic protocol and in transactions). An
 older epoch may commit partitions that the member had in it and still has, or is about to give up (KIP-1251).
+
+In a streams group: without generation, if it has no members; else UNKNOWN_MEMBER_ID, for none can be heard of here.
+In a share group: GROUP_ID_NOT_FOUND.
+
 Source: ``validateOffsetCommit``, ``validateOffsetFetch``, ``validateOffsetDelete`` of Kafka's ``ClassicGroup`` and
 ``ConsumerGroup``.
 """
@@ -30,6 +34,8 @@ from tidelog.server.groups.classic.classic_state import ClassicState
 from tidelog.server.groups.classic.syncing import MemberClaim
 from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
 from tidelog.server.groups.consumer.consumer_member import ConsumerMember
+from tidelog.server.groups.group_map import Group
+from tidelog.server.groups.unserved_group import UnservedGroup, UnservedType
 
 _FIRST_VERSION_WITH_EPOCHS = 9
 
@@ -43,10 +49,15 @@ class CommitClaim:
     is_transactional: bool = False
 
 
-def check_commit(group: ClassicGroup | ConsumerGroup, claim: CommitClaim) -> ConsumerMember | None:
+def check_commit(group: Group, claim: CommitClaim) -> ConsumerMember | None:
     """ApiError as the table says. A member of a consumer group that names an older epoch: ``check_older`` goes on."""
     if isinstance(group, ConsumerGroup):
         return _check_consumer(group, claim)
+    if isinstance(group, UnservedGroup):
+        _check_has_offsets(group)
+        if claim.member.generation_id < 0 and group.is_empty:
+            return None
+        raise _not_here(group, claim.member.member_id)
     error = _classic_refusal(group, claim)
     if error is not None:
         raise ApiError(error)
@@ -61,24 +72,41 @@ def check_older(member: ConsumerMember, claim: CommitClaim, place: tuple[uuid.UU
         raise _stale(f"The received member epoch is {claim.member.generation_id}: {what}.", member, claim)
 
 
-def check_fetch(group: ClassicGroup | ConsumerGroup, member_id: str | None, member_epoch: int) -> None:
+def check_fetch(group: Group, member_id: str | None, member_epoch: int) -> None:
     """ApiError for who says that it is a member of a consumer group, and is not."""
     if isinstance(group, ClassicGroup):
         if group.state is ClassicState.DEAD:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is in dead state.")
+    elif isinstance(group, UnservedGroup):
+        if group.type is UnservedType.STREAMS and (member_id is not None or member_epoch >= 0):
+            raise _not_here(group, member_id or NO_MEMBER)
     elif member_id is not None or member_epoch >= 0:
         member = group.member(member_id or NO_MEMBER)
         _check_epoch(member_epoch, member.member_epoch, is_classic=member.classic is not None)
 
 
-def check_delete(group: ClassicGroup | ConsumerGroup) -> None:
+def check_delete(group: Group) -> None:
     """ApiError for a group with members that are no consumers: what they read is not known."""
     if isinstance(group, ConsumerGroup):
+        return
+    if isinstance(group, UnservedGroup):
+        _check_has_offsets(group)
         return
     if group.state is ClassicState.DEAD:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is in dead state.")
     if not group.is_empty and not group.uses_consumer_protocol:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+
+
+def _check_has_offsets(group: UnservedGroup) -> None:
+    if group.type is UnservedType.SHARE:
+        raise ApiError(
+            ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is a share group, which commits no offsets."
+        )
+
+
+def _not_here(group: UnservedGroup, member_id: str) -> ApiError:
+    return ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
 
 
 def _classic_refusal(group: ClassicGroup, claim: CommitClaim) -> ErrorCode | None:

@@ -8,6 +8,8 @@ classic, empty                            the moment the group became empty
 classic, stable, of consumers             its commit, for topics no member reads
 classic, anything else                    nothing expires
 consumer group                            its commit, for topics no member reads
+streams group, empty                      its commit
+streams group with members                nothing expires: what they read is not known here
 ========================================  ==============================================================
 
 An offset that says when it expires goes then. Those with one pending in an open transaction stay. A group without
@@ -27,12 +29,15 @@ from tidelog.server.groups.log.consumer_records import group_tombstones
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.server.groups.log.offset_records import offset_tombstone
 from tidelog.server.groups.offsets.offset_store import CommittedOffset, OffsetStore
+from tidelog.server.groups.unserved_group import UnservedGroup
 
 CountsFrom = Callable[[CommittedOffset], int]
 
 
 def expired_records(group: Group, offsets: OffsetStore, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
     """The tombstones of what goes from one group now, and of the group if it goes with it."""
+    if isinstance(group, UnservedGroup) and not group.gives_way:
+        return []
     counts_from = _counts_from(group)
     committed = offsets.of_group(group.group_id)
     if committed and counts_from is None:
@@ -53,6 +58,8 @@ def expired_records(group: Group, offsets: OffsetStore, *, now_ms: int, retentio
 
 def removal_records(group: Group) -> list[GroupRecord]:
     """The tombstones of a group itself."""
+    if isinstance(group, UnservedGroup):
+        return group.tombstones()
     return [group_tombstone(group.group_id)] if isinstance(group, ClassicGroup) else group_tombstones(group)
 
 
