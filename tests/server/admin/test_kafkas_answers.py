@@ -17,6 +17,7 @@ from real_kafka.broker import QUIET, SMALL, Broker
 from server.admin.answers import answer_to
 from server.admin.requests import Asked, requests
 from server.harness import WireClient, running_broker
+from server.older_versions import other_versions
 
 pytestmark = pytest.mark.kafka
 
@@ -43,12 +44,19 @@ def ours(tmp_path: Path) -> Iterator[WireClient]:
 
 def test_every_answer(kafka: WireClient, ours: WireClient) -> None:
     differing = {}
-    for asked in requests():
+    for asked in [*requests(), *in_other_versions()]:
         mine = answer_to(ours, asked)
         theirs = their_answer(kafka, asked, mine)
         if mine != theirs:
             differing[asked.name] = {"ours": mine, "kafka": theirs}
     assert differing == {}
+
+
+def in_other_versions() -> Iterator[Asked]:
+    """All of it again, after the newest versions have made and deleted what they could."""
+    for asked in requests():
+        for version in other_versions(asked.api, asked.version, asked.values):
+            yield asked._replace(version=version, name=f"{asked.name}, version {version}")
 
 
 def their_answer(kafka: WireClient, asked: Asked, mine: Any) -> Any:

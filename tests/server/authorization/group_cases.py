@@ -8,7 +8,9 @@ from server.authorization.case import (
     GROUP_DENIED,
     TOPIC_DENIED,
     TRANSACTION_DENIED,
+    UNKNOWN_ID,
     Case,
+    Values,
     asked,
     committed,
     on_cluster,
@@ -16,7 +18,7 @@ from server.authorization.case import (
     on_topic,
     on_transaction,
 )
-from server.authorization.world import CONSUMERS, GROUP, HIDDEN, HIDDEN_CONSUMERS, MEMBER, TOPIC, TRANSACTION
+from server.authorization.world import CONSUMERS, GROUP, HIDDEN, HIDDEN_CONSUMERS, MEMBER, TOPIC, TRANSACTION, World
 from tidelog.protocol.api_key import ApiKey
 from tidelog.server.authorization.acl import Permission
 from tidelog.server.authorization.operation import Operation
@@ -98,16 +100,38 @@ def _consumer_groups() -> Iterator[Case]:
     yield described.by("denied the topics", on_group(Operation.ALL, "*"), denial=TOPIC_DENIED)
 
 
+_BY_NAME = 9
+"""The last version of OffsetCommit and OffsetFetch that names topics by their names."""
+
+
+def _committed_by_id(world: World) -> Values:
+    partitions = committed("")["partitions"]
+    ids = (world.ids[TOPIC], world.ids[HIDDEN], UNKNOWN_ID)
+    return {"group_id": GROUP, "topics": [{"topic_id": one, "partitions": partitions} for one in ids]}
+
+
+def _fetched_by_id(world: World) -> Values:
+    ids = (world.ids[TOPIC], world.ids[HIDDEN], UNKNOWN_ID)
+    return {
+        "groups": [{"group_id": GROUP, "topics": [{"topic_id": one, "partition_indexes": [0]} for one in ids]}],
+    }
+
+
 def offsets() -> Iterator[Case]:
-    committing = asked(
-        ApiKey.OFFSET_COMMIT, {"group_id": GROUP, "topics": [committed(name) for name in (TOPIC, HIDDEN, "none-such")]}
-    )
-    yield committing.by("denied", denial=GROUP_DENIED)
-    yield committing.by("denied the topics", on_group(Operation.READ), denial=TOPIC_DENIED)
-    yield committing.by("allowed", on_group(Operation.READ), on_topic(Operation.READ), denial=TOPIC_DENIED)
+    names = [committed(name) for name in (TOPIC, HIDDEN, "none-such")]
+    by_name = asked(ApiKey.OFFSET_COMMIT, {"group_id": GROUP, "topics": names}, version=_BY_NAME)
+    by_id = asked(ApiKey.OFFSET_COMMIT, _committed_by_id, name="by id")
+    for committing in (by_name, by_id):
+        yield committing.by("denied", denial=GROUP_DENIED)
+        yield committing.by("denied the topics", on_group(Operation.READ), denial=TOPIC_DENIED)
+        yield committing.by("allowed", on_group(Operation.READ), on_topic(Operation.READ), denial=TOPIC_DENIED)
+    by_id = asked(ApiKey.OFFSET_FETCH, _fetched_by_id, name="by id")
+    yield by_id.by("denied", denial=GROUP_DENIED)
+    yield by_id.by("denied the topics", on_group(Operation.DESCRIBE), denial=TOPIC_DENIED)
+    yield by_id.by("allowed", on_group(Operation.DESCRIBE), on_topic(Operation.DESCRIBE), denial=TOPIC_DENIED)
     some = {"group_id": GROUP, "topics": [{"name": name, "partition_indexes": [0]} for name in (TOPIC, HIDDEN)]}
     for name, groups in (("", [some]), ("of all topics", [{"group_id": GROUP, "topics": None}])):
-        fetching = asked(ApiKey.OFFSET_FETCH, {"groups": groups}, name=name)
+        fetching = asked(ApiKey.OFFSET_FETCH, {"groups": groups}, version=_BY_NAME, name=name)
         yield fetching.by("denied", denial=GROUP_DENIED)
         yield fetching.by("denied the topics", on_group(Operation.DESCRIBE), denial=None if name else TOPIC_DENIED)
         rules = (on_group(Operation.DESCRIBE), on_topic(Operation.DESCRIBE))

@@ -20,6 +20,7 @@ from server.authorization.plain_answers import CLOSED, answer_to, differences
 from server.authorization.test_every_api import CASES, codes_in
 from server.authorization.world import SETTINGS, World
 from server.harness import WireClient, running_broker
+from server.older_versions import other_versions
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.testing.broker.in_process import keep_port
@@ -54,6 +55,8 @@ CHANGING = {
     ApiKey.END_TXN,
 }
 """What is not to be asked twice."""
+TIMED = {ApiKey.JOIN_GROUP, ApiKey.END_TXN}
+"""What the broker still does for the request before decides how the next is answered."""
 
 Connect = Callable[[str], WireClient]
 """A connection of a user."""
@@ -101,21 +104,40 @@ def test_every_answer(kafka: tuple[World, Connect], ours: tuple[World, Connect])
     for user, case in CASES.items():
         if case.api is ApiKey.API_VERSIONS:  # which names other APIs in Kafka
             continue
-        mine = asked(ours, user, case)
-        theirs = asked(kafka, user, case)
-        deadline = time.monotonic() + PATIENCE_S
-        while theirs != mine and case.api not in CHANGING and time.monotonic() < deadline and not differing:
-            time.sleep(0.1)
-            mine, theirs = asked(ours, user, case), asked(kafka, user, case)
-        if mine != theirs:
-            differing[case.name] = list(differences(mine, theirs))
-    assert not differing, "\n".join(f"{name}{where}" for name, places in differing.items() for where in places)
+        differing |= differences_in(case, user, ours, kafka)
+    assert not differing, told(differing)
+    for user, case in CASES.items():
+        for other in in_other_versions(case, ours[0]):
+            differing |= differences_in(other, user, ours, kafka)
+    assert not differing, told(differing)
     first_of_each = {case.api: case for case in reversed(CASES.values()) if case.api is not ApiKey.API_VERSIONS}
     for case in first_of_each.values():
         for broker in (kafka, ours):
             answer = asked(broker, EVERYBODY, case)
             failures = {ErrorCode.UNKNOWN_SERVER_ERROR} if answer == CLOSED else set(codes_in(answer)) - {0}
             assert failures == {ErrorCode.UNKNOWN_SERVER_ERROR}, answer
+
+
+def differences_in(
+    case: Case, user: str, ours: tuple[World, Connect], kafka: tuple[World, Connect]
+) -> dict[str, list[str]]:
+    """By the name of the case; empty where the answers are the same."""
+    mine, theirs = asked(ours, user, case), asked(kafka, user, case)
+    deadline = time.monotonic() + PATIENCE_S
+    while theirs != mine and case.api not in CHANGING and time.monotonic() < deadline:
+        time.sleep(0.1)
+        mine, theirs = asked(ours, user, case), asked(kafka, user, case)
+    return {} if mine == theirs else {case.name: list(differences(mine, theirs))}
+
+
+def told(differing: dict[str, list[str]]) -> str:
+    return "\n".join(f"{name}{where}" for name, places in differing.items() for where in places)
+
+
+def in_other_versions(case: Case, world: World) -> Iterator[Case]:
+    for version in other_versions(case.api, case.version, case.values(world)):
+        if case.api not in (ApiKey.API_VERSIONS, *TIMED):
+            yield case._replace(version=version, name=f"{case.name}, version {version}")
 
 
 def asked(broker: tuple[World, Connect], user: str, case: Case) -> Any:

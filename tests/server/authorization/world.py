@@ -132,6 +132,7 @@ class World:
         self._until(
             lambda answer: answer.topics[0].partitions[0].error_code,
             ApiKey.OFFSET_COMMIT,
+            9,
             group_id=group,
             topics=topics,
         )

@@ -41,4 +41,4 @@ def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Ma
 
 
 def _result(outcome: Outcome) -> Mapping[str, Any]:
-    return {"error_code": outcome.error, "error_message": outcome.message}
+    return {"error_code": outcome.error, "error_message": outcome.message or ""}

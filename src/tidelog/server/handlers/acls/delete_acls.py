@@ -44,5 +44,7 @@ def _result(removed: RemovedAcls) -> Mapping[str, Any]:
     return {
         "error_code": removed.outcome.error,
         "error_message": removed.outcome.message,
-        "matching_acls": [{**pattern_fields(acl.pattern), **entry_fields(acl)} for acl in removed.acls],
+        "matching_acls": [
+            {**pattern_fields(acl.pattern), **entry_fields(acl), "error_message": None} for acl in removed.acls
+        ],
     }

@@ -8,6 +8,7 @@ a name that is not there               UNKNOWN_TOPIC_OR_PARTITION; it is made, i
 a name that cannot be                  INVALID_TOPIC_EXCEPTION
 an id that is not there                UNKNOWN_TOPIC_ID
 an id, or no name, before version 12   INVALID_REQUEST, whatever else is asked for
+neither id nor name, from version 12   UNKNOWN_SERVER_ERROR, whatever else is asked for, if no id is
 a name that the client may not see     TOPIC_AUTHORIZATION_FAILED, be there such a topic or not; so where it may not be
                                        made by the client that wants that
 the id of a topic that it may not see  the same, without the name
@@ -86,6 +87,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
     code = error_code_of(error)
     return {
+        "error_code": code,
         "controller_id": _NO_CONTROLLER,
         "topics": [
             {"error_code": code, "name": asked.name or "", "topic_id": asked.topic_id} for asked in request.topics or ()
@@ -95,6 +97,9 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 
 def _check(request: Struct, version: int) -> None:
     if version >= _FIRST_WITH_IDS:
+        named = [asked.name for asked in request.topics or () if asked.topic_id is None]
+        if None in named and len(named) == len(request.topics):
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "A topic is asked for without name and id.")
         return
     for asked in request.topics or ():
         if asked.name is None:

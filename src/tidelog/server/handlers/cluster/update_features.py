@@ -26,8 +26,9 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
         reason = f"The update failed for all features since the following feature had an error: {outcome.message}"
         raise ApiError(outcome.error, reason)
     if context.version > _LAST_WITH_RESULTS:
-        return {"error_code": ErrorCode.NONE}
-    return {"results": [{"feature": update.feature, "error_code": ErrorCode.NONE} for update in updates]}
+        return {"error_message": None}
+    result = {"error_code": ErrorCode.NONE, "error_message": ErrorCode.NONE.name}
+    return {"error_message": None, "results": [{"feature": update.feature, **result} for update in updates]}
 
 
 def _update(version: int, update: Struct) -> FeatureUpdate:

@@ -71,13 +71,11 @@ class ProducedPart:
             log = self.partition.log
             self.is_slow = log.takes_its_time or self._takes_long(log.config)
         except ApiError as error:
-            self.refuse(error.code)
+            self._refuse_unseen(version, error.code)
 
     def deny(self, version: int) -> None:
-        """It is not the client's to write to. Whether it is transactional counts all the same."""
-        with suppress(ApiError):
-            self.is_transactional = look_at(version, self._records).is_transactional
-        self.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        """It is not the client's to write to."""
+        self._refuse_unseen(version, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def require_public(self) -> None:
         """Only coordinators and administrators append to internal topics."""
@@ -134,6 +132,12 @@ class ProducedPart:
         self.answer = PartitionProduceResponse(self.index, code, error_message=message)
 
     # --- inside ---
+
+    def _refuse_unseen(self, version: int, code: ErrorCode) -> None:
+        """Whether it is transactional counts all the same."""
+        with suppress(ApiError):
+            self.is_transactional = look_at(version, self._records).is_transactional
+        self.refuse(code)
 
     def _takes_long(self, config: LogConfig) -> bool:
         if config.flush_messages != _NEVER:

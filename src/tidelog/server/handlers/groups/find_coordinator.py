@@ -110,11 +110,11 @@ def _coordinator(broker: Broker, context: RequestContext, topic: str, key: str) 
     leader = None if state is None else image.brokers.get(state.leader)
     endpoint = None if leader is None else leader.listeners.get(context.listener)
     if leader is None or endpoint is None:
-        message = ErrorCode.COORDINATOR_NOT_AVAILABLE.name
+        message = "The coordinator is not available." if context.version < _SEVERAL_KEYS else ""
         return {**_NOBODY, "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": message}
     return {
         "error_code": ErrorCode.NONE,
-        "error_message": None,
+        "error_message": ErrorCode.NONE.name if context.version < _SEVERAL_KEYS else "",
         "node_id": leader.id,
         "host": endpoint.host,
         "port": endpoint.port,
