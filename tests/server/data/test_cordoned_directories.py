@@ -27,7 +27,7 @@ from real_kafka.broker import PATIENCE_S, Broker
 from server.configs.test_dynamic_settings import BROKER, alter
 from server.data.data_home import DataHome, data_home, eventually
 from server.data.test_log_dirs import alter as move
-from server.data.test_log_dirs import places
+from server.data.test_log_dirs import describe, places
 from server.harness import WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
@@ -84,6 +84,8 @@ def test_new_partitions_are_put_elsewhere(two: DataHome, tmp_path: Path) -> None
     assert reported(two) == set()
     cordon(two, tmp_path / "one")
     assert reported(two) == {"one"}
+    told = describe(two, version=5)
+    assert {name: result.is_cordoned for name, result in told.items()} == {"one": True, "two": False}
     assert homes_of(two, "after") == {"two"}
     assert {places(two)[f"before-{number}"] for number in range(4)} == {"one", "two"}
     cordon(two)

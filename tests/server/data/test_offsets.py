@@ -16,10 +16,11 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+EARLIEST_PENDING_UPLOAD = -6
 COMMITTED = 1
 
 
-def list_offset(data: DataHome, timestamp: int, *, version: int = 10, **options: Any) -> Struct:
+def list_offset(data: DataHome, timestamp: int, *, version: int = 11, **options: Any) -> Struct:
     """The answer of t-0."""
     part = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
     part |= {name: options.pop(name) for name in ("current_leader_epoch", "partition_index") if name in options}
@@ -50,6 +51,7 @@ def _at(ms: int, *values: bytes) -> bytes:
         (EARLIEST, 1, -1),
         (EARLIEST_LOCAL, 1, -1),
         (LATEST_TIERED, -1, -1),
+        (EARLIEST_PENDING_UPLOAD, -1, -1),
         (MAX_TIMESTAMP, 2, BASE_TIME + 100),
         (0, 1, BASE_TIME + 1),
         (BASE_TIME + 2, 2, BASE_TIME + 100),
@@ -65,18 +67,26 @@ def test_the_leader_epoch_comes_with_it(filled: DataHome) -> None:
     epoch = filled.leader_epoch
     assert list_offset(filled, LATEST).leader_epoch == epoch
     assert list_offset(filled, MAX_TIMESTAMP).leader_epoch == epoch
-    assert list_offset(filled, LATEST_TIERED).leader_epoch == -1
+    for timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        assert list_offset(filled, timestamp).leader_epoch == -1
 
 
 @pytest.mark.parametrize(
     ("timestamp", "version"),
-    [(MAX_TIMESTAMP, 6), (EARLIEST_LOCAL, 7), (LATEST_TIERED, 8), (-6, 10), (-(2**63), 10)],
+    [
+        (MAX_TIMESTAMP, 6),
+        (EARLIEST_LOCAL, 7),
+        (LATEST_TIERED, 8),
+        (EARLIEST_PENDING_UPLOAD, 10),
+        (-7, 11),
+        (-(2**63), 11),
+    ],
 )
 def test_what_the_version_cannot_ask_for(filled: DataHome, timestamp: int, version: int) -> None:
     assert list_offset(filled, timestamp, version=version).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize("version", range(1, 12))
 def test_every_version(filled: DataHome, version: int) -> None:
     assert [list_offset(filled, asked, version=version).offset for asked in (LATEST, EARLIEST)] == [4, 1]
 

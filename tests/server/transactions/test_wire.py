@@ -12,6 +12,8 @@ from server.harness import BrokerHome, WireClient, running_broker
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
+from tidelog.record.build import build_batch
+from tidelog.record.rows import columns_from_lists
 from tidelog.server.metadata.requests import NewTopic
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
@@ -235,6 +237,45 @@ def test_an_operator_ends_a_transaction_in_a_partition(client: WireClient) -> No
         ("nothing", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert not client.call(ApiKey.WRITE_TXN_MARKERS, markers=[]).markers
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_marker_says_under_which_transaction_version_it_is_written(client: WireClient, version: int) -> None:
+    """KIP-1228: v2 of the API does, and a marker of transaction.version 2 has an epoch above that of the data."""
+    name = f"marked-{version}"
+    producer = initialized(client, name)
+    add(client, name, producer, "events")
+    records = build_batch(
+        columns_from_lists([b"v"]),
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    produced = client.call(
+        ApiKey.PRODUCE,
+        11,
+        transactional_id=name,
+        acks=-1,
+        topic_data=[{"name": "events", "partition_data": [{"index": 0, "records": records}]}],
+    )
+    assert produced.responses[0].partition_responses[0].error_code == 0, produced
+
+    def mark(epoch: int) -> int:
+        marker = {
+            "producer_id": producer.producer_id,
+            "producer_epoch": epoch,
+            "transaction_result": False,
+            "coordinator_epoch": 0,
+            "topics": [{"name": "events", "partition_indexes": [0]}],
+            "transaction_version": 2,
+        }
+        (result,) = client.call(ApiKey.WRITE_TXN_MARKERS, version, markers=[marker]).markers
+        return int(result.topics[0].partitions[0].error_code)
+
+    late = ErrorCode.NONE if version == 1 else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert mark(producer.producer_epoch) == late
+    assert mark(producer.producer_epoch + 1) == ErrorCode.NONE
 
 
 # --- telling ---

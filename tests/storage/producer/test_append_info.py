@@ -17,6 +17,7 @@ from tidelog.model import (
 from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.record.control import EndTransactionMarker
 from tidelog.storage.producer import AppendOrigin, CachedBatch, CompletedTransaction, MarkerRecord, ProducerState
+from tidelog.storage.producer.append_info import MAX_PRODUCER_EPOCH
 from tidelog.storage.producer.entry import last_sequence_of
 from tidelog.storage.producer.replay_rows import ReplayBatch
 
@@ -66,12 +67,19 @@ class Log:
         self.end += count
 
     def marker(
-        self, *, committed: bool = True, epoch: int = 0, coordinator: int = 0, origin: AppendOrigin = COORDINATOR
+        self,
+        *,
+        committed: bool = True,
+        epoch: int = 0,
+        coordinator: int = 0,
+        origin: AppendOrigin = COORDINATOR,
+        version: int = 0,
     ) -> CompletedTransaction | None:
+        """``version``: ``transaction.version`` of the transaction."""
         info = self.state.prepare_update(ID, origin)
         batch = Batch(-1, self.end, 1, epoch, 5000, CONTROL_FLAG | TRANSACTIONAL_FLAG)
         marker = EndTransactionMarker(committed=committed, coordinator_epoch=coordinator)
-        completed = info.append_marker(batch, MarkerRecord(marker, 5000 + self.end))
+        completed = info.append_marker(batch, MarkerRecord(marker, 5000 + self.end), transaction_version=version)
         self.state.update(info)
         if completed:
             self.state.complete(completed)
@@ -249,6 +257,32 @@ def test_older_coordinators_and_producers_are_fenced(log: Log, origin: AppendOri
     with pytest.raises(InvalidProducerEpochError, match="epoch 1, the log knows it at epoch 2"):
         log.marker(coordinator=5, epoch=1)
     assert [error.code for error in (TransactionCoordinatorFencedError, InvalidProducerEpochError)] == [52, 47]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_from_version_2_on_a_markers_epoch_lies_above_that_of_the_data(log: Log, version: int) -> None:
+    """KIP-1228: a late marker of the transaction before, which has the same epoch, cannot end this one."""
+    log.data(0, epoch=3, transactional=True)
+    if version == 2:
+        with pytest.raises(InvalidProducerEpochError, match=r"has epoch 3 .* as the data of its transaction") as caught:
+            log.marker(epoch=3, version=version)
+        assert caught.value.offset == 1
+        assert log.marker(epoch=4, version=version) == (ID, 0, 1, False)
+    else:
+        assert log.marker(epoch=3, version=version) == (ID, 0, 1, False)
+    log.marker(epoch=4, version=version)  # it comes again
+    with pytest.raises(InvalidProducerEpochError, match="epoch 2, the log knows it"):
+        log.marker(epoch=2, version=version)
+
+
+def test_a_marker_of_the_highest_epoch_has_that_of_the_data(log: Log) -> None:
+    log.data(0, epoch=MAX_PRODUCER_EPOCH, transactional=True)
+    assert log.marker(epoch=MAX_PRODUCER_EPOCH, version=2) == (ID, 0, 1, False)
+
+
+def test_a_follower_takes_the_markers_that_its_leader_took(log: Log) -> None:
+    log.data(0, epoch=3, transactional=True)
+    assert log.marker(epoch=3, version=2, origin=REPLICATION) == (ID, 0, 1, False)
 
 
 def test_a_transaction_takes_no_other_data(log: Log) -> None:
