@@ -36,8 +36,11 @@ class LocalPartition:
         required_acks: int = -1,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard = NO_GUARD,
+        transaction_version: int = 0,
     ) -> AppendResult:
-        return self.leading_log().append_as_leader(records, leader_epoch=0, origin=origin, guard=guard)
+        return self.leading_log().append_as_leader(
+            records, leader_epoch=0, origin=origin, guard=guard, transaction_version=transaction_version
+        )
 
     async def replicated(self, end: int, timeout_ms: int) -> None:
         while self.is_held:

@@ -83,7 +83,7 @@ def test_an_epoch_older_than_the_logs_does_not_get_to_the_coordinator(world: Hel
     world.coordinator.resigned(world.coordinator.partition_of("orders"))
     assert world.verify(producer, EVENTS, AUDIT) == {
         EVENTS: Verified(error=ErrorCode.INVALID_PRODUCER_EPOCH),
-        AUDIT: Verified(world.verify(producer, AUDIT)[AUDIT].guard, ErrorCode.NOT_COORDINATOR),
+        AUDIT: Verified(world.verify(producer, AUDIT)[AUDIT].guard, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     }
 
 

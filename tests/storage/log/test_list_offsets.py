@@ -27,7 +27,8 @@ def test_the_special_ones(view: LogView) -> None:
     assert view.list_offset(OffsetSpec.EARLIEST) == ListedOffset(offset=12, leader_epoch=3)
     assert view.list_offset(OffsetSpec.EARLIEST_LOCAL) == ListedOffset(offset=12, leader_epoch=3)
     assert view.list_offset(OffsetSpec.LATEST) == ListedOffset(offset=40, leader_epoch=6)
-    assert view.list_offset(OffsetSpec.LATEST_TIERED) == ListedOffset(offset=-1, leader_epoch=-1)
+    for spec in (OffsetSpec.LATEST_TIERED, OffsetSpec.EARLIEST_PENDING_UPLOAD):
+        assert view.list_offset(spec) == ListedOffset(offset=-1, leader_epoch=-1)
     largest = ListedOffset(offset=29, timestamp=BASE_TIME + 509, leader_epoch=5)
     assert view.list_offset(OffsetSpec.MAX_TIMESTAMP) == largest
 
@@ -44,8 +45,8 @@ def test_read_committed_ends_at_the_last_stable_offset(view: LogView) -> None:
 
 
 def test_numbers_without_a_meaning(view: LogView) -> None:
-    with pytest.raises(ValueError, match="-6"):
-        view.list_offset(-6)
+    with pytest.raises(ValueError, match="-7"):
+        view.list_offset(-7)
 
 
 def test_a_log_without_records_or_epochs(tmp_path: Path) -> None:
