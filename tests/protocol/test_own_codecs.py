@@ -1,4 +1,4 @@
-"""Produce, Fetch and ApiVersions are read and written without kio, as kio reads and writes them."""
+"""Produce, Fetch, ApiVersions and Metadata responses are read and written without kio, as kio reads and writes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.protocol import api_versions, fetch, produce
+from tidelog.protocol import api_versions, fetch, metadata, produce
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.leader_hints import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint
@@ -265,9 +265,55 @@ def test_an_api_versions_response_is_written_as_kio_writes_it(
     assert api_versions.write_api_versions_response(version, response) == by_kio
 
 
+NODE_IDS = few(INT32)
+METADATA_PARTITIONS = st.builds(
+    metadata.MetadataResponsePartition, st.integers(-1, 133), INT32, INT32, INT32, NODE_IDS, NODE_IDS, NODE_IDS
+)
+METADATA_TOPICS = few(
+    st.builds(
+        metadata.MetadataResponseTopic,
+        st.integers(-1, 133),
+        TEXT,
+        TOPIC_ID,
+        st.booleans(),
+        few(METADATA_PARTITIONS),
+        INT32,
+    )
+)
+METADATA = st.builds(
+    metadata.MetadataResponse,
+    few(st.builds(metadata.MetadataResponseBroker, INT32, TEXT, INT32, st.none() | TEXT)),
+    TEXT,
+    INT32,
+    METADATA_TOPICS,
+    INT32,
+    st.integers(-1, 133),
+    st.integers(0, 2**31 - 1),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(version=st.integers(metadata.OLDEST, metadata.LATEST), response=METADATA, has_nulls=st.booleans())
+def test_a_metadata_response_is_written_as_kio_writes_it(
+    version: int, response: metadata.MetadataResponse, has_nulls: bool
+) -> None:
+    topics = list(response.topics)
+    if has_nulls and version >= 2:
+        response = response._replace(cluster_id=None)
+    if has_nulls and version >= 12:
+        topics = [topic._replace(name=None) for topic in topics]
+    by_kio = write_response(ApiKey.METADATA, version, values_of(response._replace(topics=topics)))
+    encoded = [
+        topic._replace(partitions=[metadata.write_partition(version, part) for part in topic.partitions])
+        for topic in topics
+    ]
+    assert metadata.write_metadata_response(version, response._replace(topics=encoded)) == by_kio
+
+
 def test_the_versions_are_those_that_are_served() -> None:
     assert (VERSIONS[ApiKey.PRODUCE].latest, VERSIONS[ApiKey.FETCH].latest) == (produce.LATEST, fetch.LATEST)
     assert VERSIONS[ApiKey.FETCH].oldest == fetch.OLDEST
+    assert (VERSIONS[ApiKey.METADATA].oldest, VERSIONS[ApiKey.METADATA].latest) == (metadata.OLDEST, metadata.LATEST)
 
 
 READERS: list[tuple[ApiKey, Callable[[int, memoryview], Any], Mapping[str, Any]]] = [

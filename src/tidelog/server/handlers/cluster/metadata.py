@@ -26,10 +26,19 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.metadata import (
+    NOT_ASKED,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    write_metadata_response,
+    write_partition,
+)
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
+from tidelog.server.answer import Answer, EncodedAnswer
 from tidelog.server.authorization.authorizer import Authorizer
-from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.request_context import RequestContext
@@ -66,13 +75,16 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
     )
     operations = _Operations(broker.authorizer, context, is_asked=request.include_topic_authorized_operations)
     wants_operations = request.include_cluster_authorized_operations and version < _FIRST_WITHOUT_CLUSTER_OPERATIONS
-    return {
-        **_nodes(viewpoint, broker.node_id),
-        "cluster_id": image.cluster_id,
-        "topics": [
+    partitions = _EncodedPartitions(viewpoint, version)
+    brokers, controller_id = _nodes(viewpoint, broker.node_id)
+    response = MetadataResponse(
+        brokers=brokers,
+        cluster_id=image.cluster_id,
+        controller_id=controller_id,
+        topics=[
             *map(_unknown_id, unknown_ids),
             *(
-                _topic(viewpoint, image.topics[name], operations)
+                _topic(image.topics[name], partitions, operations)
                 for name in names
                 if name in shown and name in image.topics
             ),
@@ -80,8 +92,10 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
             *(_denied(name, is_internal=is_internal(name)) for name in uncreatable),
             *(_hidden(image, request, name) for name in hidden),
         ],
-        "cluster_authorized_operations": operations.on_cluster() if wants_operations else NOT_ASKED,
-    }
+        cluster_authorized_operations=operations.on_cluster() if wants_operations else NOT_ASKED,
+        throttle_time=broker.quotas.throttle(context),
+    )
+    return EncodedAnswer([write_metadata_response(version, response)])
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
@@ -146,53 +160,64 @@ class _Operations:
         return self._authorizer.operations(self._context, CLUSTER) if may_see else 0
 
 
-def _nodes(viewpoint: Viewpoint, own_id: int) -> dict[str, Any]:
-    """The brokers; any of them may be called the controller, for each hands on what is for it."""
+class _EncodedPartitions:
+    """Partitions as one response has them. Those of most topics are alike, and are encoded once."""
+
+    def __init__(self, viewpoint: Viewpoint, version: int) -> None:
+        self._viewpoint = viewpoint
+        self._version = version
+        self._known: dict[object, bytes] = {}
+        """By all that a partition's bytes follow from."""
+
+    def of_topic(self, found: Topic) -> list[bytes]:
+        known, encoded = self._known, []
+        for number, state in sorted(found.partitions.items()):
+            key = (number, state.leader, state.leader_epoch, state.replicas, state.isr, state.directories)
+            partition = known.get(key)
+            if partition is None:
+                told = MetadataResponsePartition(**self._viewpoint.partition(number, state))
+                partition = known[key] = write_partition(self._version, told)
+            encoded.append(partition)
+        return encoded
+
+
+def _nodes(viewpoint: Viewpoint, own_id: int) -> tuple[list[MetadataResponseBroker], int]:
+    """The brokers, and the controller: any of them may be called so, for each hands on what is for it."""
     nodes = viewpoint.nodes()
     ids = [node.id for node, _ in nodes]
-    return {
-        "brokers": [
-            {"node_id": node.id, "host": endpoint.host, "port": endpoint.port, "rack": node.rack}
-            for node, endpoint in nodes
-        ],
-        "controller_id": own_id if own_id in ids else next(iter(ids), _NO_CONTROLLER),
-    }
+    brokers = [MetadataResponseBroker(node.id, endpoint.host, endpoint.port, node.rack) for node, endpoint in nodes]
+    return brokers, own_id if own_id in ids else next(iter(ids), _NO_CONTROLLER)
 
 
-def _topic(viewpoint: Viewpoint, found: Topic, operations: _Operations) -> Mapping[str, Any]:
-    return {
-        "name": found.name,
-        "topic_id": found.id,
-        "is_internal": is_internal(found.name),
-        "partitions": viewpoint.partitions(found),
-        "topic_authorized_operations": operations.on_topic(found.name),
-    }
+def _topic(found: Topic, partitions: _EncodedPartitions, operations: _Operations) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=found.name,
+        topic_id=found.id,
+        is_internal=is_internal(found.name),
+        partitions=partitions.of_topic(found),
+        topic_authorized_operations=operations.on_topic(found.name),
+    )
 
 
-def _missing(name: str, operations: _Operations) -> Mapping[str, Any]:
-    return {
-        "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
-        "name": name,
-        "is_internal": is_internal(name),
-        "topic_authorized_operations": operations.on_topic(name),
-    }
+def _missing(name: str, operations: _Operations) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
+        name=name,
+        is_internal=is_internal(name),
+        topic_authorized_operations=operations.on_topic(name),
+    )
 
 
-def _hidden(image: MetadataImage, request: Struct, name: str) -> Mapping[str, Any]:
+def _hidden(image: MetadataImage, request: Struct, name: str) -> MetadataResponseTopic:
     """Who asks by id knows the id, and learns no name."""
     if any(asked.topic_id is not None for asked in request.topics):
-        return {**_denied(None), "topic_id": image.topics[name].id}
+        return _denied(None)._replace(topic_id=image.topics[name].id)
     return _denied(name)
 
 
-def _denied(name: str | None, *, is_internal: bool = False) -> dict[str, Any]:
-    return {
-        "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        "name": name,
-        "is_internal": is_internal,
-        "topic_authorized_operations": NOT_ASKED,
-    }
+def _denied(name: str | None, *, is_internal: bool = False) -> MetadataResponseTopic:
+    return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=is_internal)
 
 
-def _unknown_id(topic_id: uuid.UUID) -> Mapping[str, Any]:
-    return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": None, "topic_id": topic_id}
+def _unknown_id(topic_id: uuid.UUID) -> MetadataResponseTopic:
+    return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id)
