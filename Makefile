@@ -62,8 +62,11 @@ include tests/real_kafka/jars.mk
 test: venv spark40 kafka-jars spark-kafka-jars ## every test but the slow ones
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
-soak: venv spark40 kafka-jars spark-kafka-jars ## the slow tests: the long fuzz and crash runs
-	@$(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist worksteal
+soak: venv spark40 kafka-jars spark-kafka-jars ## the slow tests (the long fuzz and crash runs), and the mutants
+	@status=0; \
+	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist worksteal || status=1; \
+	$(BIN)/python scripts/mutants.py || status=1; \
+	exit $$status
 
 mutants: venv ## break one rule at a time, and show the test that fails (NAMES="a b": some mutants)
 	@$(BIN)/python scripts/mutants.py $(NAMES)

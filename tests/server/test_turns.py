@@ -134,8 +134,10 @@ def test_a_large_request_is_read_and_its_answer_written_beside_the_loop(
     monkeypatch.setattr(messages, "_read", noted_read)
     monkeypatch.setattr(messages, "_write", noted_write)
     names = [f"no-such-topic-{number}" for number in range(topics)]
-    asked = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}
-    answer = client.call(ApiKey.METADATA, 8, **asked)
+    part = {"partition_index": 0, "timestamp": -1}
+    answer = client.call(
+        ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": name, "partitions": [part]} for name in names]
+    )
     assert [topic.name for topic in answer.topics] == names
     assert set(threads) == {"read", "written"}
     loop = home.call(threading.current_thread)
