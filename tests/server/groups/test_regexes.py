@@ -159,6 +159,22 @@ def test_new_topics_are_matched_not_sooner_than_ten_seconds_after_the_last_time(
     assert one.partitions == {("a1", 0), ("a2", 0)}
 
 
+def test_the_ten_seconds_count_from_the_heartbeat_that_had_them_matched() -> None:
+    """The loop was busy in between; a member that beats every second is not a second late for that."""
+    rig = Rig(MemoryTopics(a1=1))
+    one = Consumer(rig, "m1", topic_regex="a.*")
+    rig.timers.set(("busy",), 0, lambda: rig.clock.sleep_ms(4))
+    one.beat()
+    rig.wait(0)
+    settle(one)
+    rig.topics.make("a2", 1)
+    rig.wait(10_001 - 4)
+    one.beat()
+    rig.wait(0)
+    settle(one)
+    assert one.partitions == {("a1", 0), ("a2", 0)}
+
+
 def test_names_and_an_expression_add_up() -> None:
     rig = Rig(MemoryTopics(a=1, b=1, c=1))
     one = Consumer(rig, "m1", topic_names=frozenset({"c"}), topic_regex="a|b")

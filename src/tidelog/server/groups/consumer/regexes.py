@@ -76,7 +76,8 @@ class Regexes:
         """``group`` as it will be. Nothing happens within this call."""
         key = ("regex", group.group_id)
         if group.member_regexes and not self._context.timers.is_set(key) and self._is_due(group):
-            self._context.timers.set(key, 0, lambda: self._resolve(group.group_id, visible))
+            asked_ms = self._context.timers.now_ms()
+            self._context.timers.set(key, 0, lambda: self._resolve(group.group_id, visible, asked_ms))
 
     def _is_due(self, group: ConsumerGroup) -> bool:
         resolved = group.regexes.values()
@@ -90,14 +91,15 @@ class Regexes:
             or age_ms > self._context.settings.consumer.regex_refresh_interval_ms
         )
 
-    def _resolve(self, group_id: str, visible: VisibleTopics) -> None:
+    def _resolve(self, group_id: str, visible: VisibleTopics, asked_ms: int) -> None:
+        """``asked_ms``: of the heartbeat. Counted from then, regular heartbeats meet the end of the interval."""
         group = self._context.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
         draft = GroupDraft(group)
         seen = visible(self._context.topics.names)
         for expression in sorted(group.member_regexes):
-            draft.add(consumer_records.regex(group_id, expression, self._resolved(expression, seen)))
+            draft.add(consumer_records.regex(group_id, expression, self._resolved(expression, seen, asked_ms)))
         has_changed = any(
             resolved.topics != group.regexes.get(expression, ResolvedRegex()).topics
             for expression, resolved in draft.group.regexes.items()
@@ -108,12 +110,9 @@ class Regexes:
             self._context.counts.consumer_rebalances.mark()
         self._context.journal.write(draft.records, lambda error: _tell(group_id, error))
 
-    def _resolved(self, expression: str, names: Iterable[str]) -> ResolvedRegex:
-        return ResolvedRegex(
-            topics=_matched(expression, names),
-            version=self._context.topics.version,
-            resolved_ms=self._context.timers.now_ms(),
-        )
+    def _resolved(self, expression: str, names: Iterable[str], asked_ms: int) -> ResolvedRegex:
+        topics = _matched(expression, names)
+        return ResolvedRegex(topics=topics, version=self._context.topics.version, resolved_ms=asked_ms)
 
 
 def _matched(expression: str, names: Iterable[str]) -> frozenset[str]:
