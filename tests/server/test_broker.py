@@ -20,6 +20,7 @@ from tidelog.server.answer import Answer
 from tidelog.server.broker import Broker
 from tidelog.server.broker_state import BrokerState
 from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata
 from tidelog.server.network.listener import Listener
 from tidelog.server.request_context import RequestContext
 from tidelog.storage.manager.log_manager import LogManager
@@ -34,6 +35,31 @@ def test_it_runs_from_its_start_to_its_stop(tmp_path: Path) -> None:
             assert home.broker.state is BrokerState.NOT_RUNNING
             assert client.is_closed_by_broker()
         home.stop()
+
+
+def test_it_says_what_it_is_at_while_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers: list[Broker] = []
+    states = []
+    made, startup, start = Broker.__init__, LogManager.startup, EmbeddedMetadata.start
+
+    def noted(self: Broker, *arguments: Any, **options: Any) -> None:
+        brokers.append(self)
+        made(self, *arguments, **options)
+
+    def loads(self: LogManager, *arguments: Any, **options: Any) -> Any:
+        states.append(brokers[-1].state)
+        return startup(self, *arguments, **options)
+
+    async def follows(self: EmbeddedMetadata) -> None:
+        states.append(brokers[-1].state)
+        await start(self)
+
+    monkeypatch.setattr(Broker, "__init__", noted)
+    monkeypatch.setattr(LogManager, "startup", loads)
+    monkeypatch.setattr(EmbeddedMetadata, "start", follows)
+    with running_broker(tmp_path) as home:
+        states.append(home.broker.state)
+    assert states == [BrokerState.STARTING, BrokerState.RECOVERY, BrokerState.RUNNING]
 
 
 def test_it_says_what_it_is_at_while_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,6 +168,12 @@ def test_a_log_that_ends_below_its_start_begins_again_there(directory: Path) -> 
     assert {path.stem for path in directory.glob("0*.log")} == {f"{1000:020d}"}
 
 
+def test_a_log_that_ends_at_its_start_keeps_its_segments(directory: Path) -> None:
+    loaded = load(directory, clean=True, log_start_offset=300)
+    assert (loaded.base_offsets, loaded.log_start_offset, loaded.end_offset) == ((0, 100, 200), 300, 300)
+    assert (loaded.deleted, loaded.warnings) == ((), [])
+
+
 def test_an_empty_directory(tmp_path: Path) -> None:
     loaded = load(tmp_path, log_start_offset=42)
     assert (loaded.base_offsets, loaded.log_start_offset, loaded.end_offset) == ((42,), 42, 42)

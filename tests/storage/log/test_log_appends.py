@@ -18,6 +18,7 @@ from tidelog.model import (
     Isolation,
     OffsetsOutOfOrderError,
     OutOfOrderSequenceError,
+    RecordBatchTooLargeError,
     StorageError,
     TidelogError,
     UnexpectedAppendOffsetError,
@@ -74,6 +75,28 @@ class TestOffsets:
             assert (result.log_append_time, result.is_duplicate) == (-1, False)
         assert log.base_offsets == [0, 6]
         assert log.end_offset == 9
+
+    @pytest.mark.parametrize("as_leader", [True, False], ids=["leader", "follower"])
+    @pytest.mark.parametrize("missing", [0, 1])
+    def test_a_set_fits_a_segment_of_its_size_and_none_that_is_smaller(
+        self, home: LogHome, as_leader: bool, missing: int
+    ) -> None:
+        """A set goes into one segment, so it cannot be divided."""
+        made = plain(0, 2, timestamp=NOW) + plain(0 if as_leader else 2, 2, timestamp=NOW)
+        log = home.open(segment_bytes=len(made) - missing)
+
+        def append() -> None:
+            if as_leader:
+                log.append_as_leader(bytearray(made), leader_epoch=0)
+            else:
+                log.append_as_follower(made, 0)
+
+        if missing:
+            with pytest.raises(RecordBatchTooLargeError, match=f"{len(made)} bytes is larger than a segment"):
+                append()
+        else:
+            append()
+        assert log.end_offset == (0 if missing else 4)
 
     def test_a_raft_leader_gives_them_itself(self, home: LogHome) -> None:
         log = home.open()

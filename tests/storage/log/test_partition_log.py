@@ -257,6 +257,15 @@ class TestRoll:
             add(log, batch(0, [b"x"], timestamp=BASE_TIME))
         assert log.base_offsets == [0]
 
+    @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "all at once"])
+    def test_by_time_less_the_jitter(self, open_log: Open, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
+        monkeypatch.setattr("tidelog.storage.segment.segment.random.randrange", lambda end: end - 1)
+        log = open_log(segment_ms=1000, segment_jitter_ms=300)
+        batches = [batch(0, [b"x"], timestamp=BASE_TIME + timestamp) for timestamp in (0, 701, 702)]
+        for one in [b"".join(batches)] if at_once else batches:
+            add(log, one)
+        assert log.base_offsets == [0, 2]
+
     @pytest.mark.parametrize(("policy", "base_offsets"), [
         ({"delete"}, [0, 3]),
         ({"compact"}, [0, 2, 3]),
@@ -428,6 +437,17 @@ class TestFlushAndClose:
         for expected in recovery_points:
             add(log, plain(0))
             assert log.recovery_point == expected
+
+    def test_where_nothing_was_appended_nothing_is_flushed(self, open_log: Open, clock: HeldClock) -> None:
+        """Neither is it counted, nor does it move the time of the last flush, by which the flusher goes."""
+        log = open_log()
+        add(log, plain(0))
+        log.flush()
+        counted, flushed_ms = log.counters.flushes, log.counters.last_flush_ms
+        clock.now += 1000
+        for _ in range(5):
+            log.flush()
+        assert (log.counters.flushes, log.counters.last_flush_ms) == (counted, flushed_ms)
 
     def test_every_call_on_a_closed_log(self, open_log: Open) -> None:
         log = open_log()

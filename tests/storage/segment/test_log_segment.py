@@ -166,6 +166,15 @@ class TestAppend:
         for kind in (FileKind.INDEX, FileKind.TIME_INDEX):
             assert on_disk(one, kind) == on_disk(other, kind) != b""
 
+    def test_one_batch_without_a_table_gets_an_entry_once_more_than_the_interval_was_written(self, make: Make) -> None:
+        size = len(plain(BASE))
+        segment = make(index_interval_bytes=2 * size)
+        for number in range(8):
+            content = plain(BASE + 10 * number)
+            segment.append_one(content, size, BASE + 10 * number + 9, BASE_TIME)
+        entries = [segment.offset_index.entry(number) for number in range(segment.offset_index.entries)]
+        assert entries == [(BASE + 39, 3 * size), (BASE + 69, 6 * size)]
+
     @pytest.mark.parametrize("alone", [False, True], ids=["batches with their table", "one batch without a table"])
     def test_a_write_that_fails_leaves_nothing(self, make: Make, monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
         """The disk takes 20 bytes and is full then. Either way of appending removes them before it raises."""
