@@ -82,7 +82,7 @@ class TestOffsets:
         self, home: LogHome, as_leader: bool, missing: int
     ) -> None:
         """A set goes into one segment, so it cannot be divided."""
-        made = plain(0, 2, timestamp=NOW) + plain(0 if as_leader else 2, 2, timestamp=NOW)
+        made = plain(0, 4, timestamp=NOW)
         log = home.open(segment_bytes=len(made) - missing)
 
         def append() -> None:
