@@ -10,15 +10,16 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites venv kernels spark40 archive test mutants lint format map bench bench-steps bench-scaling demo golden-set soak lock clean
+.PHONY: help prerequisites jvm venv kernels spark40 archive check test mutants lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-
-
-prerequisites: ## check what the machine must bring (as root on Debian: install it)
+prerequisites: ## check the machine for Python and a C compiler (as root on Debian: install them)
 	@scripts/prerequisites.sh
+
+jvm: prerequisites ## check the machine for a JDK and Maven too
+	@scripts/prerequisites.sh --jvm
 
 venv: $(VENV)/.kernels ## make .venv: locked packages, the project editable, kernels built in place
 
@@ -59,6 +60,9 @@ archive: venv ## make dist/tidelog.tar.gz, for the executors of a Spark cluster 
 
 include tests/real_kafka/jars.mk
 
+check: venv ## the quick tests: no JVM, no Maven, a few minutes
+	@$(BIN)/python -m pytest -m "not slow and not kafka and not spark and not heavy" -n auto --maxprocesses 4 --dist loadfile
+
 test: venv spark40 kafka-jars spark-kafka-jars ## every test but the slow ones
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
@@ -79,7 +83,7 @@ format: venv ## put the code in order as lint wants it
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-map: venv ## write the file map of ARCHITECTURE.md and the pages of docs/ that are made from code again
+map: venv ## write the pages of docs/ that are made from code: the file map, commands, configuration, metrics, APIs
 	@$(BIN)/python scripts/file_map.py
 	@$(BIN)/python scripts/command_page.py
 	@$(BIN)/python scripts/configuration_page.py
@@ -95,8 +99,11 @@ bench-steps: venv kafka-jars ## where the time goes in the rows below their targ
 bench-scaling: venv ## what a read by Spark costs as data and cores grow: 1, 4 and 10 GB, written and deleted
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks.scaling
 
-demo: venv ## a broker at work, queried while it runs; a killed broker's directory, recovered, checked, queried
+demo: venv jvm ## a broker at work, queried while it runs; a killed broker's directory, recovered, checked, queried
 	@$(BIN)/python examples/flights/pipeline.py
+
+demo-picture: venv ## write docs/demo.svg, the picture of the demo in the README
+	@$(BIN)/python examples/flights/pipeline.py --without-spark --picture docs/demo.svg
 
 golden-set: venv kafka-jars ## write a golden set of tests/golden anew (RELEASE=4.4.0): the directory that a release leaves
 	@PYTHONPATH=tests $(BIN)/python scripts/golden_set.py $(RELEASE)

@@ -1,6 +1,6 @@
-"""docs/commands.md: the commands with their help texts, as the command line prints them.
+"""Write docs/commands/: an index, and a page for each command with its help text.
 
-`make map` writes it again; a test fails while the page and the texts differ.
+`make map` runs this. A test fails while a page and a help text differ.
 """
 
 from __future__ import annotations
@@ -11,34 +11,37 @@ import click
 
 from tidelog.cli.main import COMMANDS, cli
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "commands"
 WIDTH = 100
 
 INTRODUCTION = """\
 # Commands
 
-Written by `make map` from what `tidelog COMMAND --help` prints.
+`make map` writes these pages from the texts that `tidelog COMMAND --help` prints.
 
-## What all commands have in common
-- **Two spellings.** `python -m tidelog` is the same command, with the same texts and exit codes. It is for an
-  interpreter whose scripts are not on the path.
-- **Paths.** A `DIR` is a log directory (what `log.dirs` names) or a single partition's directory. Several at once, and
-  globs, also quoted ones. Names behind the directories, or `--topic`, choose topics and partitions; patterns with `*`
-  and `?` too. Reading never writes, creates, locks or touches anything; a live broker may be running on the directory.
-- **Output.** A table by default, `--json`, `--jsonl` or `--csv` for programs (`dump`: JSON lines by default). Numbers
-  stay plain there, times are milliseconds since 1970, and columns keep their names and order. CSV has one text for null
-  and for empty. Notes and progress (rate, time left) go to a terminal's stderr; `--quiet` turns them off. Beside a
-  table, notes follow it.
-- **Where a read ends.** At the end of the last valid batch, in a directory that nobody holds; at the checkpointed high
-  watermark, where a running process holds it; `--until` says otherwise. The notes say which it was, and why.
+## Common to all commands
+- **Two spellings.** `python -m tidelog` is the same command, with the same texts and exit codes. Use it if the
+  interpreter's scripts are not on the path.
+- **Paths.** A `DIR` is a log directory (an entry of `log.dirs`) or a single partition's directory. You can give
+  several, and globs, also in quotes. Names after the directories, or `--topic`, select topics and partitions; they may
+  be patterns with `*` and `?`. Reading never writes, creates, locks or touches a file, so a broker may run on the
+  directory.
+- **Output.** The default is a table. `--json`, `--jsonl` and `--csv` are for programs (`dump` prints JSON lines by
+  default). There numbers are plain, times are milliseconds since 1970, and columns keep their names and order. CSV has
+  the same text for null and for empty. Notes and progress (rate, remaining time) go to stderr if it is a terminal;
+  `--quiet` turns them off. Notes follow a table.
+- **The end of a read** is the end of the last valid batch, or the checkpointed high watermark if a running process
+  holds the directory. `--until` selects another end. The notes name the end, and the reason.
 - **Exit codes.** 0 clean, 1 findings, 2 wrong usage, 3 something cannot be read, 130 interrupted by Ctrl-C.
-- **Errors** are one sentence on stderr. A directory or partition that cannot be read does not keep the others from
-  being read.
+- **Errors** are one sentence on stderr. A directory or partition that cannot be read does not stop the reading of
+  others.
+
+## The commands
 """
 
 
 def help_text(name: str | None = None) -> str:
-    """What ``--help`` prints on a terminal of ``WIDTH`` columns."""
+    """Return the text that ``--help`` prints on a terminal of ``WIDTH`` columns."""
     parent = click.Context(cli, info_name="tidelog", terminal_width=WIDTH, help_option_names=["-h", "--help"])
     if name is None:
         return cli.get_help(parent)
@@ -51,21 +54,31 @@ def help_text(name: str | None = None) -> str:
     return command.get_help(parent)
 
 
-def names() -> list[str]:
-    """Of all commands, those of a group behind it."""
-    every = []
-    for name in sorted(COMMANDS):
-        every.append(name)
-        command = cli.get_command(click.Context(cli), name)
-        if isinstance(command, click.Group):
-            every += [f"{name} {own}" for own in command.list_commands(click.Context(command))]
-    return every
+def names(command: str) -> list[str]:
+    """Return the command's name, then the names of its subcommands."""
+    found = cli.get_command(click.Context(cli), command)
+    if isinstance(found, click.Group):
+        return [command, *(f"{command} {name}" for name in found.list_commands(click.Context(found)))]
+    return [command]
 
 
-def page() -> str:
-    sections = [f"## tidelog {name}\n```text\n{help_text(name)}\n```\n" for name in names()]
-    return "\n".join([INTRODUCTION, f"## tidelog\n```text\n{help_text()}\n```\n", *sections])
+def page(command: str) -> str:
+    sections = [f"## tidelog {name}\n```text\n{help_text(name)}\n```\n" for name in names(command)]
+    return "\n".join([f"# tidelog {command}\n", "[All commands](README.md)\n", *sections])
+
+
+def index() -> str:
+    rows = [f"| [`tidelog {name}`]({name}.md) | {COMMANDS[name]} |" for name in sorted(COMMANDS)]
+    table = ["| command | purpose |", "|---|---|", *rows, ""]
+    return INTRODUCTION + "\n".join([*table, "## tidelog", "```text", help_text(), "```", ""])
+
+
+def pages() -> dict[str, str]:
+    """Return every page of the folder by its file name."""
+    return {"README.md": index(), **{f"{name}.md": page(name) for name in sorted(COMMANDS)}}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text)

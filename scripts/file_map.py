@@ -1,6 +1,6 @@
-"""The file map of ARCHITECTURE.md: every source file with the first sentence of what it says about itself.
+"""Write docs/file-map.md: every source file with the first sentence of its docstring.
 
-`make map` writes it again; a test fails while the page and the tree differ.
+`make map` runs this. A test fails while the page and the tree differ.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
-PAGE = ROOT / "ARCHITECTURE.md"
-BEGIN = "<!-- file map: written by `make map` -->"
-END = "<!-- end of the file map -->"
+PAGE = ROOT / "docs" / "file-map.md"
+HEAD = """\
+# File map
+
+Every source file below `src`, with the first sentence of its docstring. `make map` writes this page.
+[ARCHITECTURE.md](../ARCHITECTURE.md) explains how the files work together.
+"""
 SUFFIXES = {".py", ".pyx", ".pxd", ".h", ".c"}
 NAME_WIDTH = 34
 SENTENCE_WIDTH = 110
 
 
 def opening_words(path: Path) -> str:
-    """The docstring of a Python or Cython file, or the comment a C header begins with."""
+    """Return the docstring of a Python or Cython file, or the first comment of a C header."""
     text = path.read_text()
     if path.suffix == ".py":
         return ast.get_docstring(ast.parse(text)) or ""
@@ -46,28 +50,30 @@ def map_lines(directory: Path, depth: int = 0) -> list[str]:
     indent = "  " * depth
     name = f"{indent}{directory.name}/"
     lines = [f"{name:<{NAME_WIDTH}}{first_sentence(opening_words(package)) if package.exists() else ''}".rstrip()]
-    entries = [entry for entry in sorted(directory.iterdir()) if entry.name != "__init__.py"]
-    for path in (entry for entry in entries if entry.is_file() and entry.suffix in SUFFIXES):
+    for path in (path for path in source_files(directory) if path.name != "__init__.py"):
         name = f"{indent}  {path.name}"
         lines.append(f"{name:<{NAME_WIDTH}}{first_sentence(opening_words(path))}".rstrip())
-    for path in (entry for entry in entries if entry.is_dir()):
+    for path in (entry for entry in sorted(directory.iterdir()) if entry.is_dir()):
         below = map_lines(path, depth + 1)
         if len(below) > 1 or (path / "__init__.py").exists():
             lines += below
     return lines
 
 
-def file_map() -> str:
-    packages = sorted(path for path in SOURCE.iterdir() if path.is_dir() and path.suffix != ".egg-info")
-    return "\n".join(["```", *(line for package in packages for line in map_lines(package)), "```"])
+def page() -> str:
+    """Return the whole page: a section for each package of the first and second level."""
+    lines = [HEAD]
+    for package in sorted(path for path in SOURCE.iterdir() if path.is_dir() and path.suffix != ".egg-info"):
+        files = [f"{path.name:<{NAME_WIDTH}}{first_sentence(opening_words(path))}" for path in source_files(package)]
+        lines += [f"## {package.name}", "```", *files, "```", ""]
+        for room in sorted(path for path in package.iterdir() if (path / "__init__.py").exists()):
+            lines += [f"## {package.name}/{room.name}", "```", *map_lines(room), "```", ""]
+    return "\n".join(lines)
 
 
-def with_map(page: str) -> str:
-    """``page`` with the map between its two marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{file_map()}\n{END}{after}"
+def source_files(directory: Path) -> list[Path]:
+    return [path for path in sorted(directory.iterdir()) if path.is_file() and path.suffix in SUFFIXES]
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_map(PAGE.read_text()))
+    PAGE.write_text(page())

@@ -1,7 +1,7 @@
 """The names of Kafka's own test cases, read from the class files in its test jars.
 
 ``python scripts/kafka_test_cases.py`` reads the jars that ``make kafka-jars`` fetched and writes
-``tests/project/kafka_test_cases.json``: each class that ``docs/parity.md`` answers for, with its cases, sorted. No JVM
+``tests/project/kafka_test_cases.json``: each class of ``tests/project/parity.toml`` with its cases, sorted. No JVM
 runs: a class file (JVM specification, chapter 4) is a pool of constants followed by tables, and a test case is a method
 with one of JUnit's or jqwik's annotations. A class may stand in several packages, as UnifiedLogTest does while it moves
 from Scala to Java, and in both jars.

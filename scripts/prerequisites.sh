@@ -1,10 +1,10 @@
 #!/bin/sh
-# What this machine must bring: Python 3.11 or newer with venv and headers, a C compiler, make, a JDK 17 or newer, Maven.
+# Check the machine: Python 3.11 or newer with venv and headers, a C compiler, make; with --jvm a JDK 17 or newer and Maven.
 #
-#   scripts/prerequisites.sh            check all; as root on Debian install what is missing, else name it and stop
+#   scripts/prerequisites.sh [--jvm]    as root on Debian install missing packages, elsewhere name them and stop
 #   scripts/prerequisites.sh --python   print the interpreter to build environments with
 #
-# Every command of the Makefile runs the check first, so a missing piece is named before anything else is done.
+# Every command of the Makefile runs this first, so a missing piece is named before the work begins.
 set -u
 
 find_python() {
@@ -40,13 +40,22 @@ missing_packages() {
     has_python_headers || echo python3-dev
     has_compiler || echo gcc libc6-dev
     command -v make >/dev/null 2>&1 || echo make
-    has_jdk || echo default-jdk-headless
-    command -v mvn >/dev/null 2>&1 || echo maven
+    if [ -n "$jvm" ]; then
+        has_jdk || echo default-jdk-headless
+        command -v mvn >/dev/null 2>&1 || echo maven
+    fi
 }
 
 if [ "${1:-}" = --python ]; then
     find_python
     exit
+fi
+
+jvm=
+alternatives="a python3 of 3.11 or newer with venv and headers, gcc, make"
+if [ "${1:-}" = --jvm ]; then
+    jvm=yes
+    alternatives="$alternatives, a JDK of 17 or newer, Maven"
 fi
 
 packages=$(missing_packages | tr '\n' ' ')
@@ -62,5 +71,5 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
     [ -z "$packages" ] && exit 0
 fi
 
-echo "Missing on this machine, as Debian packages: $packages(or: a python3 of 3.11 or newer with venv and headers, gcc, make, a JDK of 17 or newer, Maven)" >&2
+echo "This machine lacks these Debian packages: $packages(or: $alternatives)" >&2
 exit 1

@@ -29,7 +29,7 @@ from broker import Broker
 from confluent_kafka.admin import NewTopic
 from group import GROUP, read_by_group
 from sending import Message, Sender, messages_on
-from steps import check, print_timings, say, step, tidelog_command
+from steps import check, print_timings, record, save_picture, say, step, tidelog_command
 
 import tidelog
 
@@ -49,7 +49,10 @@ def main() -> None:
     parser.add_argument("--workspace", type=Path, default=Path("build/demo"), help="where to unpack and to write")
     parser.add_argument("--pause", type=float, default=0.04, help="seconds between two reads of a group's member")
     parser.add_argument("--without-spark", action="store_true", help="leave out the steps that need Spark")
+    parser.add_argument("--picture", type=Path, help="also write the output to this file, as SVG")
     given = parser.parse_args()
+    if given.picture:
+        record(width=112)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the broker does not outlive the demo
     workspace: Path = given.workspace
     with step("Unpack the disk of a killed Kafka broker, and read its flights"):
@@ -67,6 +70,8 @@ def main() -> None:
     if spark:
         query(spark, disk, workspace, rows)
         spark.stop()
+    if given.picture:
+        save_picture(given.picture)
     print_timings()
 
 

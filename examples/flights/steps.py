@@ -1,16 +1,20 @@
-"""How the demo speaks: numbered steps and how long they took, commands as they are typed, checks that end it."""
+"""The output of the demo: numbered steps with their duration, commands as they are typed, checks that end it."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 console = Console(highlight=False)
 timings: list[tuple[str, float]] = []
@@ -32,7 +36,7 @@ def say(words: str) -> None:
 
 @contextmanager
 def picture(of: RenderableType) -> Iterator[None]:
-    """Shown as it changes, and as it is at the end."""
+    """Show ``of`` as it changes, and its final state."""
     with Live(of, console=console, refresh_per_second=12):
         yield
     if not console.is_terminal:
@@ -40,7 +44,7 @@ def picture(of: RenderableType) -> Iterator[None]:
 
 
 def check(words: str, found: object, wanted: object) -> None:
-    """Say that it is so, or end the demo."""
+    """Print that ``found`` is as wanted, or end the demo."""
     if found != wanted:
         sys.exit(f"  ✗ {words}: found {found}, not {wanted}")
     say(f"[green]✓[/green] {words}")
@@ -49,10 +53,24 @@ def check(words: str, found: object, wanted: object) -> None:
 def tidelog_command(*arguments: object) -> None:
     words = [str(word) for word in arguments]
     say(f"[bold cyan]$ tidelog {' '.join(words)}")
-    # verify says what it finds by exit code 1; anything worse ends the demo.
-    code = subprocess.run([sys.executable, "-m", "tidelog", *words]).returncode
-    if code not in (0, 1):
-        sys.exit(code)
+    command = [sys.executable, "-m", "tidelog", *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE if console.record else None, text=True)
+    if done.returncode not in (0, 1):  # verify has exit code 1 if it finds something
+        sys.exit(done.returncode)
+    if console.record:
+        console.print(Text(done.stdout.strip().splitlines()[-1], "dim"), soft_wrap=True)
+
+
+def record(width: int) -> None:
+    """Keep the output for ``save_picture``; of a command's own output, keep the last line."""
+    console.record, console.width = True, width
+
+
+def save_picture(path: Path) -> None:
+    """Write the recorded output as SVG. It names no font of another host: the reader's monospaced font will do."""
+    template = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    picture = console.export_svg(title="make demo", code_format=template, unique_id="demo")
+    path.write_text("".join(line.strip() + "\n" for line in picture.splitlines() if line.strip()))
 
 
 def print_timings() -> None:

@@ -1,30 +1,19 @@
-"""The page of the commands is what ``--help`` prints, and every option of the command line is on it."""
+"""The pages of docs/commands are the texts that ``--help`` prints, and each text has exit codes and examples."""
 
 from __future__ import annotations
-
-import importlib.util
-from types import ModuleType
 
 import click
 import pytest
 
-from project.tree import ROOT
+from project.tree import load
 from tidelog.cli.main import COMMANDS, cli
 from tidelog.cli.spark.group import JOBS
 
 
-def command_page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("command_page", ROOT / "scripts" / "command_page.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_page_is_what_the_commands_print() -> None:
-    module = command_page()
-    assert module.PAGE.read_text() == module.page(), "run `make map`"
+def test_the_pages_are_the_help_texts() -> None:
+    command_page = load("scripts/command_page.py")
+    written = {path.name: path.read_text() for path in command_page.FOLDER.iterdir()}
+    assert written == command_page.pages(), "run `make map`"
 
 
 EVERY = [*COMMANDS, *(f"spark {job}" for job in JOBS)]

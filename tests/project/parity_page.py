@@ -1,10 +1,11 @@
-"""docs/parity.md as rows: what Kafka does, and the cases of its own tests."""
+"""The rows of docs/parity.md, and of parity.toml: Kafka's behaviours and the cases of Kafka's own tests."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
@@ -12,9 +13,8 @@ from typing import NamedTuple
 from project.tree import ROOT
 
 PAGE = (ROOT / "docs" / "parity.md").read_text()
-BEHAVIOUR, CASES = PAGE.split("\n## Kafka's own test cases\n")
 KAFKA_CASE_NAMES: dict[str, list[str]] = json.loads((ROOT / "tests/project/kafka_test_cases.json").read_text())
-"""Class -> cases, as scripts/kafka_test_cases.py read them from Kafka's jars; every one has a row on the page."""
+"""Class -> cases, as scripts/kafka_test_cases.py reads them from Kafka's jars. Each has an entry in parity.toml."""
 
 
 class Behaviour(NamedTuple):
@@ -29,30 +29,38 @@ class Behaviour(NamedTuple):
 class Case(NamedTuple):
     kafka_class: str
     name: str
-    rows: str
-    answer: str
-    """One of our tests, in code style, or ``does not apply: …``, or ``later: …``."""
-
-    @property
-    def kind(self) -> str:
-        word, separator, _ = self.answer.partition(": ")
-        return word if separator and not self.answer.startswith("`") else "tested"
+    rows: tuple[str, ...]
+    """Numbers of behaviours."""
+    kind: str
+    """``test``, ``does_not_apply``, or ``later``."""
+    text: str
+    """The test of tidelog that asks the same; or the reason why the case does not apply, or does not apply yet."""
 
 
-def table_rows(text: str, level: str) -> Iterator[tuple[str, list[str]]]:
-    """Each table row with the heading above it; heads and rules left out."""
+def table_rows(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each table row with the heading above it, without the tables' heads."""
     heading = ""
     for line in text.splitlines():
-        if line.startswith(level + " "):
-            heading = line.removeprefix(level + " ")
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
         elif line.startswith("|") and heading:
             cells = [cell.strip() for cell in line.strip("|").split(" | ")]
             if set(line) - set("|-") and cells[-1] != "test":
                 yield heading, cells
 
 
-BEHAVIOURS = [Behaviour(section, *cells) for section, cells in table_rows(BEHAVIOUR, "##")]
-KAFKA_CASES = [Case(name, *cells) for name, cells in table_rows(CASES, "###")]
+def read_cases(text: str) -> list[Case]:
+    found = []
+    for kafka_class, entries in tomllib.loads(text).items():
+        for name, entry in entries.items():
+            rows = tuple(entry.pop("rows"))
+            ((kind, words),) = entry.items()
+            found.append(Case(kafka_class, name, rows, kind, words))
+    return found
+
+
+BEHAVIOURS = [Behaviour(section, *cells) for section, cells in table_rows(PAGE)]
+KAFKA_CASES = read_cases((ROOT / "tests/project/parity.toml").read_text())
 
 
 @cache
@@ -73,6 +81,10 @@ def code(cell: str) -> str:
 
 
 def require_test(cell: str) -> None:
-    path, _, name = code(cell).partition("::")
+    require_named_test(code(cell))
+
+
+def require_named_test(test: str) -> None:
+    path, _, name = test.partition("::")
     assert (ROOT / "tests" / path).is_file(), f"no such file: tests/{path}"
     assert name in names_in(path), f"no test {name} in tests/{path}"

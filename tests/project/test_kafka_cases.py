@@ -1,4 +1,4 @@
-"""Kafka's own test cases: each has its row in docs/parity.md, with a test of ours, a reason, or what is missing."""
+"""Kafka's own test cases: each has an entry in parity.toml, a test of tidelog or a reason why it does not apply."""
 
 from __future__ import annotations
 
@@ -7,39 +7,38 @@ from collections import Counter
 
 import pytest
 
-from project.parity_page import BEHAVIOURS, KAFKA_CASE_NAMES, KAFKA_CASES, code, require_test
+from project.parity_page import BEHAVIOURS, KAFKA_CASE_NAMES, KAFKA_CASES, require_named_test
 from project.tree import ROOT, load
 from real_kafka.java import CACHE, ensure_jars
 
 KAFKA_CLASS = re.compile(r"(?:org\.apache\.)?kafka(?:\.[a-z]+)+\.[A-Z]\w*Test")
 CASE = re.compile(r"[a-z]\w+")
-KINDS = ("tested", "does not apply", "later")
-MOST_WITHOUT_ANSWER = 0.15
-"""Of the cases of a class, those that may not apply."""
+KINDS = ("test", "does_not_apply", "later")
+MAX_NOT_APPLICABLE = 0.15
+"""The largest share of a class's cases that may not apply."""
 
 
 @pytest.mark.parametrize("kafka_class", KAFKA_CASE_NAMES)
-def test_every_case_has_its_row(kafka_class: str) -> None:
+def test_every_case_has_its_entry(kafka_class: str) -> None:
     rows = [case for case in KAFKA_CASES if case.kafka_class == kafka_class]
-    assert [code(case.name) for case in rows] == KAFKA_CASE_NAMES[kafka_class], "one row a case, sorted by name"
+    assert [case.name for case in rows] == KAFKA_CASE_NAMES[kafka_class], "one entry a case, sorted by name"
     kinds = Counter(case.kind for case in rows)
     print(f"{kafka_class}: {', '.join(f'{kinds[kind]} {kind}' for kind in KINDS)}")
-    assert kinds["does not apply"] <= MOST_WITHOUT_ANSWER * len(rows)
+    assert kinds["does_not_apply"] <= MAX_NOT_APPLICABLE * len(rows)
 
 
 @pytest.mark.parametrize("kafka_class", dict.fromkeys(row.kafka_class for row in KAFKA_CASES))
-def test_a_row_names_behaviours_and_a_test_or_says_why_not(kafka_class: str) -> None:
+def test_an_entry_names_behaviours_and_a_test_or_gives_the_reason(kafka_class: str) -> None:
     assert KAFKA_CLASS.fullmatch(kafka_class), "not the name of a test class of Kafka's"
     known = {row.id: row.state for row in BEHAVIOURS}
     for case in KAFKA_CASES:
         if case.kafka_class == kafka_class:
-            assert CASE.fullmatch(code(case.name)), f"not the name of a test case: {case.name}"
-            assert case.kind in KINDS, f"{case.name}: {case.answer}"
-            if case.kind != "does not apply":
-                assert set(case.rows.split(", ")) <= set(known), case.name
-            if case.kind == "tested":
-                require_test(case.answer)
-                assert not any(known[row].startswith("later") for row in case.rows.split(", ")), case.name
+            assert CASE.fullmatch(case.name), f"not the name of a test case: {case.name}"
+            assert case.kind in KINDS, f"{case.name}: {case.kind}"
+            if case.kind == "test":
+                assert set(case.rows) <= set(known), case.name
+                require_named_test(case.text)
+                assert not any(known[row].startswith("later") for row in case.rows), case.name
 
 
 @pytest.mark.kafka

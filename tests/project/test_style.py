@@ -36,6 +36,7 @@ URL = re.compile(r"\bhttps?://([\w.-]+)")
 HOSTS = {"www.apache.org", "maven.apache.org", "kafka.apache.org", "cwiki.apache.org", "issues.apache.org"} | {
     "github.com",
     "keepachangelog.com",
+    "www.w3.org",
     "semver.org",
 }
 REGISTRY = re.compile(r"p[y]pi\.org|python[h]osted|repo1?\.maven|-index-url[=]|[a]rtifactory|[n]exus/")

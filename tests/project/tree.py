@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -27,10 +28,12 @@ def python_files() -> list[Path]:
 
 
 def load(path: str) -> ModuleType:
-    """A script of the repository as a module."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    """Return a script of the repository as a module."""
+    name = f"script_{Path(path).stem}"
+    spec = importlib.util.spec_from_file_location(name, ROOT / path)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module

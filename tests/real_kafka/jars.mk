@@ -24,7 +24,7 @@ kafka-jars: $(KAFKA_RELEASES:%=.cache/java/%/programs.jar) $(KAFKA_CASES)/.stamp
 
 spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a peer in the benchmarks
 
-.cache/kafka-%/.stamp: tests/real_kafka/pom.xml | prerequisites
+.cache/kafka-%/.stamp: tests/real_kafka/pom.xml | jvm
 	@echo "Fetching the jars of Apache Kafka $*"
 	@rm -rf $(@D) && mkdir -p $(@D)
 	@$(MVN_COPY) --file $< -Dkafka.version=$* $(if $(filter $*,$(KAFKA_NEWEST)),,-Dwith-tools) -DoutputDirectory=$(CURDIR)/$(@D)
@@ -33,7 +33,7 @@ spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a pe
 $(KAFKA_CASES)/.stamp: tests/real_kafka/cases/pom.xml
 $(SPARK_KAFKA_JARS)/.stamp: benchmarks/spark-kafka/pom.xml
 
-$(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | prerequisites
+$(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | jvm
 	@echo "Fetching the jars of $<"
 	@rm -rf $(@D) && mkdir -p $(@D)
 	@$(MVN_COPY) --file $< -DoutputDirectory=$(CURDIR)/$(@D)

@@ -1,1 +1,1 @@
-"""Read-only reports over data directories: decode as far as possible, never write."""
+"""Read-only reports over data directories. They decode as much as possible and never write."""

@@ -1,21 +1,21 @@
-"""Where a read begins or ends, as people say it, and which offset that is in a partition.
+"""The start or end of a read as users write it, and its translation to an offset of a partition.
 
 =====================  ============================================================================
 text                   offset
 =====================  ============================================================================
 ``earliest``           the log start
 ``latest``             the end of the read (see ``LogView``, which knows isolation and ``until``)
-``1234``               itself, brought into [log start, log end]
+``1234``               1234, clamped to [log start, log end]
 ``-10``                ten offsets before the end of the read
-``@1700000000000``     of the first record at or after that time (ms since 1970); else the end
-``2024-05-01``,        the same; without a zone the time is UTC
+``@1700000000000``     the first record at or after that time (ms since 1970), else the end
+``2024-05-01``,        the same; a time without a zone is UTC
 ``2024-05-01T10:30Z``
-``max-timestamp``      (look-ups only) of the first record with the largest timestamp
-``earliest-local``     (look-ups only) the log start: all of a log is local
-``latest-tiered``      (look-ups only) none: nothing is tiered
+``max-timestamp``      (lookups only) the first record with the largest timestamp
+``earliest-local``     (lookups only) the log start: the whole log is local
+``latest-tiered``      (lookups only) none: nothing is tiered
 =====================  ============================================================================
 
-Reads only. Called by: export, offsets, the command line. Source of the words: Kafka's ``GetOffsetShell``.
+The module only reads. Source of the words: Kafka's ``GetOffsetShell``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BoundKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """``number`` is an offset (negative: counted from the end) or a time in ms, by kind."""
+    """``number`` is an offset or a time in ms, depending on ``kind``. A negative offset counts from the end."""
 
     kind: BoundKind
     number: int = 0
@@ -69,7 +69,7 @@ _KAFKA_TIMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """How far a reader may see."""
+    """The isolation and ``until`` bound that limit a read."""
 
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     until: Until | None = None
@@ -79,7 +79,7 @@ USUAL_LIMITS = ReadLimits()
 
 
 def parse_bound(text: str) -> Bound:
-    """An offset or a time, as in the module's table. ConfigError for anything else."""
+    """Parse an offset or a time as in the module's table. Raise ConfigError for any other text."""
     number = _integer(text)
     if number is not None:
         return Bound(BoundKind.OFFSET, number)
@@ -87,7 +87,7 @@ def parse_bound(text: str) -> Bound:
 
 
 def parse_time(text: str) -> Bound:
-    """The same for look-ups by time: a number is ms since 1970, or one of Kafka's (-1 latest to -5 latest-tiered)."""
+    """Parse a time for a lookup. A number is ms since 1970, or a Kafka constant (-1 latest to -5 latest-tiered)."""
     number = _integer(text)
     if number is not None:
         return _KAFKA_TIMES.get(number) or Bound(BoundKind.TIMESTAMP, number)
@@ -95,7 +95,7 @@ def parse_time(text: str) -> Bound:
 
 
 def resolve_bound(view: LogView, bound: Bound, limits: ReadLimits) -> int:
-    """An offset in [log start, log end]."""
+    """Return the bound's offset, clamped to [log start, log end]."""
     end = view.limit(limits.isolation, limits.until)
     match bound.kind:
         case BoundKind.EARLIEST:
@@ -111,7 +111,8 @@ def resolve_bound(view: LogView, bound: Bound, limits: ReadLimits) -> int:
 
 
 def look_up(view: LogView, bound: Bound, limits: ReadLimits) -> TimestampOffset | None:
-    """The record at a time; None where there is none. A timestamp of -1: the offset is no record's."""
+    """Return the record at a bound, or None if there is none. A timestamp of -1 means that the offset comes from the
+    bound itself and not from a record."""
     match bound.kind:
         case BoundKind.TIMESTAMP:
             return view.offset_for_timestamp(bound.number, isolation=limits.isolation, until=limits.until)

@@ -1,12 +1,11 @@
 """The committed offsets of groups, read from the ``__consumer_offsets`` partitions of a log directory.
 
-The newest record of a key counts; a null value removes the key. Offsets committed in a transaction count once it was
-committed: those of aborted and of open transactions are left out. (A read_committed read would not do: it ends at the
-last stable offset, and so hides what other groups committed behind an open transaction.) Of two records of a key the
-one further on in the log wins, wherever its transaction's marker lies, as in Kafka's ``OffsetMetadataManager``.
+The newest record of a key counts, and a null value removes the key. Offsets committed in a transaction count only after
+the commit: those of aborted and of open transactions are left out. A read_committed read would not suffice: it ends at
+the last stable offset, so it hides the commits of other groups after an open transaction. If a key has two records, the
+later offset wins, wherever the transaction marker lies, as in Kafka's ``OffsetMetadataManager``.
 
-Reads only; partitions in parallel; memory grows with the number of live keys.
-Called by: ``offsets``, Spark's table of groups.
+The module only reads, several partitions in parallel. Memory grows with the number of live keys.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Key = tuple[str, TopicPartition]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """``commit_timestamp`` in ms; ``leader_epoch`` None where the commit did not say it."""
+    """``commit_timestamp`` is in ms. ``leader_epoch`` is None if the commit did not name it."""
 
     group: str
     partition: TopicPartition
@@ -47,13 +46,14 @@ class CommittedOffset:
     metadata: str
     commit_timestamp: int
     source: TopicPartition
-    """The partition of ``__consumer_offsets`` it stands in, and where there."""
+    """The partition of ``__consumer_offsets`` that holds the record. ``source_offset`` is the record's offset there."""
     source_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffsets:
-    """``undecoded``: keys and values of unknown types or versions, or that do not decode; ``errors``: of partitions."""
+    """``undecoded`` counts keys and values of unknown types or versions, and undecodable ones. ``errors`` holds the
+    errors of partitions."""
 
     offsets: tuple[CommittedOffset, ...]
     partitions: int
@@ -63,7 +63,7 @@ class GroupOffsets:
 
 @dataclass(slots=True, kw_only=True)
 class PartitionOffsets:
-    """Of one partition of ``__consumer_offsets``; with ``error`` what was found up to there."""
+    """The offsets in one partition of ``__consumer_offsets``. With ``error``, they are those read before the error."""
 
     offsets: dict[Key, CommittedOffset] = field(default_factory=dict)
     undecoded: int = 0
@@ -78,7 +78,8 @@ def read_committed_offsets(
     threads: int | None = None,
     advance: Advance = lambda _bytes: None,
 ) -> GroupOffsets:
-    """All groups of a log directory, by group, topic and partition; none where it has no ``__consumer_offsets``."""
+    """Return the offsets of all groups in a log directory, sorted by group, topic and partition. The result is empty if
+    the directory has no ``__consumer_offsets``."""
 
     def read(view: LogView, partition: TopicPartition, tell: Advance) -> PartitionOffsets:
         return partition_offsets(view, partition, until=until, advance=tell)
@@ -99,7 +100,7 @@ def read_committed_offsets(
 def partition_offsets(
     view: LogView, source: TopicPartition, *, until: Until | None = None, advance: Advance = lambda _bytes: None
 ) -> PartitionOffsets:
-    """All groups whose offsets are kept in ``source``, a partition of ``__consumer_offsets``."""
+    """Return the offsets of all groups stored in ``source``, a partition of ``__consumer_offsets``."""
     found = PartitionOffsets()
     try:
         _read_partition(view, source, until, found, advance)
@@ -122,7 +123,7 @@ def _read_partition(
 
 
 def _settled(stream: RowStream, open_: Mapping[int, int], advance: Advance) -> Iterator[Rows]:
-    """The batches without those of open transactions (producer id -> first offset)."""
+    """Yield the batches without those of open transactions. ``open_`` maps producer id to first offset."""
     for rows in stream:
         advance(int(rows.table.size.sum()))
         pending = _pending(rows.table, open_)

@@ -1,14 +1,14 @@
-"""What transaction coordinators know: the ``__transaction_state`` partitions of log directories.
+"""Transaction coordinators' state, read from ``__transaction_state`` partitions of log directories.
 
-The newest record of a transactional id counts; a null value removes it. A transactional id belongs to one partition,
-and from a producer id nobody can tell which: so a producer that is not found is unknown to the coordinators only where
-all partitions of the topic were read (``is_whole``); how many there are the cluster metadata say.
+The newest record of a transactional id counts, and a null value removes the id. A transactional id belongs to one
+partition, but a producer id does not show which one. So a missing producer is unknown to the coordinators only if all
+partitions of the topic were read (``is_whole``). The cluster metadata give the number of partitions.
 
-States of a transaction in the order of their numbers: Empty -> Ongoing -> PrepareCommit or PrepareAbort (decided, its
-markers are being written) -> CompleteCommit or CompleteAbort; a transactional id that expires is removed.
+The states of a transaction are: Empty -> Ongoing -> PrepareCommit or PrepareAbort (decided, the markers are being
+written) -> CompleteCommit or CompleteAbort. An expired transactional id is removed.
 
-Reads only; partitions in parallel; memory grows with the number of transactional ids. Called by: ``transactions``.
-Source: Kafka's ``TransactionLog``, ``TransactionState`` (KIP-98, KIP-890).
+The module only reads, several partitions in parallel. Memory grows with the number of transactional ids. Source:
+Kafka's ``TransactionLog``, ``TransactionState`` (KIP-98, KIP-890).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CHOICE = ColumnChoice(headers=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalId:
-    """The newest record of a transactional id; times in ms."""
+    """The newest record of a transactional id. Times are in ms."""
 
     name: str
     producer_id: int
@@ -48,34 +48,35 @@ class TransactionalId:
     state: str
     timeout_ms: int
     partitions: frozenset[TopicPartition]
-    """Those that take part in the transaction and have no marker yet."""
+    """The partitions in the transaction that have no marker yet."""
     start_timestamp: int | None
-    """Of the ongoing or last transaction; None where there was none."""
+    """The start of the ongoing or last transaction. None if there was none."""
     source: TopicPartition
-    """The partition of ``__transaction_state`` it stands in, and where there."""
+    """The ``__transaction_state`` partition that holds the record. ``source_offset`` is the record's offset there."""
     source_offset: int
 
     def is_to_end(self, partition: TopicPartition) -> bool:
-        """Whether the coordinator still has to write this partition's marker."""
+        """Return True if the coordinator still has to write this partition's marker."""
         return self.state not in _FINISHED and partition in self.partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorLog:
-    """``undecoded``: records of unknown types or versions, or that do not decode; ``errors``: of partitions."""
+    """``undecoded`` counts records of unknown types or versions, and records that fail to decode. ``errors`` holds the
+    errors of partitions."""
 
     cluster_id: str | None = None
     ids: tuple[TransactionalId, ...] = ()
     partitions: frozenset[int] = frozenset()
-    """Those that were read whole."""
+    """The partitions that were read completely."""
     partition_count: int | None = None
-    """None where the metadata of the cluster are not here."""
+    """None if the cluster metadata are not in this directory."""
     undecoded: int = 0
     errors: tuple[TidelogError, ...] = ()
 
     @property
     def is_whole(self) -> bool:
-        """Whether a producer that is not in it is unknown to every coordinator of the cluster."""
+        """True if a producer missing from this log is unknown to every coordinator of the cluster."""
         return (
             self.partition_count is not None
             and self.partitions >= frozenset(range(self.partition_count))
@@ -88,7 +89,7 @@ class CoordinatorLog:
 
 
 def read_coordinator_log(fs: FileSystem, path: Path, *, threads: int | None = None) -> CoordinatorLog:
-    """What one log directory has; empty where it has no ``__transaction_state``."""
+    """Read the coordinators' records of one log directory. The result is empty if it has no ``__transaction_state``."""
     fs = ReadOnlyFileSystem(fs)
 
     def read(view: LogView, partition: TopicPartition, _tell: Advance) -> _Found:
@@ -113,7 +114,7 @@ def read_coordinator_log(fs: FileSystem, path: Path, *, threads: int | None = No
 
 
 def join_logs(logs: Iterable[CoordinatorLog]) -> CoordinatorLog:
-    """Those of several log directories of one cluster; of two replicas the one that is further on counts."""
+    """Merge the logs of several log directories of one cluster. The replica with the higher offset wins."""
     newest: dict[str, TransactionalId] = {}
     found = list(logs)
     for log in found:
@@ -140,7 +141,7 @@ class _Found:
 
 
 def _read_partition(view: LogView, found: _Found) -> None:
-    # To the log end: what a coordinator has not replicated yet, it has decided all the same.
+    # Read to the log end: a decision holds even if the coordinator's record is not replicated yet.
     wanted = ReadRange(start=view.log_start, end=view.log_end)
     for chunk in view.columns(wanted, _CHOICE):
         for record in iter_records(chunk.columns):
@@ -191,5 +192,5 @@ def _cluster_id(fs: FileSystem, path: Path) -> str | None:
     try:
         meta = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
     except CheckpointError:
-        return None  # ``info`` and ``verify`` say so
+        return None  # ``info`` and ``verify`` report it
     return None if meta is None else meta.cluster_id

@@ -1,20 +1,20 @@
-"""``count``: how many records a partition holds, exactly, from batch headers and, for tombstones, the records.
+"""The ``count`` report: the exact number of records in a partition.
 
-Offsets do not tell: compaction and transactions leave gaps, and control records take offsets. The counts are of what
-lies in ``[log start, log end)``:
+The counts come from batch headers and, for tombstones, from the records. Offsets do not give the number: compaction and
+transactions leave gaps, and control records take offsets. The counts cover ``[log start, log end)``:
 
 ================  ==================================================================================
-records           what a read_uncommitted consumer gets, up to the log end
-committed         what a read_committed consumer gets: below the last stable offset, not aborted
+records           the records a read_uncommitted consumer gets, up to the log end
+committed         the records a read_committed consumer gets: below the last stable offset, not aborted
 aborted           records of aborted transactions
 held_back         the others: at or above the last stable offset, behind an open transaction
 control           control records (markers), which no consumer gets
 tombstones        records with a null value, among ``records``
-records_above_hw  those of ``records`` at or above the high watermark in its checkpoint
+records_above_hw  the ``records`` at or above the high watermark in its checkpoint
 offsets_above_hw  the distance from that high watermark to the log end, markers and gaps included
 ================  ==================================================================================
 
-``records = committed + aborted + held_back``. Reads only; partitions in parallel. Called by: command line, Python.
+``records = committed + aborted + held_back``. The module only reads, several partitions in parallel.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tidelog.storage.log.view.row_stream import ReadRange, Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCount:
-    """``tombstones`` is None where no record was decoded; ``error`` says why a partition could not be counted."""
+    """``tombstones`` is None with ``headers_only``. ``error`` is the reason if the partition could not be counted."""
 
     partition: TopicPartition
     directory: Path
@@ -66,7 +66,8 @@ def count_directory(
     threads: int | None = None,
     advance: Advance = lambda _bytes: None,
 ) -> list[PartitionCount]:
-    """Count every partition of a log directory, or those of ``only``. ``headers_only`` decodes no record."""
+    """Count every partition of a log directory, or the partitions in ``only``. With ``headers_only``, records are
+    decoded only in batches whose headers do not give the counts."""
 
     def work(view: LogView, partition: TopicPartition, tell: Advance) -> PartitionCount:
         try:
@@ -80,7 +81,7 @@ def count_directory(
 def count_partition(
     view: LogView, partition: TopicPartition, *, headers_only: bool = False, advance: Advance = lambda _bytes: None
 ) -> PartitionCount:
-    """CorruptRecordError where a batch contradicts itself."""
+    """Count one partition. Raise CorruptRecordError if a batch contradicts itself."""
     marks = _Marks(
         last_stable=view.last_stable_offset(Until.LOG_END), high_watermark=view.end_offset(Until.HIGH_WATERMARK)
     )
@@ -112,7 +113,7 @@ def count_partition(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Marks:
-    """The offsets at which counts are parted."""
+    """The offsets that separate the counts."""
 
     last_stable: int
     high_watermark: int
@@ -144,7 +145,8 @@ def _count_rows(
     tally.bytes += int(table.size.sum())
     is_data = ~table.is_control
     counts = table.record_count.astype(np.int64)
-    # Headers do not say how many records an old compressed set has, nor how many lie before the log start.
+    # Headers do not give the record count of an old compressed set. For a batch across a boundary (the log start, the
+    # last stable offset, the high watermark) they do not give the count on each side.
     cut = _straddles(table, marks.last_stable) | _straddles(table, marks.high_watermark)
     undecided = is_data & ((counts < 0) | (table.base_offset < wanted.start) | cut)
     for row in np.flatnonzero(undecided).tolist():

@@ -1,4 +1,4 @@
-"""Durations as people write and read them. Pure; any thread."""
+"""Durations as users write and read them. The functions are pure. Thread rule: any thread."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ UNITS = (
     ("minute", 60_000),
     ("second", 1000),
 )
-"""Names and milliseconds, the largest first."""
+"""Names and milliseconds, the largest unit first."""
 
 _SUFFIXES_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _DURATION = re.compile(r"([0-9]{1,15})(d|h|m|s|ms)")
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of ``15m``, ``90s``, ``2h``, ``1d``, ``500ms``. ConfigError for anything else, a bare number too."""
+    """Return the milliseconds of ``15m``, ``90s``, ``2h``, ``1d`` or ``500ms``. Raise ConfigError for any other text,
+    including a bare number."""
     found = _DURATION.fullmatch(text)
     if found is None:
         raise ConfigError(f"'{text}' is not a duration: a number with d, h, m, s or ms behind it, as 15m")
@@ -28,7 +29,7 @@ def parse_duration(text: str) -> int:
 
 
 def duration_text(duration_ms: int) -> str:
-    """Its two largest units, as ``2 hours 5 minutes``; cut, not rounded. A negative one has a minus before it."""
+    """Return the two largest units, such as ``2 hours 5 minutes``, without rounding, and with a minus if negative."""
     if duration_ms < 0:
         return f"-{duration_text(-duration_ms)}"
     parts, rest = [], duration_ms

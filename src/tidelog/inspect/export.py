@@ -1,10 +1,11 @@
-"""``export``: the records of partitions as files, streaming, in bounded memory.
+"""The ``export`` command: the records of partitions as files, streamed in bounded memory.
 
-One file for each partition (``DIRECTORY/topic-partition.format``), several at once, or one file for all of them. No
-file is there before it is whole: see ``export_files``. A file that is there already is an error before anything is
-read, unless it may be replaced. What an error, a crash or a cancelled run leaves are the files that were finished.
+There is one file per partition (``DIRECTORY/topic-partition.format``), several written at once, or one file for all. A
+file appears only when it is complete: see ``export_files``. An existing file is an error before anything is read,
+unless it may be replaced. An error, a crash or a cancelled run leaves the finished files, and a crash perhaps a
+``.tmp``.
 
-Reads the log directories only; writes where it is told to, never among Kafka's files. Called by: command line, Python.
+The log directories are only read, and the output may not lie in them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """``output``: the directory for a file a partition, or with ``one_file`` the file."""
+    """``output`` is the directory for one file per partition. With ``one_file`` it is the file."""
 
     output: Path
     format: ExportFormat
@@ -47,9 +48,9 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedPartition:
-    """Records written, with offsets in ``[start, end)``. ``file_bytes`` is the size of the whole file.
+    """The records written, with offsets in ``[start, end)``. ``file_bytes`` is the size of the whole file.
 
-    ``skipped_bytes`` were left out as corrupt. With ``error`` the file was not made.
+    ``skipped_bytes`` were left out as corrupt. With ``error``, the file was not made.
     """
 
     partition: TopicPartition
@@ -74,10 +75,10 @@ def export_partitions(
     advance: Advance = lambda _bytes: None,
     cancelled: threading.Event | None = None,
 ) -> list[ExportedPartition]:
-    """Export the partitions of log directories. ConfigError for an output that may not be written, before anything is.
+    """Export the partitions of log directories. Raise ConfigError, before any write, if an output is not allowed.
 
-    ``advance`` is told the bytes read, from several threads. Setting ``cancelled`` ends the run with CancelledError.
-    An error in a partition is in its result, and in those of the other partitions of the same file.
+    ``advance`` receives the bytes read, from several threads. Setting ``cancelled`` ends the run with CancelledError.
+    An error in a partition appears in its result, and in the results of the other partitions of the same file.
     """
     files = _plan(ReadOnlyFileSystem(fs), sources, options)
     run = _Run(options, advance, cancelled or threading.Event())
@@ -119,7 +120,7 @@ def _plan(
 
 
 class _Run:
-    """What all files of an export share."""
+    """The state that all files of an export share."""
 
     def __init__(self, options: ExportOptions, advance: Advance, cancelled: threading.Event) -> None:
         self.cancelled = cancelled

@@ -1,11 +1,11 @@
-"""Files of exported records: JSON lines, CSV, Arrow (IPC file) and Parquet, each written piece by piece.
+"""Files of exported records in JSON lines, CSV, Arrow (IPC file) and Parquet, written piece by piece.
 
-Every kind has the columns topic, partition, offset, timestamp, timestamp_type, key, value, headers. In Arrow and
-Parquet they are string, int32, int64, timestamp[ms, UTC], int8 (-1 none, 0 create, 1 log append), binary, binary and
-list<struct<key: string, value: binary>>; in text as ``record_rows`` has them.
+Every kind has the columns topic, partition, offset, timestamp, timestamp_type, key, value, headers. Their types in
+Arrow and Parquet are string, int32, int64, timestamp[ms, UTC], int8 (-1 none, 0 create, 1 log append), binary, binary
+and list<struct<key: string, value: binary>>. For text, ``record_rows`` defines the columns.
 
-A file is written under its name with ``.tmp``, synced, and renamed by ``finish``: what a crash or an error leaves is at
-most a ``.tmp``. Memory: one chunk of columns, for Parquet one row group. Called by: ``export``. One thread a file.
+A file is written under its name with ``.tmp``, synced, and renamed by ``finish``. A crash leaves at most a ``.tmp``.
+Memory holds one chunk of columns, and for Parquet one row group. Thread rule: one thread per file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ROW_GROUP_ROWS = 512 * 1024
 
 
 class ExportFormat(enum.StrEnum):
-    """The value is also the files' suffix."""
+    """The value is also the file suffix."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -42,19 +42,19 @@ class ExportFormat(enum.StrEnum):
 
 
 class _Body(Protocol):
-    """The format's part of a file."""
+    """The format-specific part of a file."""
 
     def write(self, partition: TopicPartition, columns: RecordColumns) -> None: ...
 
     def finish(self) -> None: ...
 
     def abandon(self) -> None:
-        """Let go of the file, which is about to be closed and removed; never raises."""
+        """Release the writer before the file is closed and removed. Never raises."""
         ...
 
 
 class ExportFile:
-    """One file under way. OSError from every call but ``abandon``."""
+    """A file being written. Every call but ``abandon`` may raise OSError."""
 
     def __init__(self, path: Path, form: ExportFormat, shape: RowShape) -> None:
         self.path = path
@@ -72,7 +72,7 @@ class ExportFile:
         self._body.write(partition, columns)
 
     def finish(self) -> int:
-        """Put the file in its place, durably; its size in bytes."""
+        """Sync the file, rename it to its final name and return its size in bytes. The rename is durable on return."""
         assert self._body is not None
         self._body.finish()
         self._file.flush()
@@ -88,10 +88,10 @@ class ExportFile:
         return size
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Close and remove the temporary file."""
         if self._body is not None:
             self._body.abandon()
-        with suppress(OSError):  # what is left to flush may not fit on the disk either
+        with suppress(OSError):  # flushing the rest may fail on a full disk too
             self._file.close()
         self._temporary.unlink(missing_ok=True)
 
@@ -168,7 +168,7 @@ class _Arrow:
 
 
 class _Parquet:
-    """Chunks are gathered to row groups: readers want few large ones."""
+    """The Parquet body. It gathers chunks into row groups: readers work best with few large groups."""
 
     def __init__(self, file: BinaryIO) -> None:
         from pyarrow import parquet
@@ -202,7 +202,7 @@ class _Parquet:
         try:
             self._writer.close()
         except (OSError, ValueError, ArrowException):
-            self._writer.is_open = False  # else it tries again when it is collected, and tells stderr
+            self._writer.is_open = False  # otherwise the writer closes again when it is collected, and prints to stderr
 
 
 def _schema() -> pyarrow.Schema:

@@ -1,8 +1,7 @@
-"""``info``: what a log directory holds, from names, checkpoints, indexes and a few batches.
+"""The ``info`` report: a log directory's contents, from names, checkpoints, indexes and a few batches.
 
-Cheap on purpose: of a ``.log`` only the first batch of each segment is read, and what finding the log's end
-needs (in a killed directory that is every unflushed segment). Reads only; partitions in parallel.
-Called by: command line, Python.
+The report is cheap. It reads from a ``.log`` only the first batch of each segment, and the bytes needed to find the log
+end. After an unclean shutdown those are all unflushed segments. The module only reads, several partitions in parallel.
 """
 
 from __future__ import annotations
@@ -30,11 +29,9 @@ _CHUNK_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionInfo:
-    """Bytes of ``.log`` files and of all files; offsets as a reader finds them; timestamps in ms, None without any.
-
-    ``formats``: magic and codec of each segment's first batch, as ``v2 gzip``. ``leftovers``: files that the next start
-    removes or renames. ``error``: why the rest is not known.
-    """
+    """``log_bytes`` counts ``.log`` files and ``bytes`` all files. Offsets are those a reader finds. Timestamps are in
+    ms, None without any. ``formats`` holds magic and codec of each segment's first batch, such as ``v2 gzip``.
+    ``leftovers`` are files that the next start removes or renames. ``error`` is the reason for missing values."""
 
     partition: TopicPartition
     directory: Path
@@ -56,13 +53,13 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryInfo:
-    """``passing``: directories on their way in or out (``-delete``, ``-future``, ``-stray``)."""
+    """``passing`` are directories being added or removed (``-delete``, ``-future``, ``-stray``)."""
 
     path: Path
     state: DirectoryState
     meta: MetaProperties | None
     broker_epoch: int | None
-    """Of the run that stopped in order."""
+    """The epoch of the run that ended with a clean shutdown."""
     passing: tuple[str, ...]
     warnings: tuple[str, ...]
     partitions: tuple[PartitionInfo, ...]
@@ -75,7 +72,7 @@ class DirectoryInfo:
 def describe_directory(
     fs: FileSystem, path: Path, *, only: Iterable[TopicPartition] | None = None, threads: int | None = None
 ) -> DirectoryInfo:
-    """Describe a log directory, or the partitions of ``only`` in it. DirectoryError where it cannot be listed."""
+    """Describe a log directory, or the partitions of ``only`` in it. Raise DirectoryError if it cannot be listed."""
     fs = ReadOnlyFileSystem(fs)
     state = read_directory_state(fs, path)
     warnings = list(state.warnings)
@@ -104,7 +101,7 @@ def describe_directory(
 
 
 def describe_partition(view: LogView, partition: TopicPartition) -> PartitionInfo:
-    """Any TidelogError of opening or walking the log."""
+    """Describe one partition. Raise the TidelogError that opening or walking the log raises."""
     fs, directory, state = view.fs, view.directory, view.state
     first_timestamp = None
     times = []
@@ -147,7 +144,8 @@ class _Head:
 
 
 def _first_batch(reader: SegmentReader) -> _Head | None:
-    """Of the first whole batch; None where there is none. A batch with a delete horizon does not say where it began."""
+    """Return format and first timestamp of the first complete batch, or None if there is none. A batch with a delete
+    horizon or with log append time has no first timestamp, so its largest one is returned."""
     chunk = next(reader.chunks(0, verify_crc=False, chunk_bytes=_CHUNK_BYTES), None)
     if chunk is None or not len(chunk.table):
         return None

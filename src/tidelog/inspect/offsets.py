@@ -1,6 +1,6 @@
-"""``offsets``: which offset a time has in each partition, and how far groups lag behind.
+"""The ``offsets`` report: the offset of a time in each partition, and the lag of groups.
 
-Reads only; partitions in parallel. Called by: command line, Python.
+The module only reads, several partitions in parallel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidelog.storage.log.view.log_view import LogView, Until
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAtTime:
-    """``offset`` is None where no record is as late; ``timestamp`` (ms) where the offset is a certain record's."""
+    """``offset`` is None if no record is as late. ``timestamp`` (ms) is None if no record has the offset's time."""
 
     partition: TopicPartition
     directory: Path
@@ -30,18 +30,19 @@ class OffsetAtTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnds:
-    """Where a partition's log begins and ends; committed offsets are held against it."""
+    """The start and the ends of a partition's log, from which a group's lag is computed."""
 
     log_start: int
     last_stable: int
     log_end: int
 
     def lag(self, committed: int) -> int:
-        """Records and markers between a committed offset and the log end; what was deleted before it counts not."""
+        """Return the number of offsets from the committed offset to the log end. Offsets below the log start do not
+        count."""
         return max(0, self.log_end - max(committed, self.log_start))
 
     def stable_lag(self, committed: int) -> int:
-        """The same up to the last stable offset, which is as far as a read_committed consumer gets."""
+        """Return the lag up to the last stable offset, where a read_committed consumer stops."""
         return max(0, self.last_stable - max(committed, self.log_start))
 
 
@@ -54,7 +55,7 @@ def offsets_at_times(
     limits: ReadLimits | None = None,
     threads: int | None = None,
 ) -> list[OffsetAtTime]:
-    """One answer for each partition and time, in that order. DirectoryError where the directory cannot be listed."""
+    """Return one result per partition and time, in that order. Raise DirectoryError if the listing fails."""
     far = limits or USUAL_LIMITS
 
     def find(view: LogView, partition: TopicPartition, _tell: Advance) -> list[OffsetAtTime]:
@@ -66,14 +67,14 @@ def offsets_at_times(
 def log_ends(
     fs: FileSystem, path: Path, partitions: Iterable[TopicPartition], *, threads: int | None = None
 ) -> Mapping[TopicPartition, LogEnds]:
-    """Of those partitions that lie in the log directory and can be opened."""
+    """Return the log ends of the given partitions that lie in the log directory and can be opened."""
 
     def ends(view: LogView, partition: TopicPartition, _tell: Advance) -> tuple[TopicPartition, LogEnds] | None:
         try:
             stable = view.last_stable_offset(Until.LOG_END)
             return partition, LogEnds(log_start=view.log_start, last_stable=stable, log_end=view.log_end)
         except TidelogError:
-            return None  # its own look-up says why
+            return None  # the partition's own lookup reports the error
 
     found = each_partition(fs, path, ends, only=partitions, threads=threads)
     return dict(one for one in found if one is not None)

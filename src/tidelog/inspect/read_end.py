@@ -1,4 +1,4 @@
-"""Where a read ends and why, in a sentence: the rule of ``LogView``'s table said for one directory. Pure."""
+"""A sentence that says where and why a read ends: the rule of ``LogView``'s table for one directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONDITIONS = {
 def read_end(
     state: DirectoryState, isolation: Isolation = Isolation.READ_UNCOMMITTED, until: Until | None = None
 ) -> str:
-    """For example ``/data: read up to the last valid batch (nobody holds it, it was stopped in order)``."""
+    """Return the sentence, such as ``/data: read up to the high watermark in its checkpoint (process 7 holds it)``."""
     if state.condition is Condition.HELD:
         why = f"process {state.holder} holds it"
     else:

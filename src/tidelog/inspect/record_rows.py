@@ -1,7 +1,7 @@
-"""A record as a row for people and text files: the same columns for the command line, JSON lines and CSV. Pure.
+"""A record as a row with the same columns for the command line, JSON lines and CSV.
 
-Columns: topic, partition, offset, timestamp (ms, -1 none), timestamp_type (none, create, log_append), key, value,
-headers; key and value are left out where their format is NONE.
+The columns are topic, partition, offset, timestamp (ms, -1 none), timestamp_type (none, create, log_append), key, value
+and headers. Key and value are left out if their format is NONE. The functions are pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TYPE_NAMES = {member: member.name.lower() for member in TimestampType}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShape:
-    """How keys and values are shown."""
+    """The formats of keys and values."""
 
     key_format: BytesFormat = BytesFormat.AUTO
     value_format: BytesFormat = BytesFormat.AUTO
@@ -34,7 +34,7 @@ PLAIN_ROWS = RowShape()
 
 
 def record_row(partition: TopicPartition, record: Record, shape: RowShape) -> dict[str, Any]:
-    """JSON values by column name, in the order of ``shape.columns``."""
+    """Return JSON values by column name, ordered like ``shape.columns``."""
     row: dict[str, Any] = {
         "topic": partition.topic,
         "partition": partition.partition,

@@ -1,4 +1,4 @@
-"""Keys, values, headers and times of records as text. Pure; any thread."""
+"""Keys, values, headers and times of records as text. The functions are pure. Thread rule: any thread."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BytesFormat(enum.StrEnum):
-    """How bytes are shown; null stays null in all of them.
+    """The formats of bytes. Null stays null in all of them.
 
-    AUTO: text where it is UTF-8, else hex behind ``0x``. TEXT: what is not UTF-8 comes as U+FFFD. JSON: the parsed
-    value, as AUTO where it is none. NONE: left out.
+    AUTO is text for UTF-8, else hex with the prefix ``0x``. TEXT replaces invalid UTF-8 by U+FFFD. JSON is the parsed
+    value, or AUTO if the bytes are not JSON. NONE leaves the bytes out.
     """
 
     AUTO = "auto"
@@ -31,7 +31,7 @@ class BytesFormat(enum.StrEnum):
 
 
 def shown_bytes(data: bytes | None, form: BytesFormat) -> Any:
-    """A JSON value."""
+    """Return a JSON value for the bytes."""
     if data is None or form is BytesFormat.NONE:
         return None
     match form:
@@ -53,12 +53,12 @@ def shown_bytes(data: bytes | None, form: BytesFormat) -> Any:
 
 
 def shown_headers(headers: Sequence[Header]) -> list[dict[str, Any]]:
-    """A list, since header keys may come twice and their order counts."""
+    """Return the headers as a list, since header keys may repeat and their order counts."""
     return [{"key": header.key, "value": shown_bytes(header.value, BytesFormat.AUTO)} for header in headers]
 
 
 def iso_time(timestamp_ms: int) -> str:
-    """``2001-01-01T08:15:00.000Z``; the number itself for what no calendar has, and for -1 (none)."""
+    """Format a time like ``2001-01-01T08:15:00.000Z``. Return the number itself if it is -1 or beyond the calendar."""
     if timestamp_ms == -1:
         return "-1"
     try:

@@ -1,12 +1,12 @@
 """The open transactions of several log directories, each with its verdict.
 
-Coordinators are asked where there is anything to ask about: the ``__transaction_state`` partitions of all directories
-given that are of one cluster, since a broker may have several log directories, and partitions lie in any of them.
+If there are open transactions, the survey reads the coordinators' logs. These are the ``__transaction_state``
+partitions in all given directories of one cluster: a broker may have several log directories, and a partition may lie
+in any of them.
 
-Beside a running owner a transaction may begin or end between two readings. Of one that seems to hang the partition is
-read once more, after the coordinators: a coordinator that has finished a transaction wrote all its markers before.
-
-Reads only. Called by: command line, Python.
+While an owner runs, a transaction may begin or end between two reads. So the partition of a seemingly hanging
+transaction is read again after the coordinators' logs. A coordinator writes all markers before it records the
+transaction as finished. The module only reads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JudgedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """``coordinators``: what was read of each directory; empty where nothing is open."""
+    """``coordinators`` holds the log of each directory. It is empty if no transaction is open."""
 
     transactions: tuple[JudgedTransaction, ...] = ()
     coordinators: tuple[CoordinatorLog, ...] = ()
@@ -47,7 +47,8 @@ def survey_transactions(
     hanging_after_ms: int = HANGING_AFTER_MS,
     threads: int | None = None,
 ) -> Survey:
-    """``paths`` are the log directories to look for coordinators in; the order of the transactions is kept."""
+    """Judge the open transactions, in the order given. ``paths`` are the log directories searched for coordinators'
+    logs. A transaction that a second read no longer finds open is left out."""
     open_ = list(transactions)
     if not open_:
         return Survey()
@@ -75,7 +76,7 @@ def _read(fs: FileSystem, path: Path, threads: int | None) -> CoordinatorLog:
 
 
 def _coordinators_of(own: CoordinatorLog, logs: Iterable[CoordinatorLog]) -> CoordinatorLog:
-    """Of the cluster of a directory; of the directory alone where it does not say its cluster."""
+    """Return the logs of a directory's cluster, or of the directory alone if it does not name its cluster."""
     if own.cluster_id is None:
         return own
     return join_logs(log for log in logs if log.cluster_id == own.cluster_id)

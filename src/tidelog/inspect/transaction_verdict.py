@@ -1,7 +1,7 @@
-"""Does an open transaction hang? The table, and the function that codifies it. Pure.
+"""The decision whether an open transaction hangs: the table, and the function that codifies it.
 
-A transaction hangs if nobody will end it. Only its coordinator ends transactions, so what ``__transaction_state`` says
-decides, where it is here:
+A transaction hangs if nothing will end it. Only its coordinator ends a transaction, so ``__transaction_state`` decides
+if it is available:
 
 =======================================================  ======================  ==================================
 the coordinators' log                                    silent longer than      verdict
@@ -12,17 +12,16 @@ the same                                                 its own timeout: yes   
                                                                                  once one runs
 knows the producer, not in a transaction with this       any                     HANGING
 partition
-does not know the producer, and was read whole           any                     HANGING
-does not know the producer, parts of it are elsewhere    no                      OPEN
-(or all of it)
+does not know the producer, and was read completely      any                     HANGING
+does not know the producer, and some or all of its       no                      OPEN
+partitions are missing here
 the same                                                 yes                     SUSPECTED
 =======================================================  ======================  ==================================
 
-Silent is a transaction since its last timestamp, overdue since it began (as the coordinator counts it). The limit is by
-default that of ``transaction.max.timeout.ms``, which no transaction may pass.
-
-Called by: command line, Python. Source: ``kafka-transactions.sh find-hanging`` (KIP-664), which looks at silent ones
-only.
+A transaction is silent since its last timestamp. It is overdue by the time since its start, as the coordinator counts,
+and only in the state Ongoing. The default limit is that of ``transaction.max.timeout.ms``, which no transaction may
+exceed. The functions are pure. Source: ``kafka-transactions.sh find-hanging`` (KIP-664), which considers only silent
+transactions.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from tidelog.inspect.coordinator_log import CoordinatorLog, TransactionalId
 from tidelog.inspect.transactions import OpenTransaction
 
 HANGING_AFTER_MS = 15 * 60 * 1000
-"""Default of ``transaction.max.timeout.ms``."""
+"""The default of ``transaction.max.timeout.ms``."""
 
 
 class Verdict(enum.StrEnum):
-    """See the module's table."""
+    """The verdicts of the module's table."""
 
     OPEN = "open"
     OVERDUE = "overdue"
@@ -47,13 +46,13 @@ class Verdict(enum.StrEnum):
 
     @property
     def hangs(self) -> bool:
-        """For certain, or as far as can be told."""
+        """True if the transaction hangs, or is suspected to hang."""
         return self in (Verdict.HANGING, Verdict.SUSPECTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """``reason`` is a clause for people; ``known``: the producer's transactional id, where its coordinator is here."""
+    """``reason`` is a clause for users. ``known`` is the producer's transactional id if its coordinator has it."""
 
     verdict: Verdict
     reason: str

@@ -1,13 +1,14 @@
-"""Open transactions of partitions: whose they are, since when they are open, and what they hold back.
+"""The open transactions of partitions: their producers, their start, and the data they block.
 
-A transaction is open while its partition has no marker behind its data. From its first offset on read_committed
-consumers get nothing, whoever wrote it: that is what it holds back, up to the log end. The cleaner stops there too.
+A transaction is open while its partition has no marker after its data. From its first offset on, read_committed
+consumers get nothing from any producer: the transaction blocks everything up to the log end. The cleaner stops there
+too.
 
-Who wrote it, and its last offset and timestamp, are the producer state's, as Kafka's DescribeProducers tells them
-(KIP-664). Its beginning, and what is held back, are counted in the batches from its first offset on. Whether it hangs
-is ``transaction_verdict``'s to say.
+The producer, the last offset and the last timestamp come from the producer state, as in Kafka's DescribeProducers
+(KIP-664). The start and the blocked data are counted from the batches after the first offset. ``transaction_verdict``
+decides whether a transaction hangs.
 
-Reads only; partitions in parallel; memory does not grow with the log. Called by: command line, Python.
+The module only reads, several partitions in parallel. Memory does not grow with the log.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ from tidelog.storage.producer.entry import ProducerEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """Offsets are the partition's, timestamps in ms; None where nothing says it.
+    """Offsets are the partition's, and timestamps are in ms. None means that the value is not known.
 
-    ``coordinator_epoch``: of the producer's last marker here. ``start_timestamp``: of the first record, None where that
-    was deleted. ``records`` and ``bytes`` are its own; ``held_back``: all from ``start_offset`` to the log end.
+    ``coordinator_epoch`` is that of the producer's last marker here. ``start_timestamp`` is the first record's, None if
+    that was deleted. ``records`` and ``bytes`` are the transaction's own. ``held_back`` values count everything from
+    ``start_offset`` to the log end.
     """
 
     partition: TopicPartition
@@ -59,7 +61,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTransactions:
-    """Those open in one partition, by start offset; ``error`` says why that is not known."""
+    """The transactions open in one partition, by start offset. ``error`` is the reason if they are not known."""
 
     partition: TopicPartition
     directory: Path
@@ -75,7 +77,8 @@ def open_transactions(
     threads: int | None = None,
     advance: Advance = lambda _bytes: None,
 ) -> list[PartitionTransactions]:
-    """Of every partition of a log directory, or of those of ``only``. DirectoryError where it cannot be listed."""
+    """Return the open transactions of every partition of a log directory, or of the partitions in ``only``. Raise
+    DirectoryError if the directory cannot be listed."""
 
     def work(view: LogView, partition: TopicPartition, tell: Advance) -> PartitionTransactions:
         try:
@@ -90,7 +93,7 @@ def open_transactions(
 def partition_transactions(
     view: LogView, partition: TopicPartition, advance: Advance = lambda _bytes: None
 ) -> Sequence[OpenTransaction]:
-    """By start offset. CorruptRecordError where a batch that has to be read contradicts itself."""
+    """Return transactions by start offset. Raise CorruptRecordError if a batch that must be read contradicts itself."""
     extent = (view.log_start, view.log_end)
     entries = {
         entry.transaction_first_offset: entry
@@ -109,7 +112,7 @@ def partition_transactions(
 
 
 def is_still_open(view: LogView, transaction: OpenTransaction) -> bool:
-    """Looks again, where an owner may have gone on."""
+    """Refresh the view and return True if the transaction is still open: a running owner may have ended it."""
     view.refresh()
     return view.transactions(view.log_end).scan.open.get(transaction.producer_id) == transaction.start_offset
 
@@ -150,7 +153,7 @@ class _Size:
 
 
 class _Tally:
-    """Counts what the transactions are made of, and what lies behind the beginning of each."""
+    """The counts for each transaction: its own data, and all data from its first offset on."""
 
     def __init__(self, start: int, end: int, entries: Mapping[int, ProducerEntry]) -> None:
         self.start = start
@@ -158,7 +161,7 @@ class _Tally:
         self.own = {first: _Size() for first in entries}
         self._producers = {first: entry.producer_id for first, entry in entries.items()}
         self._firsts = np.array(sorted(entries), np.int64)
-        # Between the beginning of one transaction and that of the next: every batch is counted once.
+        # The sums run from the start of one transaction to the start of the next, so that every batch is counted once.
         self._records = np.zeros(len(entries), np.int64)
         self._bytes = np.zeros(len(entries), np.int64)
 

@@ -1,1 +1,1 @@
-"""Kafka's wire protocol without input and output: bytes in, values out, and back."""
+"""Kafka's wire protocol without I/O: it decodes bytes to values and encodes values to bytes."""

@@ -1,15 +1,14 @@
-"""Whether what a message announces can be: looked at before it is decoded.
+"""A check of the sizes that a message announces, before it is decoded. Pure.
 
 =====================  ================================================================================================
-what is announced      what is refused
+announced size         refused
 =====================  ================================================================================================
-items of an array      more than bytes that follow: kio's decoder takes the memory for all of them before it reads the
-                       first, and a request for more memory than there is ends the process
-bytes of a string      more than 32,767, the most that Kafka reads or writes; kio would hand on 4 GiB
+items of an array      more items than remaining bytes. kio's decoder allocates memory for all of them before it reads
+                       the first, and a too large allocation ends the process
+bytes of a string      more than 32,767, the most that Kafka reads or writes; kio would accept 4 GiB
 =====================  ================================================================================================
 
-What else is wrong with the bytes the decoder says.
-Called by: messages. Pure. Source: Kafka's protocol guide, KIP-482, KIP-893.
+The decoder reports every other error in the bytes. Source: Kafka's protocol guide, KIP-482, KIP-893.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ Walk = Callable[[FieldReader], None]
 
 _SIZES = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16}
 _LARGE_VARINT = re.compile(rb"[\x80-\xff]{2}[\x02-\xff]")
-"""How one of 32,768 or more looks; without any, what a flexible version announces is small."""
+"""The bytes of a varint of 32,768 or more. Without any, all announced sizes in a flexible version are small."""
 
 
 def require_true_sizes(message: Any, body: Buffer) -> None:
-    """MalformedMessageError for what is refused. ``message``: the class."""
+    """Raise MalformedMessageError by the module's table. ``message`` is the message's class."""
     if message.__flexible__ and _LARGE_VARINT.search(body) is None:
         return
     try:
@@ -48,7 +47,7 @@ def require_true_sizes(message: Any, body: Buffer) -> None:
 
 @cache
 def _struct_walk(message: Any) -> Walk:
-    """Over all fields of a struct."""
+    """Return a function that skips all fields of a struct."""
     plain = [_field_walk(field) for field in dataclasses.fields(message) if "tag" not in field.metadata]
     tagged = {
         field.metadata["tag"]: _field_walk(field) for field in dataclasses.fields(message) if "tag" in field.metadata

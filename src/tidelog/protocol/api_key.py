@@ -1,9 +1,8 @@
-"""Kafka's APIs: their keys, and the versions of each that a Kafka 4.4 broker or controller speaks.
+"""Kafka's APIs: their keys, and the versions of each that a Kafka 4.4 broker or controller supports.
 
-Versions that Kafka calls unstable are left out, and so are the APIs of which no version is stable or left (4 to 7 went
-with ZooKeeper). The newest versions of some APIs are left out too, because kio has no schema for them yet:
-docs/server.md lists them. Source: ``ApiKeys`` and the ``validVersions`` and ``flexibleVersions`` of Kafka's message
-definitions.
+Versions that Kafka calls unstable are omitted, and so are APIs without a stable version. APIs 4 to 7 were removed with
+ZooKeeper. The newest versions of some APIs are omitted too, because kio has no schema for them yet; docs/server.md
+lists them. Source: ``ApiKeys``, and ``validVersions`` and ``flexibleVersions`` in Kafka's message definitions.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class ApiKey(IntEnum):
 
     @property
     def title(self) -> str:
-        """As Kafka writes it: ``ApiVersions``."""
+        """Kafka's spelling: ``ApiVersions``."""
         return self.name.title().replace("_", "")
 
 
@@ -117,7 +116,7 @@ class VersionRange(NamedTuple):
     oldest: int
     latest: int
     first_flexible: int | None
-    """From here on lengths are varints and fields may be tagged (KIP-482); None: not yet."""
+    """The first version with varint lengths and tagged fields (KIP-482), or None if there is none yet."""
 
     def __contains__(self, version: object) -> bool:
         return isinstance(version, int) and self.oldest <= version <= self.latest
@@ -217,4 +216,4 @@ VERSIONS: dict[ApiKey, VersionRange] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: VersionRange(0, 0, 0),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: VersionRange(0, 0, 0),
 }
-"""What there is to speak: a broker advertises the rows it has a handler for."""
+"""The known versions. A broker advertises the APIs for which it has a handler."""

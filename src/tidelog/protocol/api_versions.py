@@ -1,6 +1,6 @@
-"""ApiVersions, v0 to v4, read and written without kio: a broker is asked for it first of all, by every client.
+"""ApiVersions, v0 to v4, read and written without kio, because it is the first request of every client.
 
-Names and values are those that kio's messages have. Fields by version:
+Names and values are those of kio's messages. Fields by version:
 
 =======  ===========================================================================================================
 version  fields
@@ -9,7 +9,7 @@ version  fields
 1        response: throttle_time
 3        flexible (KIP-482); request: client_software_name, client_software_version (KIP-511); response, as tagged
          fields: supported_features, finalized_features_epoch, finalized_features (KIP-584), zk_migration_ready
-4        features of level 0 may be told
+4        a supported feature may have the minimum level 0
 =======  ===========================================================================================================
 
 Source: Kafka's ``ApiVersionsRequest.json``, ``ApiVersionsResponse.json``.
@@ -56,7 +56,7 @@ class FinalizedFeature(NamedTuple):
 
 
 class ApiVersionsResponse(NamedTuple):
-    """``throttle_time`` in ms. Features are told from v3 on, an epoch of -1 not at all."""
+    """A response. ``throttle_time`` is in ms. Features are written from v3 on; an epoch of -1 is not written."""
 
     api_keys: Sequence[ApiVersion]
     error_code: int = 0
@@ -68,7 +68,7 @@ class ApiVersionsResponse(NamedTuple):
 
 @message_reader
 def read_api_versions_request(version: int, body: memoryview) -> ApiVersionsRequest:
-    """MalformedMessageError for bytes that are no such request."""
+    """Decode a request. Raise MalformedMessageError if the bytes are not one."""
     if version < _FLEXIBLE:
         return ApiVersionsRequest()
     reader = FieldReader(body, is_flexible=True)
@@ -78,7 +78,7 @@ def read_api_versions_request(version: int, body: memoryview) -> ApiVersionsRequ
 
 
 def write_api_versions_response(version: int, response: ApiVersionsResponse) -> bytes:
-    """What follows the header."""
+    """Encode the bytes after the header."""
     writer = FieldWriter(is_flexible=version >= _FLEXIBLE)
     writer.buffer += _INT16.pack(response.error_code)
     writer.length(len(response.api_keys))
@@ -92,7 +92,7 @@ def write_api_versions_response(version: int, response: ApiVersionsResponse) -> 
 
 
 def _feature_fields(response: ApiVersionsResponse) -> list[tuple[int, bytes]]:
-    """As ``FieldWriter.tagged_fields`` takes them: those that are not at their default."""
+    """Return the fields that differ from their defaults, as ``FieldWriter.tagged_fields`` takes them."""
     fields = []
     if response.supported_features:
         fields.append((0, _features(response.supported_features)))

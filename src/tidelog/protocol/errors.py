@@ -1,6 +1,6 @@
-"""Kafka's error codes, and the errors a broker answers with.
+"""Kafka's error codes, and the errors that become error responses.
 
-Called by: handlers, coordinators. Source: Kafka's ``Errors``; a test holds the names and numbers against kio's.
+A test compares the names and numbers with kio's. Source: Kafka's ``Errors``.
 """
 
 from __future__ import annotations
@@ -153,9 +153,12 @@ class ErrorCode(IntEnum):
 
 
 class ApiError(TidelogError):
-    """A request, or a part of it, is answered with ``code``; ``message`` goes to the client where the API has room."""
+    """An error that gives a request, or a part of it, the error ``code``.
 
-    code: ErrorCode  # type: ignore[misc] # one class for all codes: each error has its own
+    The client gets ``message`` if the API has a field for it.
+    """
+
+    code: ErrorCode  # type: ignore[misc] # one class for all codes: each instance has its own
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
@@ -166,11 +169,11 @@ class ApiError(TidelogError):
 
 
 class MalformedMessageError(TidelogError):
-    """Bytes that are no message of the version they claim: the connection they came from is closed."""
+    """Bytes that are not a message of the version they claim. The connection that sent them is closed."""
 
     code = ErrorCode.INVALID_REQUEST
 
 
 def error_code_of(error: BaseException) -> ErrorCode:
-    """What to answer where ``error`` ended a request; UNKNOWN_SERVER_ERROR for a bug."""
+    """Return the code of the response after ``error``. A bug is UNKNOWN_SERVER_ERROR."""
     return ErrorCode(error.code) if isinstance(error, TidelogError) else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,22 +1,22 @@
-"""Fetch, v4 to v18, read and written without kio: records stay where they are, and go from there to the socket.
+"""Fetch, v4 to v18, read and written without kio: records stay in their files until they are sent.
 
-Names and values are those that kio's messages have, so a handler may be given either. A response is written as parts:
-bytes, and between them the records of partitions that have them, as the handler gave them. Fields by version:
+Names and values are those of kio's messages, so a handler may get either. A response is written as parts: bytes, and
+between them the records as the handler passed them. Fields by version:
 
 =========  =================================================================================================
 version    fields
 =========  =================================================================================================
 4          request: replica_id, max_wait, min_bytes, max_bytes, isolation_level, partitions with offset and
            maximum; response: up to aborted_transactions
-5          log_start_offset, of both
+5          log_start_offset in both
 7          sessions (KIP-227): session_id, session_epoch, forgotten topics
 9          request: current_leader_epoch (KIP-320)
 11         request: rack_id; response: preferred_read_replica (KIP-392)
-12         flexible; request: last_fetched_epoch; response: diverging_epoch (KIP-595)
+12         flexible; request: last_fetched_epoch; response: diverging_epoch, current_leader (KIP-595)
 13         topic ids (KIP-516)
-15         request: replica_state in place of replica_id (KIP-903)
-16         response: node_endpoints (KIP-951); current_leader is there since 12
-17, 18     request: replica_directory_id, high_watermark of followers, which nobody asks for here
+15         request: replica_state replaces replica_id (KIP-903)
+16         response: node_endpoints (KIP-951)
+17, 18     request: replica_directory_id, high_watermark of followers, which are ignored here
 =========  =================================================================================================
 
 Source: Kafka's ``FetchRequest.json``, ``FetchResponse.json``.
@@ -55,7 +55,7 @@ _REQUEST_PARTITIONS = {
     _CURRENT_EPOCH: Struct(">iiqqi"),
     _FLEXIBLE: Struct(">iiqiqi"),
 }
-"""The fixed fields of a partition, from that version on."""
+"""The fixed fields of a partition by their first version."""
 _THROTTLE = Struct(">i")
 _THROTTLE_AND_SESSION = Struct(">ihi")
 _PARTITION = Struct(">ihqq")
@@ -74,7 +74,7 @@ class FetchPartition(NamedTuple):
 
 
 class FetchTopic(NamedTuple):
-    """``topic`` or ``topic_id``, as the version has it."""
+    """A topic. Depending on the version it has ``topic`` or ``topic_id``."""
 
     topic: str
     topic_id: UUID | None
@@ -82,7 +82,7 @@ class FetchTopic(NamedTuple):
 
 
 class ForgottenTopic(NamedTuple):
-    """``topic`` or ``topic_id``, as the version has it."""
+    """A topic. Depending on the version it has ``topic`` or ``topic_id``."""
 
     topic: str
     topic_id: UUID | None
@@ -90,14 +90,14 @@ class ForgottenTopic(NamedTuple):
 
 
 class ReplicaState(NamedTuple):
-    """Who fetches: -1 is a consumer."""
+    """The fetching replica; -1 is a consumer."""
 
     replica_id: int = -1
     replica_epoch: int = -1
 
 
 class FetchRequest(NamedTuple):
-    """``max_wait`` in ms; ``replica_state`` whatever way the version says it."""
+    """A request. ``max_wait`` is in ms. ``replica_state`` has the replica in every version."""
 
     replica_state: ReplicaState
     max_wait: int
@@ -132,7 +132,7 @@ NO_DIVERGENCE: Final = DivergingEpoch()
 
 
 class PartitionData(NamedTuple):
-    """``aborted_transactions`` None: not asked for."""
+    """A partition's result. ``aborted_transactions`` is None for a client that did not ask for them."""
 
     partition_index: int
     error_code: int = 0
@@ -152,7 +152,7 @@ class PartitionData(NamedTuple):
 
 
 class FetchableTopicResponse(NamedTuple):
-    """``topic`` or ``topic_id``, as the version has it."""
+    """A topic. Depending on the version it has ``topic`` or ``topic_id``."""
 
     topic: str
     topic_id: UUID | None
@@ -169,7 +169,7 @@ class FetchResponse(NamedTuple):
 
 @message_reader
 def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
-    """MalformedMessageError for bytes that are no such request."""
+    """Decode a request. Raise MalformedMessageError if the bytes are not one."""
     reader = FieldReader(body, is_flexible=version >= _FLEXIBLE)
     replica = ReplicaState() if version >= _REPLICA_STATE else ReplicaState(reader.int32())
     max_wait, min_bytes, max_bytes, isolation_level = reader.numbers(_REQUEST)
@@ -198,7 +198,7 @@ def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
 
 
 def write_fetch_response(version: int, response: FetchResponse) -> list[bytes | Records]:
-    """What follows the header, in parts that go one after the other."""
+    """Encode the bytes after the header, as consecutive parts."""
     parts: list[bytes | Records] = []
     writer = FieldWriter(is_flexible=version >= _FLEXIBLE)
     if version >= _SESSIONS:

@@ -1,13 +1,11 @@
-"""Reads the fields of a message one after the other: for the messages that are read with a codec of their own.
+"""A reader of a message's fields, one after the other, for messages with their own codec.
 
-Kafka has two encodings of what has a length: the classic one (16 or 32 bits, -1 for null) and, in *flexible* versions,
-the compact one (unsigned varint, one more than the length, 0 for null), where each struct ends with tagged fields.
+Kafka has two encodings of lengths. The classic one has 16 or 32 bits, and -1 for null. *Flexible* versions have the
+compact one: an unsigned varint, one more than the length, and 0 for null. Their structs end with tagged fields.
 
-A message that ends early, a negative length, a varint without an end: MalformedMessageError, where the function that
-reads is a ``message_reader``.
-Numbers of items are not believed: more than a request may have are refused before one is read.
-Called by: produce, fetch, announced_sizes. Thread rule: one reader, one thread.
-Source: Kafka's protocol guide, KIP-482.
+A ``message_reader`` raises MalformedMessageError for a message that ends early, a negative length, or an endless
+varint. Item counts are not trusted: too many are refused before the first item is read. Thread rule: one thread per
+reader. Source: Kafka's protocol guide, KIP-482.
 """
 
 from __future__ import annotations
@@ -32,12 +30,15 @@ _NO_ID = bytes(_UUID_BYTES)
 
 @lru_cache(maxsize=4096)
 def topic_id_of(raw: bytes) -> UUID | None:
-    """None for the zero id. Making one takes longer than all else that is read of a topic."""
+    """Return the id, or None for the zero id.
+
+    It is cached, because creating a UUID takes longer than the rest of a topic.
+    """
     return None if raw == _NO_ID else UUID(bytes=raw)
 
 
 def message_reader(read: Callable[[int, memoryview], T]) -> Callable[[int, memoryview], T]:
-    """For a function of version and bytes: whatever is wrong with the bytes is a MalformedMessageError."""
+    """Decorate a function of version and bytes, so that invalid bytes raise MalformedMessageError."""
 
     @wraps(read)
     def checked(version: int, body: memoryview) -> T:
@@ -61,11 +62,11 @@ class FieldReader:
 
     @property
     def left(self) -> int:
-        """Bytes that were not read; below 0 where more was passed over."""
+        """The number of unread bytes. It is negative if ``skip`` went past the end."""
         return self._end - self.position
 
     def skip(self, size: int) -> None:
-        """Pass over so many bytes. What is read behind the end is an error, not this."""
+        """Skip ``size`` bytes. Skipping past the end is no error, but a later read there is."""
         self.position += size
 
     def int8(self) -> int:
@@ -89,13 +90,13 @@ class FieldReader:
         return value
 
     def numbers(self, layout: Struct) -> tuple[int, ...]:
-        """Several fixed fields at once."""
+        """Read several fixed fields at once."""
         values = layout.unpack_from(self._data, self.position)
         self.position += layout.size
         return values
 
     def varint(self) -> int:
-        """Unsigned, at most 32 bits."""
+        """Read an unsigned varint of at most 32 bits."""
         data, position = self._data, self.position
         byte = data[position]
         if byte < 0x80:
@@ -112,11 +113,11 @@ class FieldReader:
         raise MalformedMessageError("a varint of more than 32 bits", position=position)
 
     def uuid(self) -> UUID | None:
-        """None for the zero id."""
+        """Read an id. Return None for the zero id."""
         return topic_id_of(bytes(self._take(_UUID_BYTES)))
 
     def string(self) -> str:
-        """MalformedMessageError for null."""
+        """Read a string. Raise MalformedMessageError if it is null."""
         value = self.nullable_string()
         if value is None:
             raise MalformedMessageError("null for a string that has to be there", position=self.position)
@@ -129,12 +130,12 @@ class FieldReader:
         return None if length == -1 else str(self._take(length), "utf-8")
 
     def nullable_bytes(self) -> bytearray | None:
-        """A copy."""
+        """Read bytes, and return a copy."""
         length = self.varint() - 1 if self.is_flexible else self.int32()
         return None if length == -1 else bytearray(self._take(length))
 
     def array(self, item: Callable[[], T]) -> list[T]:
-        """MalformedMessageError for null."""
+        """Read an array. Raise MalformedMessageError if it is null."""
         length = self.varint() - 1 if self.is_flexible else self.int32()
         if length < 0:
             raise MalformedMessageError(f"an array of {length} items", position=self.position)
@@ -142,16 +143,16 @@ class FieldReader:
         return [item() for _ in range(length)]
 
     def expect_items(self, count: int) -> None:
-        """MalformedMessageError where they are more than a message may have, with those before."""
+        """Count items. Raise MalformedMessageError if the message has too many so far."""
         self._items += count
         if self._items > MOST_ITEMS:
             require_few_items(self._items)
 
     def tagged_fields(self, known: dict[int, Callable[[], None]] | None = None) -> None:
-        """At the end of a struct of a flexible version: ``known`` ones are read by tag, others passed over."""
+        """Read the end of a struct in a flexible version: ``known`` fields are read by tag, and others skipped."""
         if not self.is_flexible:
             return
-        if self._data[self.position] == 0:  # none, nearly always
+        if self._data[self.position] == 0:  # none, as in almost every message
             self.position += 1
             return
         for _ in range(self.varint()):

@@ -1,6 +1,6 @@
-"""Writes the fields of a message one after the other; see ``field_reader`` for the two encodings.
+"""A writer of a message's fields, one after the other; ``field_reader`` describes the two encodings.
 
-Called by: produce, fetch. Thread rule: one writer, one thread.
+Thread rule: one thread per writer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NO_ID = bytes(16)
 
 
 class FieldWriter:
-    """``buffer`` is what was written so far; fixed fields may be packed right into it."""
+    """A writer. ``buffer`` has the bytes so far; callers may pack fixed fields directly into it."""
 
     __slots__ = ("buffer", "is_flexible")
 
@@ -23,7 +23,7 @@ class FieldWriter:
         self.is_flexible = is_flexible
 
     def varint(self, value: int) -> None:
-        """Unsigned."""
+        """Write an unsigned varint."""
         while value >= 0x80:
             self.buffer.append(value & 0x7F | 0x80)
             value >>= 7
@@ -42,14 +42,14 @@ class FieldWriter:
         self.buffer += _NO_ID if value is None else value.bytes
 
     def length(self, count: int) -> None:
-        """Of an array, or of bytes; -1 for null."""
+        """Write the length of an array or of bytes; -1 means null."""
         if self.is_flexible:
             self.varint(count + 1)
         else:
             self.buffer += _INT32.pack(count)
 
     def tagged_fields(self, fields: Sequence[tuple[int, bytes]] = ()) -> None:
-        """At the end of a struct: tags, ascending, with what they hold. Nothing in a version that has none."""
+        """Write the end of a struct: tags, ascending, with their data. Write nothing if the version is not flexible."""
         if self.is_flexible:
             if not fields:
                 self.buffer.append(0)

@@ -1,7 +1,7 @@
-"""Frames: a length of four bytes, and so many bytes of a message.
+"""Frames: a length of four bytes, then a message of that length.
 
-What a peer announces is not believed: a frame's buffer grows with the bytes that have come, so that a frame of 100 MB
-of which nothing follows takes 64 KiB. Called by: connections. Thread rule: one connection's.
+The announced length is not trusted: a frame's buffer grows with the received bytes. A frame of 100 MB without any bytes
+takes 64 KiB. Thread rule: the connection's thread.
 """
 
 from __future__ import annotations
@@ -18,41 +18,46 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">i")
 _FIRST_BYTES = 64 * 1024
-"""What a frame's buffer has room for at first, at most."""
+"""The largest initial size of a frame's buffer."""
 
 
 _TLS_HELLO = 0x160301
-"""The first three bytes of a client that begins with TLS: a handshake, in the version that all of them write."""
+"""The first three bytes of every TLS client: a handshake record with the version that all clients write."""
 
 
 class FrameReader:
-    """Cuts a stream into frames. ``receive`` what has come; or receive into ``space`` and tell ``filled``, which saves
-    the copy of a large frame."""
+    """A reader that splits a stream into frames.
+
+    Call ``receive`` with the bytes. To save a copy of a large frame, receive into ``space`` and call ``filled``.
+    """
 
     __slots__ = ("_frame", "_frames", "_have", "_length", "_prefix", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        """The most of a frame; of the next one, where it is changed."""
+        """The largest frame. A change applies from the next frame on."""
         self._frames: deque[bytearray] = deque()
         self._prefix = b""
-        """The first bytes of a length that has not come whole."""
+        """The first bytes of an incomplete length."""
         self._frame: bytearray | None = None
-        """The frame under way: room for some of its ``_length`` bytes, of which ``_have`` have come."""
+        """The incomplete frame: room for some of its ``_length`` bytes, of which ``_have`` are received."""
         self._length = 0
         self._have = 0
 
     @property
     def held_bytes(self) -> int:
-        """Memory of the frame under way."""
+        """The memory of the incomplete frame in bytes."""
         return 0 if self._frame is None else len(self._frame)
 
     def next_frame(self) -> bytearray | None:
-        """The oldest whole frame that was not handed out, without its length."""
+        """Remove and return the oldest complete frame, without its length."""
         return self._frames.popleft() if self._frames else None
 
     def receive(self, data: Buffer) -> None:
-        """MalformedMessageError for a length below 0 or above the limit; nothing can be received any more then."""
+        """Add bytes of the stream.
+
+        Raise MalformedMessageError if a length is negative or above the limit. Then the reader must not be used again.
+        """
         view = memoryview(data)
         position, end = 0, len(view)
         while position < end:
@@ -69,11 +74,11 @@ class FrameReader:
                 position = self._take(view, position, end)
 
     def space(self) -> memoryview | None:
-        """Where the next bytes of the stream belong, if a frame is under way. Release it before anything else."""
+        """Return the buffer for the stream's next bytes, or None between frames. Release it before any other call."""
         return None if self._frame is None else self._room()
 
     def filled(self, count: int) -> None:
-        """So many bytes have come into the ``space``."""
+        """Record that ``count`` bytes were received into ``space``."""
         assert self._frame is not None
         self._have += count
         if self._have == self._length:
@@ -81,7 +86,7 @@ class FrameReader:
             self._frame = None
 
     def _take(self, view: memoryview, position: int, end: int) -> int:
-        """The frame whose length lies at ``position``, if it is whole; else its length. The position behind it."""
+        """Take the frame at ``position`` if it is complete, or else its length. Return the position after it."""
         length: int = _LENGTH.unpack_from(view, position)[0]
         start = position + _LENGTH.size
         if not 0 <= length <= end - start or length > self.max_bytes:
@@ -91,7 +96,7 @@ class FrameReader:
         return start + length
 
     def _begin(self, view: memoryview) -> int:
-        """Take the length off the front of ``view``, as much of it as is there; how many bytes that were."""
+        """Take the available bytes of a length from ``view``. Return their number."""
         missing = _LENGTH.size - len(self._prefix)
         self._prefix += view[:missing]
         if len(self._prefix) == _LENGTH.size:
@@ -111,7 +116,7 @@ class FrameReader:
             self.filled(0)
 
     def _room(self) -> memoryview:
-        """Of the frame under way; at least one byte. What is full is doubled."""
+        """Return at least one byte of free space in the incomplete frame. A full buffer is doubled."""
         frame = self._frame
         assert frame is not None
         if self._have == len(frame):
@@ -120,5 +125,5 @@ class FrameReader:
 
 
 def length_prefix(parts: Iterable[Sized]) -> bytes:
-    """What goes before these parts to make them a frame."""
+    """Return the length that makes a frame of these parts."""
     return _LENGTH.pack(sum(map(len, parts)))

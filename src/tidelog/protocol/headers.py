@@ -1,9 +1,9 @@
-"""Headers of requests and responses.
+"""The headers of requests and responses.
 
-A request's header names what follows it, so it is read before anything is known but where APIs become flexible. Its
-client id has a length of two bytes in every version. The header of an ApiVersions response is never flexible: a client
-that asks does not know yet what it may expect (KIP-511).
-Called by: requests, tests. Source: ``RequestHeader`` and ``ApiKeys.responseHeaderVersion``.
+The API and version in a request's header determine the format of the rest. Therefore the header is decoded with only
+the first flexible version of each API. Its client id has a length of two bytes in every version. The header of an
+ApiVersions response is never flexible, because the client does not know the broker's versions yet (KIP-511). Source:
+``RequestHeader`` and ``ApiKeys.responseHeaderVersion``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FIXED = struct.Struct(">hhih")
 _CORRELATION = struct.Struct(">i")
 _NEVER = 1 << 15
 _APIS = {int(api): (api, _NEVER if row.first_flexible is None else row.first_flexible) for api, row in VERSIONS.items()}
-"""Each API with its first flexible version, by number."""
+"""Each API with its first flexible version, by key."""
 
 
 class RequestHeader(NamedTuple):
@@ -27,11 +27,11 @@ class RequestHeader(NamedTuple):
     correlation_id: int
     client_id: str | None
     size: int
-    """Bytes of the header: where the body begins."""
+    """The header's bytes, and so the position of the body."""
 
 
 def read_request_header(frame: bytes | bytearray) -> RequestHeader:
-    """MalformedMessageError for an API there is not, and for bytes that are no header."""
+    """Decode a header. Raise MalformedMessageError if the API is unknown or the bytes are not a header."""
     try:
         key, version, correlation_id, length = _FIXED.unpack_from(frame)
         api, first_flexible = _APIS[key]
@@ -49,7 +49,7 @@ def read_request_header(frame: bytes | bytearray) -> RequestHeader:
 
 
 def write_request_header(api: ApiKey, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A client's side."""
+    """Encode a header, as a client does."""
     name = None if client_id is None else client_id.encode()
     fixed = _FIXED.pack(api, version, correlation_id, -1 if name is None else len(name))
     return fixed + (name or b"") + (b"\0" if VERSIONS[api].is_flexible(version) else b"")
@@ -61,7 +61,7 @@ def response_header(api: ApiKey, version: int, correlation_id: int) -> bytes:
 
 
 def _skip_tagged_fields(frame: bytes | bytearray, position: int) -> int:
-    """The position behind them; none of a header's tags means anything to a broker."""
+    """Return the position after the tagged fields. A broker uses none of the header's tags."""
     if frame[position] == 0:
         return position + 1
     count, position = _varint(frame, position)
@@ -75,7 +75,7 @@ def _skip_tagged_fields(frame: bytes | bytearray, position: int) -> int:
 
 
 def _varint(frame: bytes | bytearray, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes, and the position behind it."""
+    """Return an unsigned varint of at most 5 bytes, and the position after it."""
     value = 0
     for shift in range(0, 35, 7):
         byte = frame[position]

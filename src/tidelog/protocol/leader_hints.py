@@ -1,6 +1,6 @@
-"""Where a partition's leader is now: the tagged fields that Produce and Fetch answer a stale client with (KIP-951).
+"""The current leader of a partition, as tagged fields of Produce and Fetch responses (KIP-951). Pure.
 
-Called by: produce, fetch. Pure values and their bytes.
+A client gets them if it sent its request to a broker that is not the leader.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class NodeEndpoint(NamedTuple):
 
 
 def leader_field(tag: int, leader: LeaderIdAndEpoch) -> tuple[int, bytes]:
-    """As ``FieldWriter.tagged_fields`` takes it."""
+    """Return the field as ``FieldWriter.tagged_fields`` takes it."""
     return tag, _LEADER.pack(leader.leader_id, leader.leader_epoch, 0)
 
 
 def node_field(nodes: Sequence[NodeEndpoint]) -> tuple[int, bytes]:
-    """As ``FieldWriter.tagged_fields`` takes it, of a whole response."""
+    """Return the endpoints of a response as a field for ``FieldWriter.tagged_fields``."""
     writer = FieldWriter(is_flexible=True)
     writer.length(len(nodes))
     for node in nodes:

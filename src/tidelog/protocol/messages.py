@@ -1,11 +1,10 @@
-"""Messages of Kafka's protocol: bytes to a Struct of every field there is, mappings of values to bytes.
+"""Messages of Kafka's protocol: bytes to a Struct with every version's fields, and mappings to bytes.
 
-A handler need not know the version it answers. Reading: a field the version lacks has Kafka's default. Writing: a field
-the version lacks is dropped, one that was not given has Kafka's default, or its type's zero; a name that no version
-has is a mistake of the caller. Codes and times are ints; see ``schemas`` for the types.
+A handler need not know the version of its request. A read message has Kafka's default for a field that its version
+lacks. A written message drops a field that the version lacks. A missing field gets Kafka's default or its type's zero.
+A name that no version has is a mistake of the caller. Codes and times are ints; ``schemas`` lists the types.
 
-The decoder and the encoder are kio's. Called by: requests and handlers of the server; tests, for the other side of the
-wire. Thread rule: any thread.
+The decoder and the encoder are kio's. Tests use the client's side. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Values = Mapping[str, Any]
-"""Fields by name; structs as mappings or Structs, arrays as any iterables."""
+"""The fields by name. Structs are mappings or Structs, and arrays are any iterables."""
 
 Reader = Callable[["Buffer", int], tuple[Struct, int]]
 Check = Callable[[Struct], None]
@@ -36,35 +35,43 @@ _NO_ID = UUID(int=0)
 
 
 def read_request(api: ApiKey, version: int, body: Buffer) -> Struct:
-    """``body``: what follows the header; bytes that are left over are ignored, as by Kafka. MalformedMessageError, also
-    for one that asks for too much."""
+    """Decode the bytes after the header. Trailing bytes are ignored, as in Kafka.
+
+    Raise MalformedMessageError, also for a request that exceeds the limits of ``request_size``.
+    """
     size = memoryview(body).nbytes
     require_plain_size(size)
     require_true_sizes(struct_class(api, Direction.REQUEST, version), body)
     message = _read(api, Direction.REQUEST, version, body)
-    if size > MOST_ITEMS:  # each has a byte at least
+    if size > MOST_ITEMS:  # each item has at least one byte
         require_few_items(item_count(message))
     return message
 
 
 def write_response(api: ApiKey, version: int, values: Values | Struct) -> bytes:
-    """What follows the header. TypeError for a name that no version of the response has, or a value of another type."""
+    """Encode the bytes after the header.
+
+    Raise TypeError for a name that no version of the response has, and for a value of the wrong type.
+    """
     return _write(api, Direction.RESPONSE, version, values)
 
 
 def response_of(api: ApiKey, version: int, values: Values) -> Struct:
-    """What ``write_response`` takes in place of the values, which may change then. TypeError, as there."""
+    """Return a Struct that ``write_response`` accepts instead of the values. The caller may change the values then.
+
+    Raise TypeError as ``write_response`` does.
+    """
     build, _ = _writer(api, Direction.RESPONSE, version)
     return build(values)
 
 
 def write_request(api: ApiKey, version: int, values: Values) -> bytes:
-    """As ``write_response``: a client's side."""
+    """Encode a request, as a client does. Raise TypeError as ``write_response`` does."""
     return _write(api, Direction.REQUEST, version, values)
 
 
 def read_response(api: ApiKey, version: int, body: Buffer) -> Struct:
-    """As ``read_request``: a client's side."""
+    """Decode a response, as a client does. Raise MalformedMessageError if the bytes are not one."""
     return _read(api, Direction.RESPONSE, version, body)
 
 
@@ -74,7 +81,7 @@ def _read(api: ApiKey, direction: Direction, version: int, body: Buffer) -> Stru
         message, _end = reader(memoryview(body).toreadonly(), 0)
         if check is not None:
             check(message)
-    except Exception as error:  # whatever kio says of bytes it cannot read: it has several ways
+    except Exception as error:  # kio raises several kinds of errors for invalid bytes
         raise MalformedMessageError(f"no {direction} of {api.name} version {version}: {error}") from error
     return message
 
@@ -95,17 +102,20 @@ def _reader(api: ApiKey, direction: Direction, version: int) -> tuple[Reader, Ch
 
 
 class _Nested(NamedTuple):
-    """A field of arrays or structs."""
+    """A field that is an array or a struct."""
 
     name: str
     can_be_null: bool
     is_array: bool
     check: Check | None
-    """Of each struct in it."""
+    """The check of each struct in it."""
 
 
 def _null_check(struct: Any) -> Check | None:
-    """ValueError for null where an array or a struct cannot be null, which kio takes. None: there is no such place."""
+    """Return a check that raises ValueError for a null array or struct that cannot be null; kio accepts it.
+
+    Return None if there is no such field.
+    """
     nested = []
     for field in dataclasses.fields(struct):
         inner = struct_type(field.type)
@@ -136,17 +146,17 @@ def _writer(api: ApiKey, direction: Direction, version: int) -> tuple[Builder, C
 
 
 class Builder:
-    """Makes Structs of one class out of mappings."""
+    """A function that makes Structs of one class from mappings."""
 
     __slots__ = ("_converters", "_defaults", "_known", "_struct")
 
     def __init__(self, struct: type[Struct]) -> None:
-        fields = dataclasses.fields(struct)  # type: ignore[arg-type] # every class made of Struct is a dataclass
+        fields = dataclasses.fields(struct)  # type: ignore[arg-type] # every subclass of Struct is a dataclass
         self._struct = struct
         self._defaults = {field.name: _default(field) for field in fields}
         self._converters = {field.name: converter for field in fields if (converter := _converter(field)) is not None}
         self._known: set[str] = set()
-        """Names that other versions have."""
+        """The field names that only other versions have."""
 
     def __call__(self, values: Values | Struct) -> Struct:
         if isinstance(values, Struct):
@@ -170,13 +180,13 @@ class Builder:
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
-    """A struct that cannot be left out is made of its own defaults."""
+    """Return a field's default. ``{}`` gives a required struct its own defaults."""
     default = default_of(field)
     return {} if default is None and struct_type(field.type) is field.type else default
 
 
 def _converter(field: dataclasses.Field[Any]) -> Callable[[Any], Any] | None:
-    """What makes the field's value out of the caller's; None where it is taken as it is."""
+    """Return the conversion from the caller's value to the field's, or None if there is none."""
     struct = struct_type(field.type)
     if struct is not None:
         build = Builder(struct)

@@ -1,6 +1,6 @@
-"""Metadata responses, v0 to v13, written without kio: a broker tells of thousands of partitions in one of them.
+"""Metadata responses, v0 to v13, written without kio, because one response has thousands of partitions.
 
-Names and values are those that kio's messages have. Fields by version:
+Names and values are those of kio's messages. Fields by version:
 
 =========  =================================================================================================
 version    fields
@@ -14,11 +14,11 @@ version    fields
 8          topic_authorized_operations; cluster_authorized_operations, up to v10
 9          flexible
 10         topic_id
-13         error_code of the whole
+13         error_code of the whole response
 =========  =================================================================================================
 
-A topic's partitions are bytes that ``write_partition`` made: many partitions have the same. Called by: the Metadata
-handler. Source: Kafka's ``MetadataResponse.json``.
+``write_partition`` encodes a topic's partitions beforehand, because many partitions have equal bytes. Source: Kafka's
+``MetadataResponse.json``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CLUSTER_OPERATIONS = range(8, 11)
 _ERROR_CODE = 13
 
 NOT_ASKED: Final = -(2**31)
-"""Authorized operations that the request did not want to know."""
+"""The value of authorized operations that the request did not ask for."""
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _PARTITION = Struct(">hii")
 
@@ -67,7 +67,7 @@ class MetadataResponsePartition(NamedTuple):
 
 
 class MetadataResponseTopic(NamedTuple):
-    """``partitions``: each as ``write_partition`` makes it."""
+    """A topic. ``partitions`` has the results of ``write_partition``."""
 
     error_code: int = 0
     name: str | None = None
@@ -85,11 +85,11 @@ class MetadataResponse(NamedTuple):
     cluster_authorized_operations: int = NOT_ASKED
     error_code: int = 0
     throttle_time: int = 0
-    """In ms."""
+    """The time in ms."""
 
 
 def write_metadata_response(version: int, response: MetadataResponse) -> bytearray:
-    """What follows the header."""
+    """Encode the bytes after the header."""
     writer = FieldWriter(is_flexible=version >= _FLEXIBLE)
     buffer = writer.buffer
     if version >= _THROTTLE:
@@ -113,7 +113,7 @@ def write_metadata_response(version: int, response: MetadataResponse) -> bytearr
 
 
 def write_partition(version: int, partition: MetadataResponsePartition) -> bytes:
-    """For the ``partitions`` of a topic, in a response of this version."""
+    """Encode a partition for the ``partitions`` of a topic in a response of this version."""
     error_code, index, leader, leader_epoch, replicas, isr, offline = partition
     writer = FieldWriter(is_flexible=version >= _FLEXIBLE)
     writer.buffer += _PARTITION.pack(error_code, index, leader)

@@ -1,7 +1,7 @@
-"""Produce, v3 to v13, read and written without kio: each of a producer's batches is copied once on its way to the log.
+"""Produce, v3 to v13, read and written without kio: each batch is copied once on its way to the log.
 
-Names and values are those that kio's messages have, so a handler may be given either. Topics have names up to v12, ids
-from v13 on. Fields by version:
+Names and values are those of kio's messages, so a handler may get either. Topics have names up to v12, and ids from v13
+on. Fields by version:
 
 =========  =================================================================================================
 version    fields
@@ -41,27 +41,29 @@ _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">ihqq")
 _PARTITION_WITH_LOG_START = Struct(">ihqqq")
 _APPENDED = Struct(">ihqqqBBB")
-"""Of a partition in a flexible version, where there is nothing to say of records, leader and error: all of it."""
+"""A complete partition in a flexible version, without record errors, message and leader."""
 _NO_ITEMS, _NULL, _NO_TAGS = 1, 0, 0
 _ONE_ITEM = 2
-"""Of an array, as its length is written."""
+"""The encoded length of an array with one item."""
 _ALONE = Struct(">BhiB16sBi")
-"""A request with topic ids, up to the records of its first partition: transactional id, acks, timeout, number of
-topics, topic id, number of partitions, index."""
+"""A request with topic ids, up to the records of its first partition.
+
+The fields are transactional id, acks, timeout, number of topics, topic id, number of partitions and index.
+"""
 _BEHIND_ALONE = bytes(3)
-"""Behind those records where nothing follows: no tags of the partition, the topic and the request."""
+"""The bytes after the only records of a request: empty tags of the partition, the topic and the request."""
 _APPENDED_ALONE = Struct(">B16sBihqqqBBBBiB")
-"""A whole answer with topic ids, to such a request, where there is nothing to say of records, leader and error."""
+"""A complete response with topic ids for one partition, without record errors, message and leader."""
 _INT32 = Struct(">i")
 
 
 class PartitionProduceData(NamedTuple):
-    index: int  # type: ignore[assignment] # as the protocol calls it; nobody looks for an item
+    index: int  # type: ignore[assignment] # the protocol's name; it hides ``tuple.index``, which is not used
     records: bytearray | None
 
 
 class TopicProduceData(NamedTuple):
-    """``name`` or ``topic_id``, as the version has it."""
+    """A topic. Depending on the version it has ``name`` or ``topic_id``."""
 
     name: str
     topic_id: UUID | None
@@ -69,7 +71,7 @@ class TopicProduceData(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """``timeout`` in ms."""
+    """A request. ``timeout`` is in ms."""
 
     transactional_id: str | None
     acks: int
@@ -94,7 +96,7 @@ class PartitionProduceResponse(NamedTuple):
 
 
 class TopicProduceResponse(NamedTuple):
-    """``name`` or ``topic_id``, as the version has it."""
+    """A topic. Depending on the version it has ``name`` or ``topic_id``."""
 
     name: str
     topic_id: UUID | None
@@ -103,7 +105,7 @@ class TopicProduceResponse(NamedTuple):
 
 @message_reader
 def read_produce_request(version: int, body: memoryview) -> ProduceRequest:
-    """MalformedMessageError for bytes that are no such request."""
+    """Decode a request. Raise MalformedMessageError if the bytes are not one."""
     if version >= _TOPIC_IDS and len(body) > _ALONE.size and (alone := _read_alone(body)) is not None:
         return alone
     reader = FieldReader(body, is_flexible=version >= _FLEXIBLE)
@@ -127,7 +129,7 @@ def read_produce_request(version: int, body: memoryview) -> ProduceRequest:
 
 
 def _read_alone(body: memoryview) -> ProduceRequest | None:
-    """A request for one partition and outside of transactions, as most are; None for any other."""
+    """Decode a request with one partition and no transaction, as most are. Return None for any other."""
     transactional_id, acks, timeout, topics, raw_id, partitions, index = _ALONE.unpack_from(body)
     if transactional_id != _NULL or topics != _ONE_ITEM or partitions != _ONE_ITEM:
         return None
@@ -146,7 +148,7 @@ def write_produce_response(
     throttle_time: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytearray:
-    """What follows the header; ``throttle_time`` in ms."""
+    """Encode the bytes after the header; ``throttle_time`` is in ms."""
     if version >= _TOPIC_IDS and len(responses) == 1 and not node_endpoints:
         (topic,) = responses
         if len(topic.partition_responses) == 1 and _says_offsets_only(topic.partition_responses[0]):

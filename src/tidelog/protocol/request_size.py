@@ -1,16 +1,16 @@
-"""How much one request may ask for: what costs its sender two bytes may cost the broker hundreds.
+"""Limits on one request, because two bytes of a request may cost the broker hundreds. Pure.
 
 =====================  =============  ================================================================================
-limit                  holds for      why
+limit                  applies to     reason
 =====================  =============  ================================================================================
-``MOST_ITEMS``         every request  each item of an array becomes an object, work, and a part of the answer
-``MOST_PLAIN_BYTES``   those without  until they are decoded nobody knows how many items they have; the largest that
-                       records        clients send are assignments of groups, of a megabyte or few
-``MOST_STRING_BYTES``  every string  what is longer no release of Kafka reads, from the wire or from a log
+``MOST_ITEMS``         every request  each item of an array becomes an object, work, and a part of the response
+``MOST_PLAIN_BYTES``   requests       the number of items is unknown before decoding; the largest that clients send are
+                       without        group assignments of one or a few megabytes
+                       records
+``MOST_STRING_BYTES``  every string   no release of Kafka reads a longer one, from the wire or from a log
 =====================  =============  ================================================================================
 
-Kafka knows the last alone: there a request of 100 MB is decoded, whatever it is.
-Called by: messages, announced_sizes, FieldReader. Pure.
+Kafka has only the last limit: it decodes every request of up to 100 MB.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def require_few_items(count: int) -> None:
 
 
 def require_plain_size(size: int) -> None:
-    """Of a request without records."""
+    """Raise MalformedMessageError if a request without records has too many bytes."""
     if size > MOST_PLAIN_BYTES:
         raise MalformedMessageError(f"a request of {size} bytes; without records {MOST_PLAIN_BYTES} are the most")
 
@@ -45,8 +45,8 @@ def require_short_string(size: int) -> None:
 
 
 def item_count(message: Struct) -> int:
-    """Items of all arrays in it."""
-    return _counter(type(message))(message)  # type: ignore[arg-type] # a class has a hash, whatever its instances have
+    """Return the number of items in all arrays."""
+    return _counter(type(message))(message)  # type: ignore[arg-type] # a class is hashable even if its instances are not
 
 
 @cache

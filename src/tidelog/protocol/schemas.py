@@ -1,10 +1,10 @@
-"""The fields of a message, as kio knows them from Kafka's own definitions, turned into classes of plain values.
+"""The fields of messages: classes of plain values, made from kio's, which follow Kafka's own definitions.
 
-For each version of a message kio has a dataclass. From it a class of our own is made, whose fields have the same names,
-order and tags, and plain types, so that kio's decoder and encoder work on it:
+kio has a dataclass for each version of a message. A class of ours is made from it, with the same names, order and tags,
+and with plain types. kio's decoder and encoder work with it:
 
 ===========================  ======================================================================================
-kio's field                  here
+kio's field                  field here
 ===========================  ======================================================================================
 duration, point in time      int, milliseconds; -1 where kio has None for a time
 error code                   int
@@ -13,9 +13,9 @@ a struct                     a class made in the same way
 an array                     a tuple, or None
 ===========================  ======================================================================================
 
-A field that other versions have is there too, as an attribute of the class: its default, found when it is first asked
-for. kio's modules are imported one by one, when a version is first used, for each takes milliseconds.
-Called by: messages. Thread rule: any thread; what two make at once is the same.
+A field that only other versions have is an attribute of the class with the field's default, found at its first use.
+kio's modules are imported one by one when a version is first used, because each import takes milliseconds. Thread rule:
+any thread. Two threads may make the same class, and the two classes are equivalent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLAIN_KIND = {
     "error_code": "int16",
 }
 _ZERO = {"string": "", "bytes": b"", "records": None, "uuid": None, "bool": False, "float64": 0.0}
-"""Default by kind, where a definition names none; numbers have 0."""
+"""The default by kind if the definition has none. Numbers have 0."""
 
 
 class Direction(StrEnum):
@@ -47,7 +47,7 @@ class Direction(StrEnum):
 
 
 class Struct:
-    """A message, or a struct within one: every field of every version of it is an attribute."""
+    """A message or a struct within one. Every field of every version is an attribute."""
 
     __slots__ = ()
     _place: ClassVar[Place]
@@ -62,7 +62,7 @@ class Struct:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """Where in an API's messages a struct stands: the names of the fields that lead to it."""
+    """The place of a struct in an API's messages: the names of the fields that lead to it."""
 
     api: ApiKey
     direction: Direction
@@ -72,7 +72,10 @@ class Place:
         return Place(self.api, self.direction, (*self.path, name))
 
     def default_elsewhere(self, name: str) -> Any:
-        """Of a field that some version has; AttributeError where none has it. The latest version decides."""
+        """Return the default of a field in the latest version that has it.
+
+        Raise AttributeError if no version has it.
+        """
         for kio_class in self._in_all_versions():
             for field in dataclasses.fields(kio_class):
                 if field.name == name:
@@ -96,7 +99,7 @@ class Place:
 
 @cache
 def struct_class(api: ApiKey, direction: Direction, version: int) -> type[Struct]:
-    """The class of a whole message. KeyError for a version that does not exist."""
+    """Return the class of a complete message. Raise KeyError if the version does not exist."""
     kio_class = _kio_class(api, direction, version)
     if kio_class is None:
         raise KeyError(f"{api.name} has no version {version}")
@@ -104,7 +107,7 @@ def struct_class(api: ApiKey, direction: Direction, version: int) -> type[Struct
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
-    """Kafka's default of a field, as a plain value."""
+    """Return Kafka's default of a field as a plain value."""
     if field.default is not dataclasses.MISSING:
         return _plain_value(field.default, field)
     if is_array(field.type):
@@ -115,7 +118,7 @@ def default_of(field: dataclasses.Field[Any]) -> Any:
 
 
 def struct_type(field_type: Any) -> type | None:
-    """The class of the structs in a field: the field's own, or that of its items; None for plain values."""
+    """Return the class of a field's struct or of its array items, or None for plain values."""
     inner = _without_none(field_type)
     if get_origin(inner) is tuple:
         inner = get_args(inner)[0]
@@ -127,7 +130,7 @@ def is_array(field_type: Any) -> bool:
 
 
 def is_optional(field_type: Any) -> bool:
-    """Whether None can be on the wire."""
+    """Return True if the field may be null on the wire."""
     return get_origin(field_type) is UnionType
 
 
@@ -177,7 +180,7 @@ def _plain_value(value: Any, field: dataclasses.Field[Any]) -> Any:
 
 
 def _replaced(field_type: Any, inner: type) -> Any:
-    """``inner`` in place of the type of the field, or of its items."""
+    """Return the field's type with ``inner`` as the type of the field or of its items."""
     if is_optional(field_type):
         return _replaced(_without_none(field_type), inner) | None
     return tuple[inner, ...] if get_origin(field_type) is tuple else inner  # type: ignore[valid-type]
@@ -207,11 +210,13 @@ def _kio_class(api: ApiKey, direction: Direction, version: int) -> type | None:
 
 @cache
 def _import_kio_alone() -> None:
-    """kio makes strategies for hypothesis where that can be imported: a third of a second that a broker does not have
-    to spend. Where a test has imported it already, nothing changes."""
+    """Import kio without hypothesis, unless a test has imported hypothesis already.
+
+    If hypothesis can be imported, kio makes strategies for it, which takes a third of a second.
+    """
     if "hypothesis" in sys.modules:
         return
-    sys.modules["hypothesis"] = None  # type: ignore[assignment] # an import of it fails, as where it is not installed
+    sys.modules["hypothesis"] = None  # type: ignore[assignment] # None makes an import fail, as if it were not installed
     try:
         import_module("kio.static.primitive")
     finally:

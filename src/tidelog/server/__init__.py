@@ -1,1 +1,1 @@
-"""The broker: sockets in front of the engine, and what Kafka's clients ask of it."""
+"""The broker: network listeners and request handlers in front of the storage engine."""

@@ -1,12 +1,12 @@
-"""What a handler hands back.
+"""The return types of a request handler.
 
-==================  ===================================================================================================
-answer              meaning
-==================  ===================================================================================================
-a mapping           fields of the response by name; see ``protocol.messages.write_response``
-``EncodedAnswer``   the response's bytes, all that follows the header: for those that have a codec of their own
-None                no response is sent: the request asked for none (``acks=0``)
-==================  ===================================================================================================
+===================  ================================================================================================
+return value         meaning
+===================  ================================================================================================
+a mapping            the response's fields by name; see ``protocol.messages.write_response``
+``EncodedAnswer``    the response's bytes after the header, from handlers with their own codec
+None                 no response is sent, because the request asked for none (``acks=0``)
+===================  ================================================================================================
 """
 
 from __future__ import annotations

@@ -1,27 +1,25 @@
-"""A broker: its parts, made with what each needs, started in order and stopped in reverse.
+"""The broker: it creates its parts, starts them in the order below and stops them in reverse.
 
 =========  ========================================================  ==================================================
-step       what                                                      where an error leads
+step       what happens                                              if it fails
 =========  ========================================================  ==================================================
-listeners  their ports are bound; clients queue up                   ``start`` fails, nothing is left
-metrics    reporters run before the logs are loaded                  the same
-logs       directories are formatted, where they are new, and        the same
-           locked; the metadata, then the logs are loaded, in a
-           thread
-settings   what the metadata says of this broker's settings is   the same
-           told to the logs; quotas and access control lists are
-           known
-metadata   a new epoch, led by this process                          the same
-replicas   what the metadata has here can be served                  the same
-coord.     coordinators learn which of their partitions are here     the same
-joining    the broker is registered; partitions have leaders         the same
-accepting  the state is RUNNING, connections are accepted
+listeners  their ports are bound; clients queue up                   ``start`` raises, and everything is stopped again
+metrics    reporters start before the logs are loaded                the same
+logs       in a background thread: new log directories are           the same
+           formatted, all are locked, the metadata and then the
+           logs are loaded
+settings   the logs get this broker's settings from the metadata;    the same
+           quotas and ACLs are read
+metadata   a new metadata epoch begins, with this process as leader  the same
+replicas   the replicas that the metadata assigns here are served    the same
+coord.     coordinators of existing internal topics start            the same
+joining    the broker is registered; partitions get leaders          the same
+accepting  the state is RUNNING, and connections are accepted
 =========  ========================================================  ==================================================
 
-The loop's thread owns everything but the logs: no part has a lock, and what is not quick goes through ``in_thread``.
-What other threads have to say enters by ``loop.call_soon_threadsafe``.
-What a crash leaves: what the log manager and the metadata log can deal with.
-Called by: the command line, tests. Thread rule: the loop's, but for the constructor.
+The event loop's thread owns everything except the logs. The parts have no locks, and slow work goes through
+``in_thread``. Other threads notify the loop by ``loop.call_soon_threadsafe``. After a crash, the next start recovers
+the logs and the metadata log. Thread rule: the event loop only, except for the constructor.
 """
 
 from __future__ import annotations
@@ -81,7 +79,10 @@ _log = logging.getLogger(__name__)
 
 
 class Broker:
-    """State: ``BrokerState``. ``start`` once, ``stop`` after it; neither can be taken back."""
+    """A broker in one of the states of ``BrokerState``.
+
+    Call ``start`` once, then ``stop``: it cannot be started again.
+    """
 
     loop: asyncio.AbstractEventLoop
     timers: Timers
@@ -100,9 +101,10 @@ class Broker:
         timers: Timers | None = None,
         fs: FileSystem = LOCAL,
     ) -> None:
-        """ConfigError names what is wrong with the configuration. Nothing is opened before ``start``.
+        """Create the parts, but open nothing before ``start``. Raise ConfigError with every mistake of the
+        configuration.
 
-        ``scheduler`` and ``timers`` None: of the machine's time.
+        ``scheduler`` and ``timers`` default to real time.
         """
         settings = StartSettings.of(config)
         self.config = config
@@ -124,7 +126,10 @@ class Broker:
         self.requests = Requests(self)
         self.automatic_topics = AutomaticTopics(self)
         self.on_failure: Callable[[str], None] = lambda _reason: None
-        """Called on the loop where the broker cannot go on; whoever started it stops it then."""
+        """A callback on the event loop for a failure that the broker cannot survive.
+
+        The owner of the broker then stops it.
+        """
         self._given_timers = timers
         self._tasks: set[asyncio.Task[Any]] = set()
         self._started = AsyncExitStack()
@@ -132,9 +137,9 @@ class Broker:
     # --- start and end ---
 
     async def start(self) -> None:
-        """Return when clients can be served; on an error everything is stopped again.
+        """Return when clients can be served. On an error, stop everything again.
 
-        ConfigError, and what ``LogManager.startup`` raises.
+        Raise ConfigError, and the errors of ``LogManager.startup``.
         """
         self.loop = asyncio.get_running_loop()
         self.timers = self._given_timers or LoopTimers(self.loop, self.clock)
@@ -163,7 +168,7 @@ class Broker:
         self.state = BrokerState.RUNNING
 
     async def stop(self) -> None:
-        """In order, whatever was started; idempotent."""
+        """Stop the started parts in reverse; idempotent."""
         if self.state is BrokerState.NOT_RUNNING:
             return
         if self.state is BrokerState.RUNNING:
@@ -180,10 +185,10 @@ class Broker:
 
     @property
     def advertised(self) -> tuple[Endpoint, ...]:
-        """Where clients are told to find this broker; known when it has started."""
+        """The endpoints that clients use to find this broker. They are known once it has started."""
         return self.endpoints.advertised_at({listener.endpoint.name: listener.port for listener in self.listeners})
 
-    # --- coordinators: made when they are first needed, for their modules take a sixth of a start's time ---
+    # --- coordinators: created at first use, because importing their modules takes a sixth of the start time ---
 
     @cached_property
     def groups(self) -> GroupCoordinator:
@@ -210,16 +215,16 @@ class Broker:
         self.replicas.add_leader_listener(TRANSACTION_STATE_TOPIC, coordinator.elected, coordinator.resigned)
         return coordinator
 
-    # --- what its parts need ---
+    # --- services for the parts ---
 
     def in_thread(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> asyncio.Future[Result]:
-        """The result of what is not quick, from a thread of the pool."""
+        """Run slow work in a background thread of the pool, and return its future result."""
         return self.loop.run_in_executor(self.pool, lambda: function(*args, **kwargs))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run ``work`` on the loop until it ends or the broker stops; its error is logged."""
+        """Run ``work`` on the loop until it ends or the broker stops. An error is logged."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
@@ -231,7 +236,7 @@ class Broker:
             _log.error("A task of the broker failed", exc_info=error)
 
     def _fail(self, reason: str) -> None:
-        """From any thread."""
+        """Report a fatal failure. Thread rule: any thread."""
         self.loop.call_soon_threadsafe(lambda: self.on_failure(reason))
 
     # --- steps of the start ---
@@ -253,8 +258,10 @@ class Broker:
 
     @property
     def _secret(self) -> bytes:
-        """That clients do not know and that stays from start to start: the id of a directory. Who may ask for it, by
-        DescribeQuorum, may ask for users as well, which is what it is to hide."""
+        """The id of the first log directory, as the secret of the fake SCRAM credentials.
+
+        It survives restarts. A client that may read it by DescribeQuorum may also list the users that it hides.
+        """
         ids = [directory.id for directory in self.logs.online if directory.id is not None]
         return ids[0].bytes if ids else NOBODY.secret
 
@@ -279,11 +286,11 @@ class Broker:
         self._started.callback(self.server_metrics.close)
         self._started.callback(self.reporting.stop)
         self.reporting.start(self.logs, self.scheduler)
-        self._started.push_async_callback(metadata.close)  # where the logs cannot be loaded
+        self._started.push_async_callback(metadata.close)  # if the logs cannot be loaded
         await self.in_thread(metadata.format)
         await self.in_thread(self.logs.startup)
         self._started.push_async_callback(self._stop_logs)
-        self._started.push_async_callback(metadata.close)  # before the lock of its directory goes
+        self._started.push_async_callback(metadata.close)  # before its directory is unlocked
 
     def _made_metadata(self, paths: list[Path]) -> EmbeddedMetadata:
         return EmbeddedMetadata(
@@ -320,7 +327,7 @@ class Broker:
         )
 
     async def _follow_settings(self) -> None:
-        """From here on ``config`` is what the cluster's metadata make of it."""
+        """Apply the dynamic settings. From here on ``config`` includes the cluster metadata's settings."""
         settings = DynamicSettings(self)
         self._started.callback(self.metadata.subscribe(settings.on_change))
         await settings.apply()
@@ -345,7 +352,7 @@ class Broker:
         self._started.callback(self.metrics.add_source(lambda: session_samples(self.fetch_sessions)))
 
     def _start_coordinators(self) -> None:
-        """Those whose topics there are, now; the others when their topics are made."""
+        """Start the coordinators whose internal topics exist. The others start when their topics are created."""
 
         def start(topics: Collection[str]) -> None:
             if GROUP_METADATA_TOPIC in topics:
@@ -359,7 +366,10 @@ class Broker:
         )
 
     def _directory_failed(self, directory: LogDirectory) -> None:
-        """From any thread. One that fails earlier than the broker runs is not registered with it."""
+        """Report a failed log directory to the replicas. Thread rule: any thread.
+
+        A directory that fails before RUNNING is ignored: ``_join`` does not register it.
+        """
 
         def told() -> None:
             if self.state is BrokerState.RUNNING:
@@ -368,7 +378,7 @@ class Broker:
         self.loop.call_soon_threadsafe(told)
 
     async def _join(self) -> None:
-        """Be part of the cluster: leaders appear."""
+        """Register the broker with the cluster, so that partitions get leaders."""
         endpoints = [
             broker_registration.Endpoint(one.name, one.host, one.port, one.protocol) for one in self.advertised
         ]

@@ -1,4 +1,4 @@
-"""What a broker is at: the numbers are those of Kafka's gauge ``BrokerState``."""
+"""The states of a broker. The numbers are those of Kafka's gauge ``BrokerState``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class BrokerState(IntEnum):
     NOT_RUNNING = 0
     STARTING = 1
     RECOVERY = 2
-    """The logs are loaded, the broker is becoming part of the cluster."""
+    """The logs are loaded, and the broker is joining the cluster."""
     RUNNING = 3
     PENDING_CONTROLLED_SHUTDOWN = 6
-    """Clients are let go, and what is under way for them ends."""
+    """Client connections are closed, and the broker's tasks are cancelled."""
     SHUTTING_DOWN = 7
-    """What was started is stopped: coordinators, replicas, logs."""
+    """The started parts are stopped: coordinators, replicas, logs."""

@@ -1,20 +1,20 @@
-"""What the logs of both coordinators have in common: how an append that failed is told, and reading a partition whole.
+"""Shared code for the logs of both coordinators: error mapping for appends, and a full scan of a partition.
 
-What an append fails with, in the words of a coordinator:
+A failed append gives the client this error:
 
 ===================================================================  =================================================
-the partition                                                        the client hears
+error of the partition                                               error for the client
 ===================================================================  =================================================
-UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS,                     COORDINATOR_NOT_AVAILABLE: ask again
+UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS,                     COORDINATOR_NOT_AVAILABLE: retry
 NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT
-NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR                          NOT_COORDINATOR: find the new one
+NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR                          NOT_COORDINATOR: find the new coordinator
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_FETCH_SIZE         UNKNOWN_SERVER_ERROR
-NETWORK_EXCEPTION (of a verification, KIP-890)                       COORDINATOR_LOAD_IN_PROGRESS: ask again here
-another                                                              as it is
+NETWORK_EXCEPTION (from the verification of KIP-890)                 COORDINATOR_LOAD_IN_PROGRESS: retry here
+any other                                                            unchanged
 ===================================================================  =================================================
 
-Called by: groups, transactions. Thread rule: any thread.
-Source: Kafka's ``CoordinatorOperationExceptionHelper``, ``CoordinatorLoaderImpl``, ``TransactionStateManager``.
+Thread rule: any thread. Source: Kafka's ``CoordinatorOperationExceptionHelper``, ``CoordinatorLoaderImpl``,
+``TransactionStateManager``.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _COORDINATOR_CODES: Final = {
 
 
 def coordinator_code(code: ErrorCode) -> ErrorCode:
-    """By the module's table."""
+    """Map the error of an append to the client's error, by the module's table."""
     return _COORDINATOR_CODES.get(code, code)
 
 
 class LoggedRecord(NamedTuple):
-    """``row``: of its batch in ``table``."""
+    """A record of a coordinator's log. ``row`` is its batch's row in ``table``."""
 
     record: Record
     table: BatchTable
@@ -59,9 +59,9 @@ class LoggedRecord(NamedTuple):
 def read_records(
     log: PartitionLog, *, chunk_bytes: int, is_wanted: Callable[[], bool] = lambda: True
 ) -> Iterator[LoggedRecord]:
-    """All records of a log, those of control batches among them, up to where it ends now.
+    """Yield all records of a log up to its current end, including those of control batches.
 
-    ``is_wanted`` is asked with each chunk. TidelogError where the log cannot be read.
+    Stop if ``is_wanted``, checked for each chunk, returns False. Raise TidelogError if the log cannot be read.
     """
     start = log.log_start_offset
     for data, table in read_through(log, start, log.end_offset, chunk_bytes):

@@ -1,20 +1,19 @@
-"""Settings that change while the broker runs: from the metadata to the parts that go by them.
+"""Settings that change while the broker runs. The cluster metadata's changes are passed on to the broker's parts.
 
 =============================  =======================================================================================
-what changed                   what follows
+change                         effect
 =============================  =======================================================================================
-this broker, or all brokers    the broker's configuration is another; then the defaults of topics, the cleaner, the
-                               cordoned log directories, which the controller learns too, the limits of connections,
-                               and how new ones are let in
-metadata.version               the controller learns the cordoned log directories: it may have had no field for them
-a topic                        its logs have new settings
-others                         nothing here: who needs them asks the image
+this broker, or all brokers    the broker's configuration is replaced. The new one reaches the topic defaults, the
+                               cleaner, the connection limits and the listeners' security. The cordoned log directories
+                               change too, and are reported to the controller
+metadata.version               the cordoned log directories are reported again: the old version may lack the field
+a topic                        its logs get the new settings
+others                         nothing here: their users read the metadata image
 =============================  =======================================================================================
 
-A text in the metadata that is not allowed (it was when it was written, by another release say) is left out, and said in
-the log. What a crash leaves: the metadata, from which all of it is made again.
-Called by: Broker, and the metadata's changes. Thread rule: the loop's; logs and cleaner are told in a thread.
-Source: Kafka's ``DynamicBrokerConfig``, ``DynamicConfigPublisher``.
+An invalid value in the metadata is skipped and logged. Another release, for example, may have allowed it. A crash loses
+nothing: the settings are computed from the metadata again. Thread rule: the event loop only; logs and cleaner are
+updated in a background thread. Source: Kafka's ``DynamicBrokerConfig``, ``DynamicConfigPublisher``.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class Configured(Protocol):
-    """What goes by the settings: the broker."""
+    """The part of the broker that the dynamic settings read and change."""
 
     config: BrokerConfig
 
@@ -70,7 +69,7 @@ class DynamicSettings:
         self._broker = broker
 
     def on_change(self, change: MetadataChange) -> Awaitable[None] | None:
-        """A listener of the metadata."""
+        """Apply a change of the metadata; a listener of ``EmbeddedMetadata.subscribe``."""
         topics = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
         if not change.configs.isdisjoint(ConfigResource(ResourceType.BROKER, name) for name in self._names):
             return self._apply_and_report(topics)
@@ -79,7 +78,7 @@ class DynamicSettings:
         return self._broker.in_thread(self._tell_topics, topics) if topics else None
 
     async def apply(self, topics: Sequence[str] = ()) -> None:
-        """The broker's settings are what the metadata make of them, and so are those of ``topics``."""
+        """Compute the broker's configuration from the metadata, and apply it to all parts and to ``topics``."""
         before, after = self._broker.config, self._configured()
         self._broker.config = after
         await self._limit_connections(after)
@@ -100,7 +99,7 @@ class DynamicSettings:
         await self._broker.metadata.report_cordoned_directories(cordoned_ids(self._broker.logs))
 
     async def _limit_connections(self, config: BrokerConfig) -> None:
-        """Hosts may be named, and looking them up may take long."""
+        """Set new connection limits. Host names are resolved in a background thread, because that may be slow."""
         try:
             limits = await self._broker.in_thread(NetworkLimits.of(config).looked_up)
         except ConfigError as error:
@@ -109,7 +108,9 @@ class DynamicSettings:
             self._broker.connection_counts.change(limits)
 
     def _tell(self, before: BrokerConfig, after: BrokerConfig) -> None:
-        """In a thread: a log may be busy, and the cleaner lets its threads end."""
+        """Update logs and cleaner in a background thread: a log may be busy, and the cleaner waits for its threads to
+        end.
+        """
         logs = self._broker.logs
         if LogConfig.of(after) != LogConfig.of(before):
             logs.update_default_config(LogConfig.of(after))
@@ -123,7 +124,7 @@ class DynamicSettings:
 
     @property
     def _names(self) -> tuple[str, str]:
-        """Of the resources that are about this broker: all brokers, and itself."""
+        """The names of the broker resources that apply here: all brokers, and this one."""
         return "", str(self._broker.node_id)
 
     def _configured(self) -> BrokerConfig:
@@ -139,7 +140,7 @@ def cordoned_ids(logs: LogManager) -> list[uuid.UUID]:
 
 
 def _secure(listener: Listener, config: BrokerConfig) -> None:
-    """Keys are read again. What cannot be used leaves things as they are."""
+    """Read the listener's keys again. If they are unusable, keep the current security and log the error."""
     endpoint = listener.endpoint
     try:
         listener.security = ListenerSecurity.of(config, endpoint.name, endpoint.protocol)
@@ -148,7 +149,7 @@ def _secure(listener: Listener, config: BrokerConfig) -> None:
 
 
 def with_allowed(config: BrokerConfig, of_all: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:
-    """``config`` with what is allowed of the changes for all brokers and of those for this one."""
+    """Return ``config`` with the valid changes for all brokers and for this one."""
     try:
         return config.with_layers(of_all, own)
     except ConfigError:

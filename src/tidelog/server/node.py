@@ -1,6 +1,6 @@
-"""What a coordinator needs of the broker that it is part of: a protocol, so that neither has to know the other.
+"""The broker's interface for coordinators and internal topics, so that neither side imports the other.
 
-Called by: the coordinators, the topics that are made for clients. Thread rule: the loop's.
+Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidelog.server.work import InThread, Spawn
 class Node(Protocol):
     @property
     def config(self) -> BrokerConfig:
-        """As it is now: some of it changes while the broker runs."""
+        """The current configuration. It changes while the broker runs: read it at each use."""
         ...
 
     @property

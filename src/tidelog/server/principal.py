@@ -1,7 +1,4 @@
-"""Who a client is: what quotas are counted for and access is decided by.
-
-Source: Kafka's ``KafkaPrincipal``.
-"""
+"""The identity of a client, which quotas and authorization use. Source: Kafka's ``KafkaPrincipal``."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Principal(NamedTuple):
-    """Written ``type:name``, as in the settings and in access control lists."""
+    """A principal, written ``type:name`` in settings and ACLs."""
 
     type: str
     name: str
@@ -19,4 +16,4 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""A client that nobody asked who it is."""
+"""The principal of a client that did not authenticate."""

@@ -1,12 +1,15 @@
-"""A broker as a process: its loop, and the signals that end it.
+"""A broker as a process: its event loop, and the signals that stop it.
 
 =============================  ======================================================================================
-SIGTERM or SIGINT              an orderly stop; while the broker starts, as soon as it has
-the second of them             the process ends at once: what a kill leaves is recovered at the next start
-every log directory failed     an orderly stop of what can be stopped; the caller is told
+event                          effect
+=============================  ======================================================================================
+SIGTERM or SIGINT              a clean shutdown; during the start it waits until the start is complete
+a second signal                the process ends at once: the next start recovers as after a kill
+a fatal failure, such as of    the rest of the broker stops, and ``serve`` returns the reason
+every log directory
 =============================  ======================================================================================
 
-Called by: the command line, in the main thread, once. Thread rule: that thread's.
+Thread rule: the main thread, once.
 """
 
 from __future__ import annotations
@@ -23,13 +26,13 @@ from tidelog.server.broker import Broker
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BY_SIGNAL = 128
-"""Plus its number: the exit code of a process that a signal ended, as shells have it."""
+"""The base of the exit code: shells report 128 plus the signal's number for a process that a signal ended."""
 
 
 def serve(config: BrokerConfig, *, on_ready: Callable[[Broker], None]) -> str | None:
-    """Serve until a signal comes: None. Until the broker cannot go on: why.
+    """Serve until a signal comes, and return None. If the broker cannot continue, return the reason.
 
-    ``on_ready``: called when clients are served. Raises what ``Broker.start`` raises.
+    ``on_ready`` is called when clients are served. Raise the errors of ``Broker.start``.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(Broker(config), on_ready))

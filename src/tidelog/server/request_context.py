@@ -1,4 +1,4 @@
-"""What is known of a request besides what it asks."""
+"""The context of a request: its header, its client and its arrival time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidelog.server.principal import Principal
 
 
 class RequestContext(NamedTuple):
-    """A tuple, since one is made for every request."""
+    """The context of one request. It is a tuple because one is created for every request."""
 
     api: ApiKey
     version: int
@@ -18,9 +18,9 @@ class RequestContext(NamedTuple):
     client_id: str | None
     peer: Peer
     received_ms: int
-    """By the wall clock."""
+    """The wall clock's time in ms."""
     size: int = 0
-    """Bytes of the request, its length not counted."""
+    """The request's bytes without the length prefix."""
 
     @property
     def principal(self) -> Principal:
@@ -36,10 +36,10 @@ class RequestContext(NamedTuple):
 
     @property
     def listener(self) -> str:
-        """The name of the listener the request came to."""
+        """The name of the listener that received the request."""
         return self.peer.listener
 
     @property
     def client_software(self) -> tuple[str, str]:
-        """Name and version."""
+        """The name and version of the client's library."""
         return self.peer.software

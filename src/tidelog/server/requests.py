@@ -1,19 +1,19 @@
-"""From a frame to its reply: the header is read, the API's handler asked, its answer written.
+"""The dispatcher: it reads a request's header, calls the API's handler and writes the response.
 
 ====================================  =================================================================================
-a request                             gets
+request                               result
 ====================================  =================================================================================
-that its handler answers              that answer
-ApiVersions of an unknown version     the answer of version 0, with UNSUPPORTED_VERSION: the client asks again (KIP-511)
-of another unknown API or version     its connection closed, and a line in the log
-whose bytes are no such message       the same
-that fails                            what the handler's ``refuse`` makes of the error, else the code in the response's
-                                      own ``error_code``; an API without such a field: its connection closed
+its handler returns a response        that response
+ApiVersions of an unknown version     a response of version 0 with UNSUPPORTED_VERSION; the client retries (KIP-511)
+another unknown API or version        the connection is closed, with a line in the log
+bytes that are not a valid message    the same
+its handler raises                    the response of the handler's ``refuse``, if it has one. Otherwise the code is in
+                                      the response's ``error_code``; without that field, the connection is closed
 ====================================  =================================================================================
 
-An error that is no TidelogError is a bug, and logged with its stack trace. A large request is read in a thread, and so
-is the answer to it written: either may take a second.
-Called by: connections. Thread rule: the loop's. Source: Kafka's ``KafkaApis.handle`` and ``RequestContext``.
+An error that is not a TidelogError is a bug and is logged with its stack trace. Large requests are read in a background
+thread, and their responses are written there: either may take a second. Thread rule: the event loop only. Source:
+Kafka's ``KafkaApis.handle`` and ``RequestContext``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 _PACKAGE = "tidelog.server.handlers."
 LARGE_BYTES: Final = 64 * 1024
-"""Of a request that kio reads: from here on it may have thousands of items."""
+"""The bytes from which a request that kio reads may have thousands of items."""
 
 
 class Reader(Protocol):
@@ -60,17 +60,20 @@ class Refuse(Protocol):
 
 
 class Interceptor(Protocol):
-    """Stands before every handler, where there is one: tests put faults there."""
+    """A hook before every handler. Tests use it to inject faults."""
 
     def __call__(
         self, context: RequestContext, request: Any, handle: Callable[[], Answer | Awaitable[Answer]]
     ) -> Answer | Awaitable[Answer]:
-        """``handle``: what would answer the request. An ApiError is answered as if the handler had raised it."""
+        """Return the response, or ``handle()``, which calls the handler.
+
+        An ApiError has the effect of a handler's error.
+        """
         ...
 
 
 class Server(Protocol):
-    """The broker, as far as requests need it by themselves; handlers, who need all of it, are handed it as it is."""
+    """The part of the broker that the dispatcher uses. Handlers get the whole broker."""
 
     @property
     def timers(self) -> Timers: ...
@@ -86,25 +89,25 @@ class Server(Protocol):
 
 
 class Handler(NamedTuple):
-    """A handler's module."""
+    """The functions of a handler's module."""
 
     handle: Callable[[Any, RequestContext, Any], Answer | Awaitable[Answer]]
     read: Reader
-    """``read_request``, where the module has none of its own: ``protocol.produce``'s, say."""
+    """The module's own reader, such as that of ``protocol.produce``, or else ``read_request``."""
     refuse: Refuse | None
 
 
 class Requests:
-    """The service behind a broker's connections."""
+    """The service that handles the requests of a broker's connections."""
 
     def __init__(self, broker: Server) -> None:
         self._broker = broker
         self.interceptor: Interceptor | None = None
         self._handlers: dict[tuple[ApiKey, int], Handler] = {}
-        """Of the versions that were asked for so far, of those there are."""
+        """The handlers of supported versions that were requested so far."""
 
     def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
-        """As ``Service`` says. What it returns may be awaited only where the handler has to wait."""
+        """Handle a request; see ``Service.begin``. The result is awaitable only if the handler has to wait."""
         header = read_request_header(frame)
         api, version = header.api, header.version
         context = RequestContext(
@@ -151,7 +154,7 @@ class Requests:
 
     @contextmanager
     def _counted(self, context: RequestContext) -> Iterator[None]:
-        """What takes time on its client's account."""
+        """Charge the time that the block takes to the client's request quota."""
         start_ms = self._broker.timers.monotonic_ms()
         try:
             yield
@@ -185,7 +188,7 @@ class Requests:
         return self._reply(context, answer)
 
     def _reply(self, context: RequestContext, answer: Answer) -> Reply:
-        """Encoded answers have said by themselves for how long the client is held back."""
+        """Return the reply. A handler that returns an EncodedAnswer applies the throttle time itself."""
         if isinstance(answer, Mapping):
             answer = self._throttled(context, answer)
         return _reply(context, answer)
@@ -228,7 +231,7 @@ def _unsupported(context: RequestContext) -> Reply:
 
 
 def _refusal(handler: Handler, context: RequestContext, request: Struct, error: Exception) -> Mapping[str, Any]:
-    """The answer to a request that failed; ``error`` again where there is none."""
+    """Return the response to a request that failed. Raise ``error`` again if the API has no error response."""
     if not isinstance(error, TidelogError):
         _log.error("A request of %s failed: %s", context.peer, context, exc_info=error)
         error = TidelogError("the server has failed")

@@ -1,8 +1,7 @@
-"""The metrics of a broker's server, under Kafka's names: what it is at, its connections, the requests it gets.
+"""The metrics of the broker's server under Kafka's names: its state, connections and requests.
 
-Called by: Broker, Requests. Thread rule: requests are counted on the loop; a report is made by any thread, and reads
-plain numbers.
-Source: Kafka's ``KafkaServer``, ``SocketServer``, ``RequestChannel.Metrics``.
+Thread rule: requests are counted on the event loop. Any thread may make a report, which reads plain numbers. Source:
+Kafka's ``KafkaServer``, ``SocketServer``, ``RequestChannel.Metrics``.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ EXPIRED = _LISTENER.gauge(
 )
 
 COLLECT_EVERY_MS = 5_000
-"""As often as meters carry their rates on."""
+"""The interval at which meters update their rates."""
 
 METRICS: tuple[MetricDescription, ...] = (
     BROKER_STATE,
@@ -96,7 +95,7 @@ METRICS: tuple[MetricDescription, ...] = (
 
 
 class Serving(Protocol):
-    """What is reported of: the broker."""
+    """The part of the broker that the metrics read."""
 
     @property
     def state(self) -> BrokerState: ...
@@ -106,10 +105,10 @@ class Serving(Protocol):
 
 
 class ServerMetrics:
-    """State: *made* (``count`` may be called) -> ``watch`` -> ``close``.
+    """The server's metrics and their states: *new* (``count`` is allowed) -> ``watch`` -> ``close``.
 
-    Requests are counted in plain numbers, which go to meters when a report is made, and every few seconds where there
-    are reporters: rates are right, and a request costs next to nothing.
+    Requests are counted in plain numbers, so a request costs next to nothing. A report moves the counts to the meters.
+    If there are reporters, a task does so every few seconds too, which keeps the rates right.
     """
 
     def __init__(self, registry: MetricRegistry) -> None:
@@ -117,17 +116,17 @@ class ServerMetrics:
         self._counts: Counter[tuple[ApiKey, int]] = Counter()
         """Requests since the start."""
         self._collected: Counter[tuple[ApiKey, int]] = Counter()
-        """Those that are in the meters."""
+        """The requests that the meters include."""
         self._lock = threading.Lock()
         self._remove_source: Callable[[], None] = lambda: None
         self._task: ScheduledTask | None = None
 
     def count(self, api: ApiKey, version: int) -> None:
-        """A request. On the loop."""
+        """Count a request. Thread rule: the event loop only."""
         self._counts[api, version] += 1
 
     def watch(self, broker: Serving, scheduler: Scheduler | None = None) -> None:
-        """Report of ``broker``. Without a scheduler requests go to meters at reports only."""
+        """Report on ``broker``. Without a scheduler, requests go to meters only at reports."""
 
         def samples() -> Iterator[Sample]:
             self.collect()
@@ -140,7 +139,7 @@ class ServerMetrics:
             )
 
     def collect(self) -> None:
-        """Take what was counted since into the meters. Any thread."""
+        """Move the counts since the last call to the meters. Thread rule: any thread."""
         with self._lock:
             for key, count in list(self._counts.items()):
                 if count != self._collected[key]:
@@ -150,7 +149,7 @@ class ServerMetrics:
                     self._collected[key] = count
 
     def close(self) -> None:
-        """Leave nothing in the registry; idempotent."""
+        """Remove all metrics from the registry; idempotent."""
         self._remove_source()
         if self._task is not None:
             self._task.cancel()

@@ -1,6 +1,6 @@
-"""Text that clients choose, as messages and the log have it: up to a length. Pure.
+"""Shortened forms of text from clients, for messages and the log. Pure.
 
-A request names a topic or a directory once, and its answer may have a message about each of 100,000 partitions in it.
+A request names a topic or directory once, but its response may repeat it in a message for each of 100,000 partitions.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 MOST_OF_A_NAME: Final = 300
-"""Characters: more than any legal name of a topic has."""
+"""The maximum in characters. Every legal topic name is shorter."""
 MOST_OF_A_MESSAGE: Final = 1000
 
 
 def shown(text: str, most: int = MOST_OF_A_NAME) -> str:
-    """``text``, or its beginning and how long it is."""
+    """Return ``text``, or its beginning and its length if it is too long."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"

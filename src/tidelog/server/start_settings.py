@@ -1,9 +1,8 @@
-"""What a broker is started with: the settings of a node that serves alone, and what is wrong with a configuration.
+"""The settings that a broker starts with, for a single node, and the validation of its configuration.
 
-Without a file the defaults below stand in for one. A file is taken as Kafka takes it, so what Kafka insists on has to
-be in it; what this broker cannot be (a controller alone, one of several nodes) or do (ask for Kerberos, say) is refused
-rather than ignored. Every mistake is named at once.
-Called by: Broker, the command line. Source: the properties file that Kafka 4.1 comes with; ``KafkaConfig``.
+Without a file, the defaults below stand in for one. A file is read as Kafka reads it, so keys that Kafka requires must
+be in it. A role or feature that this broker lacks is refused, not ignored: a controller alone, one of several nodes,
+Kerberos. The error names every mistake at once. Source: the properties file that Kafka 4.1 comes with; ``KafkaConfig``.
 """
 
 from __future__ import annotations
@@ -34,8 +33,10 @@ EMBEDDED_SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""Of a broker without a file: as Kafka's own for a single node, but for the directory and the address, which is one
-that only this machine can reach."""
+"""The settings of a broker without a file.
+
+They are Kafka's own for a single node, except for the log directory and the address, which only this machine can reach.
+"""
 
 _CONTROLLER_PORT = 9093
 _PROTOCOLS = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
@@ -52,13 +53,13 @@ class StartSettings:
     endpoints: Endpoints
     limits: NetworkLimits
     security: Mapping[str, ListenerSecurity]
-    """By listener."""
+    """The security by listener name."""
     authorizer: AuthorizerSettings | None
-    """None: everybody may do everything."""
+    """None allows everything to every client."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> StartSettings:
-        """ConfigError names every mistake."""
+        """Return the settings of a config. Raise ConfigError with every mistake."""
         mistakes = list(_role_mistakes(config))
         endpoints = _checked(lambda: endpoints_of(config), mistakes)
         limits = _checked(lambda: NetworkLimits.of(config).looked_up(), mistakes)
@@ -75,14 +76,18 @@ class StartSettings:
 
 
 def load_start_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:
-    """Of a properties file, or of the embedded defaults; overrides go before both. ConfigError names every mistake in
-    the texts."""
+    """Return the configuration of a properties file, or of the embedded defaults. ``overrides`` take precedence.
+
+    Raise ConfigError with every mistake in the values.
+    """
     return BrokerConfig.load(path, overrides if path is not None else complete_settings(overrides))
 
 
 def complete_settings(overrides: Mapping[str, str]) -> dict[str, str]:
-    """The embedded defaults under ``overrides``, with what Kafka insists on besides: a listener for the controller, its
-    protocol, where the quorum is to be found, and which listener brokers would use among themselves."""
+    """Return the embedded defaults under ``overrides``, and the further keys that Kafka requires.
+
+    These are the controller's listener and its protocol, the quorum's address, and the listener between brokers.
+    """
     settings = {**EMBEDDED_SETTINGS, **overrides}
     controller = settings["controller.listener.names"].split(",")[0].strip().upper()
     listeners = [entry.strip() for entry in settings["listeners"].split(",") if entry.strip()]

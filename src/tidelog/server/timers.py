@@ -1,6 +1,6 @@
-"""Time for the code of the loop: what the clock shows, and callbacks to come. A parameter, so that a test can move it.
+"""Time for code on the event loop: the clock and callbacks. It is a parameter, so that tests can move it.
 
-Called by: everything in the broker that waits. Thread rule: the loop's; only the clock may be asked by any thread.
+Thread rule: the event loop only; any thread may read the clock.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from tidelog.runtime import Clock
 
 class TimerHandle(Protocol):
     def cancel(self) -> None:
-        """The callback will not come; idempotent."""
+        """Cancel the callback; idempotent."""
         ...
 
 
 class Timers(Protocol):
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, as records carry them; may jump."""
+        """Return milliseconds since the epoch, as records carry them. They may jump."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds from an arbitrary start; never falls. What deadlines are told by."""
+        """Return milliseconds from an arbitrary start. They never decrease: use them for deadlines."""
         ...
 
     def call_later(self, delay_ms: int, callback: Callable[[], object]) -> TimerHandle:
-        """Call ``callback`` on the loop, once, when ``delay_ms`` have passed; never within this call."""
+        """Call ``callback`` on the loop, once, after ``delay_ms``; never within this call."""
         ...
 
 
 class LoopTimers:
-    """Timers of an event loop."""
+    """The timers of an asyncio event loop."""
 
     __slots__ = ("_call_later", "monotonic_ms", "now_ms")
 

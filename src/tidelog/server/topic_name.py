@@ -1,7 +1,4 @@
-"""Names of topics: which are legal, which are Kafka's own, which cannot stand beside each other. Pure.
-
-Source: Kafka's ``Topic``.
-"""
+"""Topic names: legal names, Kafka's internal topics, and names that collide. Pure. Source: Kafka's ``Topic``."""
 
 from __future__ import annotations
 
@@ -21,12 +18,15 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def is_internal(name: str) -> bool:
-    """Clients are told; whoever produces to it needs to be a coordinator."""
+    """Return True for an internal topic.
+
+    Metadata reports it, and only coordinators and the admin client may append to it.
+    """
     return name in _INTERNAL
 
 
 def check_topic_name(name: str) -> None:
-    """ApiError INVALID_TOPIC_EXCEPTION, in Kafka's words."""
+    """Raise ApiError(INVALID_TOPIC_EXCEPTION), with Kafka's message, if the name is illegal."""
     refusal = _refusal(name)
     if refusal is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {refusal}")
@@ -37,7 +37,7 @@ def is_legal(name: str) -> bool:
 
 
 def metric_name(name: str) -> str:
-    """Two topics whose names differ in dots and underscores alone have the same: they cannot both be."""
+    """Return the name with underscores for dots. Two topics with the same result cannot both exist."""
     return name.replace(".", "_")
 
 

@@ -1,4 +1,4 @@
-"""How parts of the broker have work done beside what they are at, and let others have a turn."""
+"""Ways to run work off the event loop or next to other tasks, and to give other tasks a turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class InThread(Protocol):
-    """Runs what may take long beside the loop."""
+    """A function that runs slow work in a background thread."""
 
     def __call__(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -20,11 +20,11 @@ class InThread(Protocol):
 
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
-"""Runs a coroutine on the loop beside all else, until it ends or the broker stops; an error is logged."""
+"""A function that runs a coroutine as a task on the loop until it ends or the broker stops. An error is logged."""
 
 
 async def in_pieces(items: Iterable[Item], size: int = 500) -> AsyncIterator[Item]:
-    """One item after the other; after each ``size`` of them the loop sees to everybody else."""
+    """Yield the items one by one. After each ``size`` of them, let the loop run other tasks."""
     for number, item in enumerate(items, 1):
         yield item
         if number % size == 0:

@@ -1,10 +1,9 @@
-"""``server.properties`` in the first log directory: what a broker that was started without a file runs with.
+"""``server.properties`` in the first log directory: the settings of a broker that was started without a file.
 
-Kafka starts with it on the same directory, and so does ``tidelog serve``: paths are absolute, and all that Kafka
-insists on is in it. It may have passwords in it, so only its owner can read it. It is replaced as a whole at each start
-without a file; one that somebody else wrote, or took the first line from, is left alone. Kafka and tidelog pass it over
-when they load the directory. What a crash leaves: the old file or the new one.
-Called by: the command line. Source: ``java.util.Properties``.
+Kafka and ``tidelog serve`` can both start with it on the same directory: it has absolute paths and all keys that Kafka
+requires. It may contain passwords, so only its owner can read it. Each start without a file replaces it as a whole. A
+file without tidelog's first line belongs to the user and stays unchanged. Kafka and tidelog ignore the file when they
+load the directory. A crash leaves the old file or the new one. Source: ``java.util.Properties``.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _HEAD: Final = f"""{_FIRST_LINE}
 
 
 def write_properties(config: BrokerConfig) -> Path | None:
-    """Where it is, durably; None where another file of that name is left alone. OSError, StorageError.
+    """Write the file durably and return its path, or return None if the user's own file is there.
 
-    StorageError where there is something of that name that is no file: nobody waits for a pipe's writer.
+    Raise OSError or StorageError. StorageError means that the path is not a regular file: opening a pipe would block.
     """
     path = Path(config.log_dirs[0]).absolute() / PROPERTIES_FILE
     if _is_anothers(path):
@@ -57,7 +56,7 @@ def _is_anothers(path: Path) -> bool:
 
 
 def properties_text(config: BrokerConfig) -> str:
-    """What was set at the start."""
+    """Return the text of the settings that were set at the start."""
     lines = (_line(key, _absolute(key, setting.text)) for key, setting in config.static.items())
     return _HEAD + "".join(f"{line}\n" for line in lines)
 
@@ -70,6 +69,6 @@ def _absolute(key: str, text: str) -> str:
 
 
 def _line(key: str, value: str) -> str:
-    """As people write it where that means the same; the colons of addresses need no backslash."""
+    """Return ``key=value`` as people write it if that is unambiguous: a colon in an address needs no backslash."""
     is_plain = value.isprintable() and "\\" not in value and value == value.lstrip()
     return f"{key}={value}" if is_plain else store_line(key, value)

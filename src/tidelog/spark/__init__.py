@@ -1,4 +1,4 @@
-"""Door 3: Kafka data directories as Spark tables, with no broker. ``spark.read.format("tidelog")``."""
+"""Kafka log directories as Spark tables without a broker: ``spark.read.format("tidelog")``."""
 
 from tidelog.spark.session_builder import session
 

@@ -1,7 +1,7 @@
 """The tables of ``format("tidelog")``: column names and types, for Spark and for Arrow.
 
-``records`` has the columns of Spark's Kafka source, in its order, all nullable. A reader must hand Spark batches whose
-Arrow schema is exactly the declared one, so each table is written once, as Arrow, and Spark's form is derived from it.
+``records`` has the columns of Spark's Kafka source in the same sequence, all nullable. The Arrow schema of a reader's
+batches must match the declared schema exactly. So each table is defined once, as Arrow, and Spark's form is derived.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Mode(enum.StrEnum):
-    """Which table over the storage a read gives."""
+    """The table over the storage that a read returns."""
 
     RECORDS = "records"
     BATCHES = "batches"
@@ -29,7 +29,7 @@ class Mode(enum.StrEnum):
 
     @property
     def is_made_by_partition(self) -> bool:
-        """Whether a row needs all of its partition, so that a partition is never cut."""
+        """True if a row needs its whole partition, so that a partition is never split."""
         return self in _BY_PARTITION
 
 
@@ -186,10 +186,10 @@ TABLES = {
     Mode.TRANSACTIONS: TRANSACTIONS,
     Mode.GROUPS: GROUPS,
 }
-"""The tables over the storage; that of the records depends on more options."""
+"""The tables over the storage. The records table depends on more options."""
 
 _NOTHING_TO_DAMAGE = frozenset({Mode.SEGMENTS})
-"""Made of names and sizes alone."""
+"""Tables made of names and sizes alone."""
 
 
 def _every(mode: Mode) -> tuple[pa.Field, ...]:
@@ -199,7 +199,7 @@ def _every(mode: Mode) -> tuple[pa.Field, ...]:
 
 
 def columns_of(mode: Mode) -> tuple[str, ...]:
-    """Every column that a table can have, with the options that ask for it."""
+    """Return every column that a table can have, with the columns that options add."""
     return tuple(field.name for field in _every(mode))
 
 
@@ -211,7 +211,7 @@ def table_schema(
     batch_metadata: bool = False,
     reports_damage: bool = False,
 ) -> pa.Schema:
-    """The table with what a read asks for; one that reports damage has the column for it, always."""
+    """Return the schema that a read asks for. If the read reports damage, it always has the column ``corrupt``."""
     if columns is not None:
         every = {field.name: field for field in _every(mode)}
         fields = [every[name] for name in columns]
@@ -227,7 +227,7 @@ def table_schema(
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The same table as Spark declares it."""
+    """Return the same table in Spark's types."""
     from pyspark.sql import types as spark
 
     simple = {

@@ -1,7 +1,7 @@
 """A Spark session whose Python workers run this interpreter, so that they have tidelog.
 
-Workers otherwise start ``python3`` from PATH, which is seldom the environment the driver runs in. On Spark Connect they
-are the server's, whose interpreter is chosen where the server is started.
+Otherwise workers start ``python3`` from PATH, which is rarely the driver's environment. On Spark Connect the workers
+belong to the server, and the interpreter is chosen where the server is started.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 CONNECT = "sc://"
-"""How the address of a Spark Connect server begins."""
+"""The prefix of a Spark Connect server's address."""
 
 
 def session(
@@ -24,9 +24,9 @@ def session(
 ) -> SparkSession:
     """Get or create a session that reads ``format("tidelog")``.
 
-    ``master`` defaults to Spark's own choice (``spark.master``, or all local cores); ``sc://host:15002`` is a Spark
-    Connect server, as is what SPARK_REMOTE names. ``config`` entries win over what is set here: the workers'
-    interpreter, UTC, and filter pushdown for Python data sources (PySpark 4.1 and up).
+    ``master`` defaults to Spark's own choice (``spark.master``, or all local cores). ``sc://host:15002`` names a Spark
+    Connect server, as does SPARK_REMOTE. ``config`` entries override the defaults set here: the workers' interpreter,
+    UTC, and filter pushdown for Python data sources (PySpark 4.1 and up).
     """
     from pyspark.sql import SparkSession
 
@@ -37,7 +37,7 @@ def session(
     if master is not None and master.startswith(CONNECT):
         builder = builder.remote(master)
     else:
-        # The environment variable wins over spark.pyspark.python in the planning workers, so it has to agree.
+        # The environment variable overrides spark.pyspark.python in the planning workers, so both must agree.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         settings["spark.pyspark.python"] = os.environ["PYSPARK_PYTHON"]

@@ -1,7 +1,7 @@
-"""The data source Spark finds under the name ``tidelog``: options and schema in, a reader or a writer out.
+"""The data source that Spark finds under the name ``tidelog``. It creates readers and writers.
 
-Spark imports this module in several short-lived workers for one query, and most of them ask for nothing but a name or
-a schema: so what reads and what writes is imported when it is asked for.
+Spark imports this module in several short-lived workers for one query. Most of them only need a name or a schema, so
+the modules that read and write are imported on use.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _ADMISSION = "pyspark.sql.streaming.datasource"
-"""PySpark's module of read limits: where it is there, a stream reader is told where a batch begins."""
+"""PySpark's module of read limits. If it exists, Spark passes a stream reader the start of a batch."""
 
 
 class TidelogDataSource(DataSource):
-    """``spark.read.format("tidelog").option("logDirs", …).option("subscribe", …).load()``, or ``spark.readStream``;
-    ``frame.write.format("tidelog").option("logDirs", …).option("topic", …).mode("append").save()``"""
+    """The data source for batch and stream reads and writes. A read is
+    ``spark.read.format("tidelog").option("logDirs", …).option("subscribe", …).load()``, or ``spark.readStream``. A
+    write is ``frame.write.format("tidelog").option("logDirs", …).option("topic", …).mode("append").save()``."""
 
     @classmethod
     def name(cls) -> str:
@@ -96,7 +97,7 @@ class TidelogDataSource(DataSource):
 
 
 def _refuse_other_schema(given: StructType, own: StructType) -> None:
-    """A schema that the user declared is given in place of ours."""
+    """Raise ConfigError for another schema: Spark passes the user's declared schema instead of the source's."""
     if given.simpleString() != own.simpleString():
         raise ConfigError(
             f"format tidelog has a fixed schema, which its options decide: {own.simpleString()}; "
@@ -105,9 +106,9 @@ def _refuse_other_schema(given: StructType, own: StructType) -> None:
 
 
 def _asked_by_pushdown() -> bool:
-    """Whether Spark's planner is about to push filters.
+    """Return True if Spark's planner is about to push filters.
 
-    A reader that has ``pushFilters`` fails where the setting ``spark.sql.python.filterPushdown.enabled`` is off, and a
-    planning worker cannot see the setting; but Spark pushes filters from a worker module of its own.
+    A reader with ``pushFilters`` fails if ``spark.sql.python.filterPushdown.enabled`` is off. A planning worker cannot
+    see that setting, but Spark pushes filters from a separate worker module.
     """
     return runs_in(PUSHDOWN)

@@ -1,4 +1,4 @@
-"""Dump of every file kind: Kafka's own text, and JSON lines for programs."""
+"""A dump of every file kind: the text of Kafka's own tool, and JSON lines for programs."""
 
 from tidelog.inspect.dump.json_lines import JsonOptions, dump_json
 from tidelog.inspect.dump.kafka_text import dump_kafka_format

@@ -1,6 +1,7 @@
-"""A variable-size column of records as lists of bytes or of text, a value a record. Pure; any thread.
+"""A variable-size column of records as lists of bytes or of text, one value per record.
 
-A column that is ASCII as a whole is decoded once and cut as text; else every value is decoded alone, as Java does it.
+A column that is ASCII throughout is decoded once and sliced as text. Otherwise every value is decoded on its own, as
+Java does it. The functions are pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tidelog.record.internal.text import java_text
 
 
 class StringColumn(NamedTuple):
-    """``data[offsets[i]:offsets[i + 1]]`` is the value of record i; a null one is empty and not in ``valid``."""
+    """``data[offsets[i]:offsets[i + 1]]`` is the value of record i. A null value is empty and not ``valid``."""
 
     offsets: npt.NDArray[np.int32]
     data: memoryview
@@ -50,7 +51,7 @@ class StringColumn(NamedTuple):
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """Bytes of each value, -1 for a null."""
+        """The size of each value in bytes, -1 for a null."""
         return np.where(self.valid, np.diff(self.offsets), -1).astype(np.int64)
 
     def byte_strings(self) -> list[bytes | None]:
@@ -61,7 +62,7 @@ class StringColumn(NamedTuple):
         return values
 
     def texts(self) -> list[str]:
-        """Null and empty values both come as the empty text."""
+        """Return the values as text. Null and empty values both become the empty text."""
         whole = bytes(self.data)
         bounds = pairwise(self.offsets.tolist())
         if whole.isascii():
@@ -71,7 +72,7 @@ class StringColumn(NamedTuple):
 
 
 def header_key_lists(columns: RecordColumns) -> Sequence[str] | None:
-    """The keys of each record's headers as ``[a,b]``; None where no record has any."""
+    """Return the header keys of each record as ``[a,b]``, or None if no record has headers."""
     column = StringColumn.header_keys(columns)
     if columns.header_offsets is None or not len(column.valid):
         return None

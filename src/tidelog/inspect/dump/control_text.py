@@ -1,7 +1,7 @@
-"""What ``kafka-dump-log`` prints for the record of a control batch. Pure; any thread.
+"""The text that ``kafka-dump-log`` prints for the record of a control batch.
 
-Kafka 4.1 writes and reads these messages in version 0, whatever the version in their first field says, and prints them
-in that other version, with defaults for what it did not read. CorruptRecordError where Kafka ends with an exception.
+Kafka 4.1 writes and reads these messages in version 0, whatever version their first field names. It prints them in the
+named version, with defaults for the fields that it did not read. The functions are pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ MESSAGES: dict[int, tuple[str, Message]] = {
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
-    """The text behind the header keys of a control record, without a blank before it."""
+    """Return the text after a control record's header keys, without a leading blank. Raise CorruptRecordError if
+    Kafka's tool ends with an exception."""
     number = control_type_id(key)
     if number in (ControlType.ABORT, ControlType.COMMIT):
         marker = EndTransactionMarker.parse(key, value)

@@ -1,6 +1,7 @@
-"""The files beside a log as JSON objects: indexes, snapshots, checkpoints and markers. Reads only; one thread.
+"""The files next to a log as JSON objects: indexes, snapshots, checkpoints and markers.
 
-Every function raises a TidelogError for a file it cannot read; objects before it are out by then.
+The functions only read. They raise a TidelogError for an unreadable file, after yielding the objects before the error.
+Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tidelog.storage.index import OffsetIndexReader, TimeIndexReader, Transactio
 from tidelog.storage.producer.snapshot import parse_snapshot
 
 FileJson = Callable[[bytes, Path, int], Iterator[Json]]
-"""Contents, path, base offset (0 where the name has none)."""
+"""A function from contents, path and base offset (0 if the name has none) to JSON objects."""
 
 
 def offset_index_json(data: bytes, path: Path, base_offset: int) -> Iterator[Json]:
@@ -40,7 +41,7 @@ def time_index_json(data: bytes, path: Path, base_offset: int) -> Iterator[Json]
 
 
 def _rest_of_index(data: bytes, end: int) -> Iterator[Json]:
-    """Zeros are preallocation; anything else are entries that do not ascend."""
+    """Yield an error if bytes other than zeros (preallocation) follow: they are entries that do not ascend."""
     if any(data[end:]):
         yield {
             "type": "error",
@@ -99,7 +100,7 @@ def clean_shutdown_json(data: bytes, _path: Path, _base_offset: int) -> Iterator
 
 
 def quorum_state_json(data: bytes, path: Path, _base_offset: int) -> Iterator[Json]:
-    """The file is JSON already (fields by Kafka's names, ``data_version`` says of which version)."""
+    """Yield the file's object, which is JSON already: Kafka's field names, with the version in ``data_version``."""
     try:
         state: Any = json.loads(data)
     except ValueError as error:

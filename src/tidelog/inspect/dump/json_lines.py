@@ -1,12 +1,10 @@
-"""``dump``: every file kind as JSON objects that programs can parse, one a line.
+"""The ``dump`` report: every file kind as JSON objects that programs can parse, one per line.
 
 Each object has ``file`` (the path as given) and ``type`` first: ``record``, ``batch``, ``trailing_bytes``,
 ``offset_index_entry``, ``time_index_entry``, ``aborted_transaction``, ``producer``, ``checkpoint_entry``,
-``leader_epoch``, ``partition_metadata``, ``meta_properties``, ``clean_shutdown``, ``quorum_state``, ``error``.
-Which file is what, its name says; files on their way in or out (``.deleted``, ``.cleaned``, ``.swap``) are read
-like the live ones. Records of internal topics are decoded by the name of their directory.
-
-Called by: the command line. Reads only; one thread.
+``leader_epoch``, ``partition_metadata``, ``meta_properties``, ``clean_shutdown``, ``quorum_state``, ``error``. The file
+name determines the kind. Files being added or removed (``.deleted``, ``.cleaned``, ``.swap``) are read like live ones.
+The directory name determines the decoder of internal topics' records. The module only reads. Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ _STATES = tuple(state.value for state in FileState if state.value)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonOptions:
-    """``batches``: one object a batch, not a record. ``decoder``: None chooses by the directory's name. ``max_bytes``:
-    read no batch that ends behind it."""
+    """``batches`` yields one object per batch instead of per record. ``decoder`` None chooses by the directory's name.
+    ``max_bytes`` excludes batches that end after that position."""
 
     batches: bool = False
     decoder: PayloadDecoder | None = None
@@ -40,8 +38,8 @@ class JsonOptions:
 def dump_json(
     paths: Iterable[str | os.PathLike[str]], options: JsonOptions | None = None, *, fs: FileSystem = BY_PATH
 ) -> Iterator[Json]:
-    """The objects of all files in order. Never raises for what is in the files, nor for missing ones: an object of type
-    ``error`` has ``message``, ``position`` and ``offset`` (null where they have no meaning)."""
+    """Yield the objects of all files, in the order of ``paths``. Missing files and bad contents never raise. They
+    become an object of type ``error`` with ``message``, ``position`` and ``offset`` (null if they do not apply)."""
     reader = ReadOnlyFileSystem(fs)
     for given in paths:
         shown = os.fspath(given)

@@ -1,6 +1,7 @@
-"""A file of batches as JSON objects: one a record, or one a batch. One thread.
+"""A file of batches as JSON objects, one per record or one per batch.
 
-What cannot be read becomes an object of type ``error`` (position and offset in it), and the dump goes on.
+An unreadable batch becomes an object of type ``error`` with position and offset, and the dump goes on. Thread rule: one
+thread.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tidelog.storage.segment.segment_reader import file_chunks
 
 
 def log_json(file: File, *, batches: bool, decoder: PayloadDecoder, max_bytes: int | None) -> Iterator[Json]:
-    """Objects of type ``batch`` or ``record``, ``error``, and ``trailing_bytes`` where the file does not end in a
+    """Yield objects of type ``batch`` or ``record``, ``error``, and ``trailing_bytes`` if the file does not end with a
     batch."""
     end = file.size if max_bytes is None else min(file.size, max_bytes)
     payload = payload_json(decoder)

@@ -1,13 +1,13 @@
-"""Keys and values of records as JSON values. Pure; any thread.
+"""Keys and values of records as JSON values.
 
-Plain bytes are text where they are UTF-8; else the name gets ``_base64`` behind it, so that a reader never has to
-guess. A record of an internal topic is an object::
+Plain bytes become text if they are UTF-8. Otherwise the member's name gets the suffix ``_base64``, so that a reader
+never has to guess. A record of an internal topic is an object::
 
     {"name": "OffsetCommitValue", "number": 1, "version": 4, "fields": {…}}      fields by Kafka's names
     {"name": null, "number": 77, "version": 0, "raw": "AE0BAg=="}                unknown type or version: bytes, base64
     {"error": "the bytes end before the record does", "raw": "AAA="}             bytes that do not fit
 
-Secrets of the cluster's metadata are hidden (``metadata_secrets``).
+Secrets in the cluster metadata are hidden (``metadata_secrets``). The functions are pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PayloadJson = Callable[[bytes | None, bytes | None], Json]
 
 
 def payload_json(decoder: PayloadDecoder) -> PayloadJson:
-    """A function from key and value to the object's members for them: ``key`` and ``value``, or their ``_base64``."""
+    """Return a function from key and value to the object's members ``key`` and ``value`` or their ``_base64``."""
     types = COORDINATOR_TYPES.get(decoder)
     if types is not None:
         return lambda key, value: _coordinator_json(types, key, value)
@@ -45,7 +45,7 @@ def payload_json(decoder: PayloadDecoder) -> PayloadJson:
 
 
 def named_bytes(name: str, data: bytes | None) -> Json:
-    """``{name: text}`` for UTF-8 and for null, else ``{name_base64: …}``."""
+    """Return ``{name: text}`` for UTF-8 and for null, else ``{name_base64: …}``."""
     if data is None:
         return {name: None}
     try:
@@ -55,7 +55,7 @@ def named_bytes(name: str, data: bytes | None) -> Json:
 
 
 def control_json(key: bytes | None, value: bytes | None) -> Json:
-    """The members for a control record: ``control`` with its type, or why it cannot be read."""
+    """Return the members for a control record: ``control`` with its type, or with an error if it is unreadable."""
     try:
         number = control_type_id(key)
         known = {int(member): member for member in ControlType if member is not ControlType.UNKNOWN}.get(number)
@@ -70,7 +70,7 @@ def control_json(key: bytes | None, value: bytes | None) -> Json:
 
 
 def json_value(value: Any) -> Any:
-    """A decoded value as JSON has it: bytes in base64, numbers that JSON cannot hold as text."""
+    """Convert a decoded value to JSON: bytes become base64, and numbers that JSON cannot hold become text."""
     if isinstance(value, dict):
         return {name: json_value(item) for name, item in value.items()}
     if isinstance(value, list):

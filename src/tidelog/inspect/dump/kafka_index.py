@@ -1,11 +1,11 @@
-"""The text that ``kafka-dump-log`` prints for ``.index`` and ``.timeindex``, and what it finds wrong in them.
+"""The text that ``kafka-dump-log`` prints for ``.index`` and ``.timeindex``, and the errors it finds.
 
-An index is held against its log beside it, the way Kafka does it: an offset entry must name the last offset of the
-batch at its position; a time entry the largest timestamp of the batch that ends with its offset, and ascend. A zero
-entry after the first ends the list: it is preallocation.
+An index is compared with its log in the same directory, as Kafka does it. An offset entry must name the last offset of
+the batch at its position. A time entry must name the largest timestamp of the batch that ends with its offset, and
+timestamps must ascend. A zero entry after the first ends the list: it is preallocation.
 
-Errors: IndexCorruptError, FileMissingError (no log), CorruptRecordError (a position at which no batch lies), each where
-Kafka's tool ends with an exception. Called by: ``kafka_text``. One thread. Source: Kafka's ``DumpLogSegments``.
+Where Kafka's tool ends with an exception, the functions raise IndexCorruptError, FileMissingError (no log) or
+CorruptRecordError (no batch lies at a position). Thread rule: one thread. Source: Kafka's ``DumpLogSegments``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LINES_A_PIECE = 10_000
 
 @dataclass(slots=True)
 class TimeIndexFindings:
-    """What is wrong in one time index: pairs of what the index says and what is found instead."""
+    """The errors in one time index: pairs of the index's value and the value found instead."""
 
     timestamp_mismatches: list[tuple[int, int]] = field(default_factory=list)
     out_of_order: list[tuple[int, int]] = field(default_factory=list)
@@ -47,7 +47,7 @@ class TimeIndexFindings:
 def offset_index_text(
     fs: FileSystem, path: Path, shown: str, options: KafkaFormatOptions, mismatches: list[tuple[int, int]]
 ) -> Iterator[str]:
-    """Pieces of text; adds (index offset, log offset) to ``mismatches``. ``shown`` is the path to print."""
+    """Yield pieces of text and add (index offset, log offset) to ``mismatches``. ``shown`` is the path to print."""
     base_offset = base_offset_of(path)
     with fs.open(beside(path, FileKind.LOG)) as log:
         index = OffsetIndexReader(read_whole(fs, path), base_offset, path=path)
@@ -70,14 +70,15 @@ def offset_index_text(
                 if not options.verify_index_only:
                     lines.append(f"offset: {offset} position: {position}\n")
         finally:
-            # A damaged entry ends the dump; the entries before it are shown all the same.
+            # A damaged entry ends the dump, but the entries before it are still printed.
             yield "".join(lines)
 
 
 def time_index_text(
     fs: FileSystem, path: Path, shown: str, options: KafkaFormatOptions, findings: TimeIndexFindings
 ) -> Iterator[str]:
-    """Pieces of text; fills ``findings``. A missing ``.index`` counts as an empty one: it only says where to begin."""
+    """Yield pieces of text and fill ``findings``. A missing ``.index`` counts as empty: it only gives the position
+    where the search begins."""
     base_offset = base_offset_of(path)
     with fs.open(beside(path, FileKind.LOG)) as log:
         index = TimeIndexReader(read_whole(fs, path), base_offset, path=path)
@@ -113,7 +114,7 @@ class _Found:
 
 
 def _written_entries(index: TimeIndexReader) -> list[tuple[int, int]]:
-    """(timestamp, offset) up to the first entry of zeros behind the first."""
+    """Return (timestamp, offset) pairs up to the first entry of zeros after the first entry."""
     timestamps, offsets = index.entries()
     entries = list(zip(timestamps.tolist(), offsets.tolist(), strict=True))
     for number, (_, offset) in enumerate(entries):
@@ -123,7 +124,8 @@ def _written_entries(index: TimeIndexReader) -> list[tuple[int, int]]:
 
 
 def _find_batches(log: File, index: OffsetIndexReader, offsets: list[int]) -> list[_Found | None]:
-    """For each offset the first batch that ends at it or above, from the position on that the offset index gives."""
+    """Find, for each offset, the first batch that ends at or above it. The search begins at the position that the
+    offset index gives."""
     tables = [chunk.table for chunk in file_chunks(log, verify_crc=False)]
     if not tables:
         return [None] * len(offsets)
@@ -146,7 +148,7 @@ def _find_batches(log: File, index: OffsetIndexReader, offsets: list[int]) -> li
 
 
 def _search_from(log: File, position: int, offset: int) -> _Found | None:
-    """The same where the offset index names no boundary of the log: read batches from there, whatever they are."""
+    """Search from a position that is no batch boundary of the log: read batches from there, whatever the bytes are."""
     if not 0 <= position <= log.size:
         raise CorruptRecordError("an index entry lies outside the log", path=log.path, position=position)
     for chunk in file_chunks(log, position, verify_crc=False):
@@ -158,7 +160,7 @@ def _search_from(log: File, position: int, offset: int) -> _Found | None:
 
 
 def _max_timestamps(log: File, found: list[_Found | None]) -> dict[int, int]:
-    """The largest record timestamp (-1 without records) of each batch found, by the batch's position."""
+    """Return the largest record timestamp of each batch found, by the batch's position. It is -1 without records."""
     wanted = np.array(sorted({batch.position for batch in found if batch is not None}), np.int64)
     largest = dict.fromkeys(wanted.tolist(), -1)
     if not len(wanted):
@@ -180,7 +182,7 @@ def _max_timestamps(log: File, found: list[_Found | None]) -> dict[int, int]:
 
 
 def _last_offset_at(log: File, position: int, max_message_size: int) -> int:
-    """The last offset of the batch at ``position``; CorruptRecordError where none lies there whole."""
+    """Return the last offset of the batch at ``position``. Raise CorruptRecordError if no complete batch lies there."""
     size = log.size
     if not 0 <= position <= size:
         raise CorruptRecordError("an index entry lies outside the log", path=log.path, position=position)
@@ -197,12 +199,12 @@ def _last_offset_at(log: File, position: int, max_message_size: int) -> int:
 
 
 def beside(path: Path, kind: FileKind) -> Path:
-    """The file of another kind with the same number in the same directory."""
+    """Return the path of the file of another kind with the same number in the same directory."""
     return path.with_name(path.name.split(".")[0] + kind.value)
 
 
 def base_offset_of(path: Path) -> int:
-    """The number at the front of the file's name; CorruptRecordError where it is none."""
+    """Return the number at the start of the file's name. Raise CorruptRecordError if there is none."""
     number = path.name.split(".")[0]
     if not number.isascii() or not number.isdigit():
         raise CorruptRecordError(f"'{number}' is not an offset, so the file's name is not a segment's", path=path)

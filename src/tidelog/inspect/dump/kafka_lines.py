@@ -1,7 +1,8 @@
-"""The lines of ``kafka-dump-log`` for batches and records, made in bulk from columns. Pure; any thread.
+"""The lines of ``kafka-dump-log`` for batches and records, built in bulk from columns.
 
-Numbers and constant text come from ``number_text``; what differs from record to record (header keys, data, the meaning
-of a control record) is text of its own, put behind. Source of the format: what Kafka prints (``DumpLogSegments``).
+``number_text`` builds numbers and constant text. Text that differs from record to record (header keys, data, the
+meaning of a control record) is appended separately. The functions are pure. Thread rule: any thread. Source of the
+format: the output of Kafka's ``DumpLogSegments``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tidelog.record.legacy import LegacyMessage
 Complain = Callable[[str], None]
 
 _TIMESTAMP_NAMES = ("CreateTime", "LogAppendTime", "NoTimestampType")
-"""By the timestamp type's number; -1, none, is the last."""
+"""Names by the timestamp type's number. The last is for -1, none."""
 _BOOLEANS = ("false", "true")
 _CODEC_NAMES = [CODECS.get(codec) or f"unknown({codec})" for codec in range(CODEC_MASK + 1)]
 _MAX_SEQUENCE = 2**31 - 1
@@ -44,7 +45,7 @@ _PAYLOAD_LEAD = " payload: "
 
 
 def batch_lines(table: BatchTable) -> LineText:
-    """A line for each row, with its line end."""
+    """Return a line for each row, with its line end."""
     magic = table.magic
     if not (magic >= 2).all():
         lines = [
@@ -94,7 +95,8 @@ def batch_lines(table: BatchTable) -> LineText:
 
 
 def _horizons(has_horizon: npt.NDArray[np.bool_], base_timestamps: npt.NDArray[np.int64]) -> Choice:
-    """Few batches have a horizon, and many of those the same."""
+    """Build the column of delete horizons. Few batches have one, and many share it, so only distinct values are
+    formatted."""
     horizons, which = np.unique(base_timestamps[has_horizon], return_inverse=True)
     index = np.zeros(len(has_horizon), np.int64)
     index[has_horizon] = which + 1
@@ -114,7 +116,7 @@ def _legacy_batch_line(table: BatchTable, number: int) -> str:
 def last_sequences(
     base_sequence: npt.NDArray[np.int64], last_offset_delta: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Sequences go around from 2^31 - 1 to 0; -1 where the batch has none."""
+    """Return the last sequence of each batch, -1 if it has none. Sequences wrap from 2^31 - 1 to 0."""
     last = base_sequence + last_offset_delta
     last[last > _MAX_SEQUENCE] -= _MAX_SEQUENCE + 1
     last[base_sequence == -1] = -1
@@ -122,7 +124,7 @@ def last_sequences(
 
 
 class RecordLines:
-    """Makes the text of records for one set of switches; ``complain`` hears of records the decoder cannot show."""
+    """The builder of records' text for one set of switches. ``complain`` receives records the decoder cannot show."""
 
     def __init__(self, options: KafkaFormatOptions, payload: PayloadText | None, complain: Complain) -> None:
         self._prints_metadata = not options.skip_record_metadata
@@ -132,11 +134,11 @@ class RecordLines:
         self._key_lead = " key: " if self._prints_metadata else "| key: "
         has_lead = options.release.is_rewritten and not self._prints_metadata
         self._lone_payload_lead = "| payload: " if has_lead else _PAYLOAD_LEAD
-        """What stands before a payload without a key before it."""
+        """The text before a payload whose record has no key."""
         self._legacy_end = "" if options.release.is_rewritten else "}"
 
     def below(self, batches: LineText, run: BatchRun, columns: RecordColumns) -> str:
-        """The text of a run of v2 batches: each batch's line, and below it a line for each of its records."""
+        """Return the text of a run of v2 batches: each batch's line, followed by a line for each of its records."""
         assert columns.batch is not None
         counts = np.bincount(columns.batch - run.first, minlength=run.last - run.first)
         bounds = np.concatenate(([0], np.cumsum(counts)))
@@ -147,7 +149,7 @@ class RecordLines:
         heads = self._heads(columns, has_headers=headers is not None, ends_line=not tails)
         if not tails:
             return "".join(chain.from_iterable(zip(batches.lines(), heads.between(bounds), strict=True)))
-        # Each batch's line goes before its first record or, without one, before the next batch that has some.
+        # Each batch's line goes before its first record. A batch without records precedes the next batch that has some.
         lines = [*heads.lines(), ""]
         for line, start in zip(reversed(batches.lines()), reversed(bounds[:-1].tolist()), strict=True):
             lines[start] = line + lines[start]
@@ -155,10 +157,10 @@ class RecordLines:
         return "".join(chain.from_iterable(zip(lines, *tails, repeat("\n"), strict=False))) + after_the_last
 
     def of_messages(self, run: BatchRun, messages: list[LegacyMessage]) -> str:
-        """The text of the messages of v0 or v1 in one batch."""
+        """Return the text of the v0 or v1 messages in one batch."""
         row = run.table.row(run.first)
         kind = _TIMESTAMP_NAMES[timestamp_type_of(row.attributes, row.magic)]
-        # An inner message with a wrong CRC is an error, so whatever came out of a wrapper is valid.
+        # An inner message with a wrong CRC is an error, so every message unwrapped from a set is valid.
         is_valid = _BOOLEANS[row.crc_ok or codec_of(row.attributes) != 0]
         text = []
         for message in messages:
@@ -175,7 +177,7 @@ class RecordLines:
         return "".join(text)
 
     def _heads(self, columns: RecordColumns, *, has_headers: bool, ends_line: bool) -> LineText:
-        """What stands before the first text that differs from record to record."""
+        """Return the text before the first column of text that differs from record to record."""
         end = "\n" if ends_line else ""
         if not self._prints_metadata:
             return line_text(len(columns), [end])
@@ -196,8 +198,8 @@ class RecordLines:
         return line_text(len(columns), parts)
 
     def _tails(self, run: BatchRun, columns: RecordColumns) -> list[Iterable[str]]:
-        """Texts behind the header keys, a column each (endless where all rows have the same): data, or what a control
-        record means."""
+        """Return the text after the header keys as columns: data, or the meaning of a control record. A column is
+        endless if all its rows are the same."""
         is_control = _is_control(run, columns)
         if is_control is None and not self._prints_payload:
             return []
@@ -246,7 +248,7 @@ class RecordLines:
 
 
 def _labelled(labels: Iterable[str], column: StringColumn) -> list[Iterable[str]]:
-    """Return a column of each value's label and one of its text; both are empty for a null."""
+    """Return a column of each value's label and one of its text. Both are empty for a null."""
     if column.valid.all():
         return [labels, column.texts()]
     if not column.valid.any():
@@ -256,7 +258,7 @@ def _labelled(labels: Iterable[str], column: StringColumn) -> list[Iterable[str]
 
 
 def _is_control(run: BatchRun, columns: RecordColumns) -> npt.NDArray[np.bool_] | None:
-    """One bool a record; None where no batch of the run is a control batch."""
+    """Return one bool per record, or None if the run has no control batch."""
     batches: npt.NDArray[np.bool_] = (run.table.attributes[run.first : run.last] & CONTROL_FLAG) != 0
     if not batches.any():
         return None

@@ -1,10 +1,8 @@
-"""The text that ``kafka-dump-log`` prints for a ``.log`` or a metadata snapshot: a line a batch, below it a line a
-record.
+"""The text that ``kafka-dump-log`` prints for a ``.log`` or a metadata snapshot.
 
-The lines of a run of batches are made in bulk (``kafka_lines``) and put together here. Text goes out in pieces of about
-a run. Where Kafka's tool ends with an exception, ``complain`` is told and the dump goes on as far as it can.
-
-Called by: ``kafka_text``. One thread.
+The text has a line per batch, followed by a line per record. ``kafka_lines`` builds the lines of a run of batches in
+bulk, and this module joins them in pieces of about one run. Where Kafka's tool ends with an exception, the dump reports
+the problem to ``complain`` and goes on as far as it can. Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -24,18 +22,18 @@ from tidelog.storage.fs import File
 from tidelog.storage.segment.segment_reader import Chunk, file_chunks
 
 _MIN_RECORD_SIZE = 14
-"""Below it Kafka's reader throws; from it on a batch that does not fit is taken for the end."""
+"""Kafka's reader throws for a smaller length. A larger batch that does not fit counts as the end of the file."""
 
 
 class Gap(NamedTuple):
-    """Two offsets that follow one another in the file though others lie between."""
+    """Two consecutive offsets in the file with missing offsets between them."""
 
     offset: int
     next_offset: int
 
 
 class KafkaLogText:
-    """One dump of one file: ``pieces()`` once, then ``gaps``."""
+    """A single dump of a file. Iterate ``pieces()`` once, then read ``gaps``."""
 
     def __init__(self, file: File, options: KafkaFormatOptions, complain: Complain) -> None:
         self._file = file
@@ -45,10 +43,10 @@ class KafkaLogText:
         self._last_offset = -1
         self._begins_at_zero = options.release.is_rewritten
         self.gaps: list[Gap] = []
-        """In file order; found only where records are iterated."""
+        """The gaps in file order. They are found only if records are iterated."""
 
     def pieces(self) -> Iterator[str]:
-        """The text, each piece some whole lines."""
+        """Yield the text in pieces of complete lines."""
         end = min(self._file.size, self._options.max_bytes)
         position = 0
         for chunk in file_chunks(self._file, 0, end):

@@ -1,10 +1,10 @@
-"""``dump --kafka-format``: the text that ``kafka-dump-log`` prints for the same files and switches.
+"""The ``dump --kafka-format`` report: the text that ``kafka-dump-log`` prints for the same switches.
 
-``dump_kafka_format`` gives what goes to standard output, in pieces of whole lines; what goes to standard error is told
-to ``complain``, line by line: mismatches (at the end, after all files, as Kafka does), files of unknown kinds, and
-whatever makes Kafka's tool end with an exception. There the dump goes on with the next batch or file instead.
+``dump_kafka_format`` yields the text for standard output in pieces of complete lines. It passes the lines for standard
+error to ``complain``: mismatches (after all files, as in Kafka), files of unknown kinds, and every problem that ends
+Kafka's tool with an exception. After that problem the dump goes on with the next batch or file.
 
-Called by: the command line. Reads only; one thread. Source: Kafka's ``DumpLogSegments``.
+The module only reads. Thread rule: one thread. Source: Kafka's ``DumpLogSegments``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 @dataclass(slots=True)
 class _Findings:
-    """What is told after the last file; keys are absolute paths."""
+    """The findings reported after the last file. Keys are absolute paths."""
 
     release: ToolRelease
     index_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -53,7 +53,8 @@ class _Findings:
                 yield f"  {offset} is followed by {next_offset}"
 
     def _ordered(self, pairs: Sequence[tuple[int, int]], *, is_descending: bool) -> Iterable[tuple[int, int]]:
-        """Before 4.3 the last found goes first. Since then a sorted map has them: one for each first number."""
+        """Return pairs in Kafka's order: latest first before 4.3. Since then a sorted map keeps one pair per first
+        number."""
         if not self.release.is_rewritten:
             return reversed(pairs)
         return sorted(dict(pairs).items(), reverse=is_descending)
@@ -84,10 +85,10 @@ def dump_kafka_format(
     complain: Callable[[str], None],
     fs: FileSystem = BY_PATH,
 ) -> Iterator[str]:
-    """Dump ``paths`` in order; pieces of text for standard output, each some whole lines.
+    """Dump ``paths``, in the order given, as pieces of text for standard output, each of complete lines.
 
-    Never raises for what is in the files, nor for files that are missing: ``complain`` is told one line of standard
-    error at a time. Paths are printed as given.
+    Missing files and bad contents never raise: ``complain`` receives each line of standard error. Paths are printed as
+    given.
     """
     reader = ReadOnlyFileSystem(fs)
     findings = _Findings(options.release)
@@ -170,7 +171,7 @@ def _snapshot_text(data: bytes, path: Path, release: ToolRelease) -> str:
 
 
 def _snapshot_complaint(data: bytes, error: SnapshotCorruptError) -> str:
-    """Kafka's sentence where it has one."""
+    """Return Kafka's own sentence if it has one for the error."""
     if len(data) >= _SNAPSHOT_HEAD.size:
         version, stored = _SNAPSHOT_HEAD.unpack_from(data)
         if version != SNAPSHOT_VERSION:
@@ -193,6 +194,6 @@ def _transaction_index_text(fs: FileSystem, path: Path) -> str:
 
 
 def _java_path(path: str) -> str:
-    """As ``java.io.File`` prints it: no doubled slashes, none at the end."""
+    """Return the path as ``java.io.File`` prints it: without doubled slashes or a slash at the end."""
     joined = re.sub("/+", "/", path)
     return joined if joined == "/" else joined.rstrip("/")

@@ -1,10 +1,8 @@
-"""The batches of a file of batches, in parts that a dump can print: columns of records beside rows of the table.
+"""The batches of a file in printable parts: columns of records with rows of the batch table.
 
-A dump shows what is there: batches whose CRC fails are read all the same, and a batch whose records cannot be read
-does not hide the batches after it. Runs of v2 batches come decoded as columns, in parts of bounded size; messages
-of v0 and v1 come one batch at a time, unwrapped but not in columns, since a dump shows their own checksums.
-
-Called by: the text and the JSON dump. One thread.
+A dump shows everything in the file: it also reads batches whose CRC fails. An unreadable batch does not hide the
+batches after it. Runs of v2 batches are decoded as columns, in parts of bounded size. Messages of v0 and v1 come one
+batch at a time, unwrapped but not as columns, since a dump shows their own checksums. Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ _MAX_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchRun:
-    """The rows [first, last) of ``table``, with their records: in ``columns`` (v2), or in ``messages`` (one batch).
+    """The rows [first, last) of ``table`` with their records: in ``columns`` (v2), or in ``messages`` (one batch).
 
-    ``columns.batch`` is the row number in ``table``. Where ``error`` is set the records of the last row could not be
+    ``columns.batch`` is the row number in ``table``. If ``error`` is set, the records of the last row could not be
     read, and the run has none of them.
     """
 
@@ -42,7 +40,7 @@ class BatchRun:
 
 
 def batch_runs(chunk: Chunk) -> Iterator[BatchRun]:
-    """All rows of a chunk in order, with their records."""
+    """Yield all rows of a chunk in file order, with their records."""
     table = chunk.table
     readable = _believed(table)
     legacy = table.magic < 2
@@ -86,7 +84,7 @@ def _message_run(chunk: Chunk, table: BatchTable, row: int) -> BatchRun:
 
 
 def _believed(table: BatchTable) -> BatchTable:
-    """The table with every CRC taken for right, so that the decoder reads what can be read."""
+    """Return the table with every CRC marked as right, so that the decoder reads as many records as it can."""
     if table.crc_ok.all():
         return table
     columns = {name: np.array(getattr(table, name)) for name, _ in COLUMNS}

@@ -1,14 +1,15 @@
-"""What of the cluster's metadata is not for every eye, taken out of records before they are shown. Pure; any thread.
+"""The removal of secrets from cluster metadata records before they are shown.
 
 ============================  =======================================================================================
 record                        hidden
 ============================  =======================================================================================
-``UserScramCredentialRecord`` salt, stored key, server key: enough to be the broker for a client, or to guess passwords
+``UserScramCredentialRecord`` salt, stored key, server key: enough to pose as the broker, or to guess passwords
 ``ConfigRecord`` of a broker  values of passwords, and of keys that no table knows
 ============================  =======================================================================================
 
-Delegation tokens have no secret in the metadata. A record that cannot be decoded is shown as it is.
-Called by: dump, as JSON. ``kafka-dump-log`` hides nothing, and so does its format here.
+Delegation tokens have no secret in the metadata. A record that cannot be decoded is shown unchanged.
+``kafka-dump-log`` hides nothing, so the Kafka format here hides nothing either. The functions are pure. Thread rule:
+any thread.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from tidelog.config.value_text import HIDDEN
 
 _CREDENTIALS = ("salt", "storedKey", "serverKey")
 _BROKER = 4
-"""Kafka's number for resources of that type."""
+"""Kafka's number for the resource type."""
 
 
 def without_secrets(record: str | None, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """``record``: its name; ``fields`` by Kafka's names."""
+    """Return the fields with secrets hidden. ``record`` is the record's name; ``fields`` has Kafka's names."""
     hidden: tuple[str, ...] = ()
     if record == "UserScramCredentialRecord":
         hidden = _CREDENTIALS

@@ -1,11 +1,9 @@
-"""Lines of constant text with decimal numbers between, for many rows at once.
+"""Lines of constant text with decimal numbers between, built for many rows at once.
 
-``line_text`` is ``[f"offset: {a} size: {b}\\n" for a, b in zip(...)]`` without Python code for each row. All rows
-are one matrix of bytes, wide enough for the longest number of each column; four digits at a time are copied into it
-from a table; cells that stay empty hold a zero byte and are dropped at the end. Several times as fast as f-strings,
-which a dump of many small records needs.
-
-Pure; any thread.
+``line_text`` is ``[f"offset: {a} size: {b}\\n" for a, b in zip(...)]`` without Python code for each row. All rows form
+one matrix of bytes, wide enough for the longest number of each column. A table gives four digits at a time. Unused
+cells hold a zero byte and are dropped at the end. This is several times as fast as f-strings, which a dump of many
+small records needs. The functions are pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _SMALLEST = np.iinfo(np.int64).min
 
 
 class Choice(NamedTuple):
-    """One of a few ASCII texts a row: ``texts[which[row]]``."""
+    """A part with one of a few ASCII texts per row: ``texts[which[row]]``."""
 
     which: npt.NDArray[np.integer]
     texts: Sequence[str]
@@ -45,13 +43,13 @@ class LineText(NamedTuple):
         return [text[start:end] for start, end in pairwise(self.starts.tolist())]
 
     def between(self, bounds: npt.NDArray[np.integer]) -> list[str]:
-        """The lines ``[bounds[i], bounds[i + 1])`` as one text, for each i."""
+        """Return the lines ``[bounds[i], bounds[i + 1])`` as one text, for each i."""
         text = self.text
         return [text[start:end] for start, end in pairwise(self.starts[bounds].tolist())]
 
 
 def line_text(count: int, parts: Sequence[Part]) -> LineText:
-    """The lines of ``count`` rows; texts are ASCII, every number column has ``count`` rows."""
+    """Build the lines of ``count`` rows. Texts are ASCII, and every number column has ``count`` rows."""
     laid_out = [_constant(part) if count else "" for part in parts]
     width = sum(_width(part) for part in laid_out)
     matrix = np.zeros((count, width), np.uint8)
@@ -75,7 +73,7 @@ def line_text(count: int, parts: Sequence[Part]) -> LineText:
 
 
 def _constant(part: Part) -> Part:
-    """A part that is the same in all rows (there is one at least) as text."""
+    """Return a part that is the same in all rows (at least one) as text. Return any other part unchanged."""
     if isinstance(part, str):
         return part
     if isinstance(part, Choice):
@@ -100,7 +98,7 @@ def _write_choice(matrix: _Matrix, start: int, end: int, part: Choice) -> Int64s
 
 
 def _write_numbers(matrix: _Matrix, start: int, end: int, numbers: Int64s) -> Int64s:
-    """Right-aligned digits, zero bytes before them; the count of those for each row."""
+    """Write right-aligned digits with zero bytes before them. Return the number of zero bytes in each row."""
     negative = numbers < 0
     if negative.any():
         return _write_signed(matrix, start, end, numbers, negative)
@@ -109,7 +107,7 @@ def _write_numbers(matrix: _Matrix, start: int, end: int, numbers: Int64s) -> In
 
 
 def _write_signed(matrix: _Matrix, start: int, end: int, numbers: Int64s, negative: npt.NDArray[np.bool_]) -> Int64s:
-    if (numbers == _SMALLEST).any():  # the one number that has no magnitude
+    if (numbers == _SMALLEST).any():  # the only number without a magnitude in int64
         texts = [str(number).encode("ascii").rjust(end - start, b"\0") for number in numbers.tolist()]
         matrix[:, start:end] = np.frombuffer(b"".join(texts), np.uint8).reshape(-1, end - start)
         zeros: Int64s = np.sum(matrix[:, start:end] == 0, axis=1, dtype=np.int64)

@@ -1,6 +1,6 @@
-"""The switches of ``kafka-dump-log`` as values.
+"""The switches of ``kafka-dump-log`` as pure values.
 
-KafkaFormatOptions has one field a switch, with Kafka's defaults and Kafka's rules for what implies what. Pure values.
+KafkaFormatOptions has one field per switch, with Kafka's defaults and Kafka's rules for the switches that imply others.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ MAX_MESSAGE_SIZE_DEFAULT = 5 * 1024 * 1024
 
 
 class ToolRelease(enum.StrEnum):
-    """A release of Kafka whose ``kafka-dump-log`` is known here. It was written anew for 4.3, and prints some lines
-    otherwise since."""
+    """A release of Kafka whose ``kafka-dump-log`` is imitated. Kafka 4.3 rewrote the tool and changed some lines."""
 
     KAFKA_4_1 = "4.1"
     KAFKA_4_2 = "4.2"
@@ -28,7 +27,7 @@ class ToolRelease(enum.StrEnum):
 
 
 class PayloadDecoder(enum.StrEnum):
-    """How the records of a log are read; the values are the switches of ``kafka-dump-log`` that ask for it."""
+    """The decoders for a log's records. The values are the ``kafka-dump-log`` switches that select them."""
 
     PLAIN = "plain"
     OFFSETS = "offsets-decoder"
@@ -48,7 +47,7 @@ _DECODER_OF_TOPIC = {
 
 
 class ValueClass(enum.StrEnum):
-    """The decoders of plain keys and values; the values are Kafka's class names."""
+    """The decoders of plain keys and values. The values are Kafka's class names."""
 
     STRING = "org.apache.kafka.tools.api.StringDecoder"
     INTEGER = "org.apache.kafka.tools.api.IntegerDecoder"
@@ -56,7 +55,8 @@ class ValueClass(enum.StrEnum):
 
     @classmethod
     def parse(cls, name: str) -> ValueClass:
-        """By Kafka's class name or its short form (``string``, ``integer``, ``long``); ConfigError for any other."""
+        """Parse Kafka's class name or its short form (``string``, ``integer``, ``long``). Raise ConfigError for any
+        other."""
         for member in cls:
             if name in (member.value, member.name.lower(), member.value.rpartition(".")[2]):
                 return member
@@ -67,7 +67,7 @@ class ValueClass(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaFormatOptions:
-    """Sizes in bytes. ``key_class`` and ``value_class`` are None where their switch is not given."""
+    """Sizes are in bytes. ``key_class`` and ``value_class`` are None if their switch is not given."""
 
     release: ToolRelease = ToolRelease.KAFKA_4_3
     deep_iteration: bool = False
@@ -83,7 +83,7 @@ class KafkaFormatOptions:
 
     @property
     def prints_payload(self) -> bool:
-        """Every decoder switch asks for the data too."""
+        """True if the data are printed. Every decoder switch asks for the data too."""
         return (
             self.print_data_log
             or self.decoder is not PayloadDecoder.PLAIN
@@ -97,5 +97,5 @@ class KafkaFormatOptions:
 
 
 def choose_payload_decoder(directory_name: str) -> PayloadDecoder:
-    """The decoder for the records in a partition directory: by the internal topic's name, else PLAIN."""
+    """Return the decoder for the records in a partition directory: by the internal topic's name, else PLAIN."""
     return _DECODER_OF_TOPIC.get(directory_name.rpartition("-")[0], PayloadDecoder.PLAIN)

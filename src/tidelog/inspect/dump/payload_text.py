@@ -1,9 +1,10 @@
-"""What ``kafka-dump-log`` prints behind ``key:`` and ``payload:`` for each of its decoders.
+"""The text that ``kafka-dump-log`` prints after ``key:`` and ``payload:`` for each of its decoders.
 
-A PayloadText takes offset, key and value of one record and gives two texts; None prints nothing. The decoders of
-internal topics never fail on bad bytes: they print Kafka's sentence about them, as Kafka does. Two things end Kafka's
-dump with an exception, and here raise CorruptRecordError: a coordinator's record without a key, and too few bytes for
-an integer. Pure; any thread. Source: Kafka's ``DumpLogSegments``, ``CoordinatorRecordSerde``, ``MetadataRecordSerde``.
+A PayloadText takes offset, key and value of one record and returns two texts. None prints nothing. The decoders of
+internal topics never fail on bad bytes: they print the same sentence as Kafka. Two cases end Kafka's dump with an
+exception and raise CorruptRecordError here: a coordinator's record without a key, and too few bytes for an integer. The
+functions are pure. Thread rule: any thread. Source: Kafka's ``DumpLogSegments``, ``CoordinatorRecordSerde``,
+``MetadataRecordSerde``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _NO_VALUE = (
 
 
 def payload_text(options: KafkaFormatOptions) -> PayloadText | None:
-    """The function for the options; None where both key and value are plain strings, which the caller does in bulk."""
+    """Return the function for the options, or None if key and value are both plain strings (the caller decodes in
+    bulk)."""
     types = COORDINATOR_TYPES.get(options.decoder)
     if types is not None:
         return _coordinator_text(types)
@@ -78,7 +80,7 @@ def _class_text(value_class: ValueClass) -> Callable[[bytes, int], str]:
 
 
 def _coordinator_text(types: Mapping[int, KeyValueMessages]) -> PayloadText:
-    # A compacted topic's segments hold the same keys again and again.
+    # Segments of a compacted topic hold the same keys many times.
     key_text = lru_cache(_CACHED_KEYS)(partial(_key_text, types))
 
     def text(offset: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
@@ -96,7 +98,7 @@ def _coordinator_text(types: Mapping[int, KeyValueMessages]) -> PayloadText:
 
 
 def _key_text(types: Mapping[int, KeyValueMessages], key: bytes) -> tuple[KeyValueMessages | None, str]:
-    """What the key says of the value (None for an unknown type), and the key's text."""
+    """Return the messages that the key's type names (None for an unknown type), and the key's text."""
     number = _version(key, "key")
     pair = types.get(number)
     if pair is None:
@@ -133,7 +135,7 @@ def _message(message: Message, data: bytes, version: int, shown_version: int, wh
 
 
 def open_consumer_protocol(group: dict[str, Any]) -> None:
-    """Replace the bytes of the members' subscriptions and assignments by their fields, where they can be read."""
+    """Replace the bytes of members' subscriptions and assignments by their fields if they can be decoded."""
     if group["protocolType"] != "consumer":
         return
     for member in group["members"]:
@@ -141,7 +143,7 @@ def open_consumer_protocol(group: dict[str, Any]) -> None:
             try:
                 member[name] = decode_message(message, member[name], read_prefix(member[name]), 2)[0]
             except CorruptRecordError:
-                pass  # Kafka leaves the bytes too
+                pass  # Kafka keeps the bytes too
 
 
 def _cluster_metadata_text(offset: int, _key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
@@ -163,7 +165,7 @@ def _remote_log_metadata_text(offset: int, _key: bytes | None, value: bytes | No
 
 
 def _framed(types: Mapping[int, Message], value: bytes) -> tuple[int, int, dict[str, Any]]:
-    """Type, version and fields of a record with a frame; CorruptRecordError with Kafka's sentence."""
+    """Return type, version and fields of a framed record. Raise CorruptRecordError with Kafka's sentence."""
     frame, position = _frame_number(value, 0, "frame version")
     if frame == 0:
         raise CorruptRecordError(
@@ -196,5 +198,5 @@ def _frame_number(value: bytes, position: int, what: str) -> tuple[int, int]:
         raise CorruptRecordError(f"Error while reading {what}") from None
     if number > 0x7FFF:
         raise CorruptRecordError(f"Value for {what} was too large.")
-    # Java casts what is left, numbers below zero, to a short.
+    # Java casts the number to a short, so values from 0x8000 on are negative.
     return (number + 0x8000) % 0x10000 - 0x8000, position

@@ -1,6 +1,7 @@
-"""The text of remote log metadata (KIP-405) as ``kafka-dump-log`` prints it: ``toString`` of Kafka's classes, not JSON.
+"""The text of remote log metadata (KIP-405) that ``kafka-dump-log`` prints.
 
-Pure; any thread. Source: what Kafka 4.1 prints for ``RemoteLogSegmentMetadata`` and its relatives.
+The tool prints ``toString`` of Kafka's classes and not JSON. The functions are pure. Thread rule: any thread. Source:
+the output of Kafka 4.1 for ``RemoteLogSegmentMetadata`` and related classes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DEL
 
 
 def remote_metadata_text(name: str, fields: Mapping[str, Any]) -> str:
-    """One line for the message ``name`` of the remote tables; CorruptRecordError for a state that Kafka does not
-    know."""
+    """Return one line for the message ``name`` of the remote tables. Raise CorruptRecordError for a state unknown to
+    Kafka."""
     if name == "RemotePartitionDeleteMetadataRecord":
         state = _state(_PARTITION_STATES, fields["remotePartitionDeleteState"])
         partition = _topic_partition(fields["topicIdPartition"])
@@ -66,7 +67,7 @@ def _topic_partition(fields: Mapping[str, Any]) -> str:
 
 
 def _epochs(fields: Mapping[str, Any]) -> str:
-    """A sorted map: of entries with the same epoch the last one counts."""
+    """Return the text of a sorted map. The last entry of an epoch counts."""
     epochs = {entry["leaderEpoch"]: entry["offset"] for entry in fields["segmentLeaderEpochs"]}
     return "{" + ", ".join(f"{epoch}={epochs[epoch]}" for epoch in sorted(epochs)) + "}"
 

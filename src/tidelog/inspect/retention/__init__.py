@@ -1,4 +1,4 @@
-"""``retention``: when each segment will be deleted, by which rule, and why not yet."""
+"""The ``retention`` report: when and by which rule each segment will be deleted, and why not yet."""
 
 from tidelog.inspect.retention.explain import Cause, Goes, SegmentOutlook
 from tidelog.inspect.retention.survey import PartitionRetention, survey_retention

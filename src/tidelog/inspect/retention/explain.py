@@ -1,14 +1,14 @@
-"""When each segment of a log will be deleted, and what keeps it: from the values retention decides by. Pure.
+"""The forecast of each segment's deletion, from the values that retention decides by.
 
-What the next check deletes is ``decide_retention``'s answer. For a segment that stays:
+``decide_retention`` gives the segments that the next check deletes. For a segment that stays:
 
-- **By time** it goes once it and every segment before it that stays is old enough: the latest of their times. Without
-  appends, that is; what is appended to the active segment makes that one younger.
-- **By size** it goes once enough has been appended. Where it is old enough already, it needs only the last segment
-  before it that is not to go by size: that one was in the way.
+- **By time** it is deleted once it and every staying segment before it are old enough: at the latest of their times.
+  This assumes no appends, because an append makes the active segment younger.
+- **By size** it is deleted after enough appends. If it is old enough already, the size rule only has to take the last
+  segment before it that is not old enough: that segment blocks it.
 - **Not before** all its records lie below the high watermark, whatever the rules say.
 
-Called by: the survey. Any thread. Source of the rules: ``storage/log/retention.py``.
+The functions are pure. Thread rule: any thread. Source of the rules: ``storage/log/retention.py``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelog.storage.log.retention import (
 
 
 class Goes(enum.StrEnum):
-    """What a segment's deletion waits for."""
+    """The event that a segment's deletion waits for."""
 
     NEXT_CHECK = "next_check"
     TIME = "time"
@@ -38,7 +38,7 @@ class Goes(enum.StrEnum):
 
 
 class Cause(enum.StrEnum):
-    """What keeps a segment now; several may."""
+    """A reason that keeps a segment now. A segment may have several."""
 
     EMPTY_ACTIVE = "empty_active"
     HIGH_WATERMARK = "high_watermark"
@@ -53,24 +53,25 @@ class Cause(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentOutlook:
-    """``deletion`` is what the next check does with the segment; None where it stays, and then ``causes`` say why."""
+    """``deletion`` is the next check's action on the segment. If it is None, the segment stays for the reasons in
+    ``causes``."""
 
     segment: RetentionSegment
     is_active: bool
     goes: Goes
     deletion: Deletion | None = None
     goes_at_ms: int | None = None
-    """The first moment at which time takes it, if nothing is appended; None where time never does."""
+    """The first moment (ms) at which the time rule deletes it without appends. None if the time rule never does."""
     after_bytes: int | None = None
-    """Bytes that have to be appended until size takes it (behind it, so of the active segment after a roll)."""
+    """Bytes to append until the size rule deletes it. They must follow it, so the active segment needs a roll first."""
     waits_for: int | None = None
-    """Base offset of the earlier segment whose time comes later than this one's, and which it has to wait for."""
+    """Base offset of the earlier segment that this one waits for, since its time comes later."""
     bytes_behind: int = 0
     causes: tuple[Cause, ...] = ()
 
 
 def explain_retention(state: RetentionState) -> tuple[SegmentOutlook, ...]:
-    """One for each segment, in order."""
+    """Return one outlook for each segment, by ascending base offset."""
     decision = decide_retention(state)
     behind = state.bytes_behind()
     outlooks = [
@@ -84,8 +85,8 @@ def explain_retention(state: RetentionState) -> tuple[SegmentOutlook, ...]:
         for at, deletion in enumerate(decision.deletions)
     ]
     kept = state.segments[len(outlooks) :]
-    latest: RetentionSegment | None = None  # of those kept so far, the one that gets old enough last
-    needed = 0  # bytes until the last one kept so far that is not old enough goes by size
+    latest: RetentionSegment | None = None  # the kept segment so far that gets old enough last
+    needed = 0  # bytes until the size rule takes the last kept segment so far that is not old enough
     for segment in kept:
         at = len(outlooks)
         waits_for = latest if latest is not None and latest.time_ms > segment.time_ms else None
@@ -124,7 +125,7 @@ def _kept(
 
 def _goes(state: RetentionState, goes_at: int | None, after_bytes: int | None) -> Goes:
     if (goes_at is not None and goes_at <= state.now_ms) or after_bytes == 0:
-        return Goes.HIGH_WATERMARK  # a rule would take it: nothing else is in the way
+        return Goes.HIGH_WATERMARK  # a rule already applies, so only the high watermark blocks it
     if goes_at is not None:
         return Goes.TIME if after_bytes is None else Goes.TIME_OR_SIZE
     return Goes.NEVER if after_bytes is None else Goes.SIZE

@@ -1,7 +1,4 @@
-"""What retention does with a segment, in words: when it goes, and why, or what keeps it. Pure.
-
-Called by: command line, Python.
-"""
+"""The texts about a segment's retention: its deletion's time and reason, or the reasons that keep it."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from tidelog.storage.log.retention import Deletion, RetentionRule, RetentionSegm
 from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom, TimeFrom
 
 _LAST_YEAR_MS = 253_402_300_800_000
-"""The first moment that no calendar of four-digit years has."""
+"""The first moment after the last four-digit year."""
 
 _HIGH_WATERMARKS = {
     HighWatermarkFrom.ONLY_REPLICA: "the only replica",
@@ -25,7 +22,7 @@ _HIGH_WATERMARKS = {
 
 
 def limit_text(limit_ms: int) -> str:
-    """``retention.ms`` in words where they say it exactly; -1 stays."""
+    """Return ``retention.ms`` in words if they are exact. -1 stays."""
     if limit_ms < 0:
         return str(limit_ms)
     text, exact = duration_text(limit_ms), _exactly(limit_ms)
@@ -38,9 +35,9 @@ def _exactly(duration_ms: int) -> bool:
 
 
 def settings_text(found: PartitionRetention) -> str:
-    """For example ``cleanup.policy delete (default), retention.ms 7 days (topic), retention.bytes -1 (default)``.
+    """Return text like ``cleanup.policy delete (default), retention.ms 7 days (topic), retention.bytes -1 (default)``.
 
-    In brackets where a value comes from: see ``setting_sources``.
+    The brackets name the source of a value: see ``setting_sources``.
     """
     config, origins = found.settings.config, found.settings.origins
     values = {
@@ -52,7 +49,7 @@ def settings_text(found: PartitionRetention) -> str:
 
 
 def offsets_text(found: PartitionRetention) -> str:
-    """For example ``log [0, 1,000), high watermark 1,000 (the only replica)``."""
+    """Return text like ``log [0, 1,000), high watermark 1,000 (the only replica)``."""
     if found.state is None:
         return ""
     state = found.state
@@ -61,7 +58,7 @@ def offsets_text(found: PartitionRetention) -> str:
 
 
 def goes_text(found: PartitionRetention, outlook: SegmentOutlook) -> str:
-    """When a segment goes."""
+    """Return the moment or event at which a segment is deleted."""
     assert found.state is not None
     blocked = f"high watermark at {outlook.segment.end_offset:,}"
     match outlook.goes:
@@ -82,7 +79,7 @@ def goes_text(found: PartitionRetention, outlook: SegmentOutlook) -> str:
 
 
 def why_text(found: PartitionRetention, outlook: SegmentOutlook) -> str:
-    """Why a segment goes, or what keeps it."""
+    """Return the reason for a segment's deletion, or the reasons that keep it."""
     assert found.state is not None
     if outlook.deletion is not None:
         return _deletion_text(found, found.state, outlook, outlook.deletion)

@@ -1,7 +1,7 @@
-"""What retention has to decide by, read from log directories: sizes, times, high watermarks, settings.
+"""The inputs of retention, read from log directories: sizes, times, high watermarks, settings.
 
-No log is read but for a segment's time (``log_survey``) and, where that lies in the future, for the one batch that has
-it. Reads only; partitions in parallel. Called by: command line, Python.
+A log is read only for a segment's time (``log_survey``). If that time lies in the future, the batch with it is read
+too. The module only reads, several partitions in parallel.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ from tidelog.storage.manager.survey.setting_sources import SettingSources, Sourc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRetention:
-    """By base offset: ``times_from``, and ``future``, the first record with the largest timestamp if that lies ahead.
-
-    ``state`` is None where ``error`` says why.
-    """
+    """``times_from`` and ``future`` are keyed by base offset. ``future`` holds the first record with the segment's
+    largest timestamp if that lies in the future. ``state`` is None if ``error`` is set."""
 
     partition: TopicPartition
     settings: SourcedConfig
@@ -54,7 +52,8 @@ def survey_retention(
     only: Iterable[TopicPartition] | None = None,
     threads: int | None = None,
 ) -> list[PartitionRetention]:
-    """One a partition, in order of names. DirectoryError where the directory cannot be listed; ConfigError."""
+    """Return one result per partition, sorted by name. Raise DirectoryError if the directory cannot be listed, or
+    ConfigError."""
 
     def survey(view: LogView, partition: TopicPartition, _tell: Advance) -> PartitionRetention:
         of_topic = sources.of_topic(partition.topic)
@@ -99,7 +98,7 @@ def _future(view: LogView, state: RetentionState) -> dict[int, TimestampOffset]:
         try:
             record = first_at_or_after(view, largest, segment.base_offset, segment.end_offset)
         except CorruptRecordError:
-            continue  # the time stands all the same; ``verify`` tells of the damage
+            continue  # the time stands even so, and ``verify`` reports the damage
         if record is not None:
             found[segment.base_offset] = record
     return found

@@ -1,10 +1,12 @@
-"""What the log itself says of the transactions that were aborted, for the ``.txnindex`` to be held against. Pure.
+"""Aborted transactions as the log itself shows them, for comparison with the ``.txnindex``.
 
-An entry (producer, first, last, last stable offset) must name the abort marker at ``last`` and its producer. Where no
-offset is missing from the log (nothing was compacted away), the first offset must be the transaction's first batch, and
-the last stable offset the first offset of the earliest transaction that was still open when the marker was written, or
-the one after the marker. In a compacted log data of aborted transactions goes before their markers, so there only
-bounds can be asked for. A transaction that began before the log's first batch began at an unknown offset.
+An entry (producer, first, last, last stable offset) must name the abort marker at ``last`` and its producer. If no
+offset is missing from the log (no compaction), two more rules hold. The first offset must be the transaction's first
+batch. The last stable offset must be the first offset of the earliest transaction still open when the marker was
+written, or the offset after the marker. A compacted log loses the data of aborted transactions before their markers, so
+only bounds can be checked there. The start of a transaction is unknown if it began before the log's first batch.
+
+The functions are pure.
 """
 
 from __future__ import annotations
@@ -21,23 +23,23 @@ from tidelog.storage.log.view.transaction_scan import ABORT, TransactionRows, sc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortsShown:
-    """Of one segment. Keys are offsets of abort markers."""
+    """The aborts that one segment shows. Keys are offsets of abort markers."""
 
     producers: dict[int, int] = field(default_factory=dict)
     transactions: dict[int, AbortedTransaction] = field(default_factory=dict)
-    """Those whose data the log still has."""
+    """The transactions whose data the log still has."""
     first_known: int = 0
-    """Transactions that began below it may have begun anywhere below it."""
+    """The log's first offset. A transaction that begins below it may have begun at any lower offset."""
     exact: bool = True
-    """Whether no offset is missing from the log."""
+    """True if no offset is missing from the log."""
 
     @property
     def must_have(self) -> list[tuple[int, int]]:
-        """(marker, producer id) of the aborts that an index must list."""
+        """The (marker, producer id) pairs of the aborts that an index must list."""
         return [(marker, entry.producer_id) for marker, entry in self.transactions.items()]
 
     def contradiction(self, entry: AbortedTransaction) -> str | None:
-        """A clause that says what is wrong with an index entry, None where nothing is."""
+        """Return a clause that describes the error in an index entry, or None if the entry is right."""
         producer_id = self.producers.get(entry.last_offset)
         if producer_id != entry.producer_id:
             return f"no abort marker of producer {entry.producer_id} at offset {entry.last_offset}"
@@ -65,7 +67,8 @@ class AbortsShown:
 def aborts_shown(
     rows: TransactionRows, bounds: Iterable[tuple[int, int]], *, first_known: int, exact: bool
 ) -> list[AbortsShown]:
-    """One answer for each segment, whose offsets ``[start, end)`` are ``bounds``; ``rows`` are of the whole log."""
+    """Return one result for each segment. ``bounds`` are the segments' offsets ``[start, end)``. ``rows`` cover the
+    whole log."""
     scan = scan_transactions(rows, {})
     completed = scan.completed
     spans = list(
@@ -97,7 +100,7 @@ def aborts_shown(
 
 
 def _stable_offsets(spans: list[tuple[int, int]], still_open: list[int]) -> dict[int, int]:
-    """The last stable offset right after each marker: the earliest first offset open there, or what follows it."""
+    """Return the last stable offset after each marker: the earliest first offset still open, or the next offset."""
     begins = sorted([*spans, *((first, 2**63) for first in still_open)])
     heap: list[tuple[int, int]] = []
     result: dict[int, int] = {}

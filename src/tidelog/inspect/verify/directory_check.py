@@ -1,4 +1,7 @@
-"""``verify`` of whole log directories: partitions in parallel, then the checkpoints beside them. Reads only."""
+"""The ``verify`` check of whole log directories: partitions in parallel, then the checkpoints.
+
+The module only reads.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +47,13 @@ COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPartition:
-    """One partition: what was found, and in one sentence what a broker would do with it at its next start."""
+    """A partition's findings, and a sentence that describes a broker's actions on it at the next start."""
 
     partition: TopicPartition
     directory: Path
     findings: tuple[Finding, ...]
     log_start: int | None
-    """None where the log cannot be opened; a finding says why."""
+    """None if the log cannot be opened. A finding gives the reason."""
     log_end: int | None
     outlook: str
 
@@ -61,7 +64,7 @@ class VerifiedDirectory:
     condition: str
     partitions: tuple[VerifiedPartition, ...]
     findings: tuple[Finding, ...]
-    """Of the files beside the partitions."""
+    """The findings in the log directory's own files."""
 
     @property
     def all_findings(self) -> Iterator[Finding]:
@@ -75,7 +78,7 @@ class VerifiedDirectory:
 
 
 def log_bytes(fs: FileSystem, path: Path) -> int:
-    """Bytes of ``.log`` files that a verification reads: the total for a progress bar."""
+    """Return the bytes of ``.log`` files that a verification reads: the total for a progress bar."""
     return sum(
         fs.stat(path / partition.directory_name / name).size
         for partition in live_partitions(fs, path)
@@ -92,9 +95,9 @@ def verify_directory(
     threads: int | None = None,
     advance: Callable[[int], None] = lambda _bytes: None,
 ) -> VerifiedDirectory:
-    """Check a log directory. DirectoryError where it cannot be listed; everything else becomes a finding.
+    """Check a log directory. Raise DirectoryError if it cannot be listed. Every other error becomes a finding.
 
-    ``advance`` is told the bytes read, from one thread at a time. ``threads`` defaults to the processors.
+    ``advance`` receives the bytes read, one call at a time. ``threads`` defaults to the number of processors.
     """
     fs = ReadOnlyFileSystem(fs)
     state = read_directory_state(fs, path)
@@ -141,7 +144,7 @@ def _newer_records(path: Path, metadata: ClusterMetadata) -> Iterator[Finding]:
 
 
 def _cleaned_partitions(fs: FileSystem, path: Path) -> frozenset[TopicPartition]:
-    """Partitions that the log cleaner has been at; an unreadable checkpoint is a finding elsewhere."""
+    """Return the partitions that the log cleaner has cleaned. An unreadable checkpoint becomes a finding elsewhere."""
     try:
         return frozenset(OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT))
     except TidelogError:
@@ -180,7 +183,7 @@ def _verify_partition(
 def check_small_files(
     fs: FileSystem, path: Path, known: Mapping[TopicPartition, VerifiedPartition]
 ) -> Iterator[Finding]:
-    """Of the files beside the partitions, all of which are ``known``."""
+    """Check the log directory's own files. ``known`` holds all its partitions."""
     for name, meaning in CHECKPOINTS.items():
         yield from _check_checkpoint(fs, path / name, meaning, known)
     try:

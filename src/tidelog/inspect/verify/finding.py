@@ -1,4 +1,4 @@
-"""What a check found: one sentence, where it is, how bad it is."""
+"""A finding of a check: one sentence, its place and its severity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.storage.fs import path_of
 
 
 class Severity(enum.StrEnum):
-    """``ERROR``: the file contradicts itself or the log. ``WARNING``: odd, Kafka lives with it. ``NOTE``: normal."""
+    """``ERROR`` contradicts itself or the log. ``WARNING`` is odd, but Kafka tolerates it. ``NOTE`` is normal."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -24,16 +24,16 @@ class Finding:
     message: str
     severity: Severity = Severity.ERROR
     position: int | None = None
-    """Byte in the file."""
+    """The byte position in the file."""
     offset: int | None = None
-    """Log offset."""
+    """The log offset."""
     next_good_position: int | None = None
-    """After damage in a ``.log``: where the next whole batch with a right CRC begins, if one was found."""
+    """The position of the next complete batch with a right CRC after damage in a ``.log``, if one was found."""
     next_good_offset: int | None = None
 
     @classmethod
     def of(cls, error: TidelogError, path: Path, severity: Severity = Severity.ERROR) -> Finding:
-        """The finding an error makes; ``path`` where the error names no file."""
+        """Convert an error to a finding. ``path`` applies if the error names no file."""
         return cls(
             path=path_of(error.path) if error.path is not None else path,
             message=error.message,

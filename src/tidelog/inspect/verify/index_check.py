@@ -1,9 +1,9 @@
-"""``.index``, ``.timeindex`` and ``.txnindex`` of one segment, entry by entry against its batch table. Pure.
+"""The check of a segment's ``.index``, ``.timeindex`` and ``.txnindex`` against its batch table.
 
-An offset index entry (offset, position) is right if a batch begins at the position and the offset ends a batch from
-there on, before the next entry's. A time index entry (timestamp, offset) is right if a batch with that largest
-timestamp holds the offset, and no batch up to there has a larger one. For ``.txnindex`` see ``abort_truth``.
-Called by ``partition_check``. Source: what Kafka's ``OffsetIndex``, ``TimeIndex`` and ``TransactionIndex`` promise.
+An offset index entry (offset, position) is right if a batch begins at the position and the offset ends a batch there or
+later. That batch must lie before the next entry's. A time index entry (timestamp, offset) is right if a batch with that
+largest timestamp holds the offset, and no earlier batch has a larger one. For ``.txnindex`` see ``abort_truth``. The
+functions are pure. Source: the guarantees of Kafka's ``OffsetIndex``, ``TimeIndex`` and ``TransactionIndex``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from tidelog.storage.index import OffsetIndexReader, TimeIndexReader, Transactio
 R = TypeVar("R", OffsetIndexReader, TimeIndexReader)
 
 _MOST_ENTRIES = 20
-"""A broken index breaks all its entries; this many are named one by one."""
+"""The number of entries reported one by one: a broken index breaks all its entries."""
 
 
 def check_offset_index(
     data: bytes, path: Path, base_offset: int, table: BatchTable, *, is_unflushed: bool
 ) -> list[Finding]:
-    """``is_unflushed``: the file may be preallocated, with zeros behind its entries, and not have all of them."""
+    """Check an offset index. With ``is_unflushed``, zeros may follow the entries (preallocation), and entries may be
+    missing."""
     reader, findings = _used_part(
         OffsetIndexReader(data, base_offset, path=path), data, path, is_unflushed=is_unflushed
     )
@@ -62,7 +63,8 @@ def check_offset_index(
 def check_time_index(
     data: bytes, path: Path, base_offset: int, table: BatchTable, *, is_unflushed: bool
 ) -> list[Finding]:
-    """``is_unflushed``: the file may be preallocated, with zeros behind its entries, and not have all of them."""
+    """Check a time index. With ``is_unflushed``, zeros may follow the entries (preallocation), and entries may be
+    missing."""
     reader, findings = _used_part(TimeIndexReader(data, base_offset, path=path), data, path, is_unflushed=is_unflushed)
     timestamps, offsets = reader.entries()
     if not len(offsets):
@@ -93,7 +95,7 @@ def check_time_index(
 
 
 def check_transaction_index(data: bytes, path: Path, shown: AbortsShown, *, is_unflushed: bool) -> list[Finding]:
-    """``shown``: the abort markers of this segment, and what the log says of the transactions they ended."""
+    """Check a transaction index. ``shown`` holds this segment's abort markers and the transactions they ended."""
     reader = TransactionIndexReader(data, 0, path=path)
     findings = []
     if len(data) % reader.ENTRY_SIZE:
@@ -119,7 +121,7 @@ def check_transaction_index(data: bytes, path: Path, shown: AbortsShown, *, is_u
 
 
 def _used_part(reader: R, data: bytes, path: Path, *, is_unflushed: bool) -> tuple[R, list[Finding]]:
-    """The entries without the zeros that an unflushed file may end in; a tail that is neither is a finding."""
+    """Return the entries without an unflushed file's trailing zeros. A partial entry at the end is a finding."""
     findings = []
     if len(data) % reader.ENTRY_SIZE:
         message = f"{len(data)} bytes are not a multiple of the entry size {reader.ENTRY_SIZE}: the broker rebuilds it"
@@ -132,7 +134,7 @@ def _used_part(reader: R, data: bytes, path: Path, *, is_unflushed: bool) -> tup
 
 
 def _first_offsets(table: BatchTable) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """First offset of each row; a compressed v0/v1 set does not say, so it begins after the row before it."""
+    """Return each row's first offset. A compressed v0/v1 set does not name it, so it begins after the previous row."""
     first = table.base_offset.copy()
     sets = np.flatnonzero((table.magic < 2) & (table.codec != 0))
     first[sets] = np.where(sets > 0, table.last_offset[np.maximum(sets - 1, 0)] + 1, 0)

@@ -1,18 +1,18 @@
-"""One segment's ``.log``: every header, every CRC, every record, and what follows damage.
+"""The check of one segment's ``.log``: every header, every CRC, every record, and damage.
 
 ========================  ===============================================================================
-what is held to           what contradicts it
+check                     violation
 ========================  ===============================================================================
-structure                 a length or magic that no batch can have; a batch cut off by the file's end, which is
-                          no more than a warning where a killed broker's log ends: it was writing
-checksum                  a CRC that is not the bytes' own
+structure                 a length or magic that no batch can have; a batch truncated by the file's end, which
+                          is only a warning at the end of a log after an unclean shutdown: a write was going on
+checksum                  a CRC that differs from the CRC of the bytes
 header                    negative or overflowing offsets and counts; more records than bytes
 records                   a batch whose records do not decode (lengths, varints, deltas, codec, header keys)
 order                     offsets that do not ascend, or lie outside the segment
 leader epoch              an epoch below the one before it
 ========================  ===============================================================================
 
-Pure but for the reads. Called by ``partition_check``.
+After damage, the check goes on at the next valid batch.
 """
 
 from __future__ import annotations
@@ -38,25 +38,24 @@ _OFFSET_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCheck:
-    """What was found in one ``.log``, with its batch table for the checks of the files beside it."""
+    """The findings in one ``.log``, and its batch table for the checks of the segment's other files."""
 
     findings: tuple[Finding, ...]
     table: BatchTable
     transactions: TransactionRows
     """The transactional rows of batches whose CRC is right."""
     legacy_end_offsets: bool
-    """Whether the table holds compressed v0/v1 sets, whose first offset is not in their header."""
+    """True if the table holds compressed v0/v1 sets, whose headers lack the first offset."""
     sound: SoundSegment | None
-    """None where recovery would not take the whole file as it is."""
+    """None if recovery would not accept the whole file as it is."""
 
 
 def check_log(
     reader: SegmentReader, advance: Callable[[int], None], *, is_active: bool, ahead: bool = False
 ) -> LogCheck:
-    """Read a whole ``.log``. ``advance`` is told the bytes read; damage in one batch does not end the check.
+    """Read a whole ``.log``. ``advance`` receives the bytes read. Damage in one batch does not end the check.
 
-    ``is_active``: it was written to last, and its broker did not stop in order. With ``ahead`` a second thread reads
-    ahead.
+    ``is_active`` marks the last segment of a log without a clean shutdown. With ``ahead``, a second thread reads ahead.
     """
     findings: list[Finding] = []
     tables: list[BatchTable] = []
@@ -134,7 +133,7 @@ def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
 
 
 def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
-    """Offsets ascend and lie in the segment; epochs do not fall."""
+    """Check that offsets ascend and lie in the segment, and that leader epochs do not decrease."""
     base = reader.base_offset
     outside = (table.last_offset < base) | (table.last_offset - base > _RELATIVE_MAX) | (table.base_offset < base)
     for index in np.flatnonzero(outside).tolist():

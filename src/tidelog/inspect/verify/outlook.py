@@ -1,7 +1,7 @@
-"""What a broker would do with a partition at its next start, in one sentence. Pure.
+"""A sentence that describes a broker's actions on a partition at its next start.
 
-Made of the same plan that ``recover`` applies, and of where a reader finds the log to end, so the forecast names the
-bytes that would be cut.
+It is made from the plan that ``recover`` applies and from the log end that a reader finds, so it names the bytes that
+would be truncated. The functions are pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tidelog.storage.manager.recovery.recover_plan import PartitionPlan
 
 
 def outlook(plan: PartitionPlan, view: LogView) -> str:
-    """For example ``recovers 3 segments from 1960 (unflushed); cuts 517 bytes at position 16,384 of …2435.log``."""
+    """Return the sentence, such as ``recovers 3 segments from 1960 (unflushed)`` or ``loads it as it is``."""
     if view.condition is Condition.HELD:
         return f"nothing: a running process holds the directory (pid {view.directory_state.holder})"
     deeds = []

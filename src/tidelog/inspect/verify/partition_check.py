@@ -1,10 +1,10 @@
-"""One partition: its segments one after the other, then what stands beside them. Reads only.
+"""The check of one partition: its segments, then the partition's other files.
 
-Where nobody stopped in order, what loading makes anew is not held against the log: the indexes of the segments that
-were not flushed may be preallocated, short of entries, or not there yet, and a snapshot may be empty.
+After an unclean shutdown, files that loading rebuilds are not compared with the log. Indexes of unflushed segments may
+be preallocated, lack entries or be missing, and a snapshot may be empty.
 
-Memory: the batch table of one segment at a time, and the transactional rows of all.
-Called by ``directory_check``, a partition a thread.
+Memory holds the batch table of one segment at a time, and the transactional rows of all. The module only reads. Thread
+rule: one thread per partition.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ Advance = Callable[[int], None]
 CHECKPOINT_SUFFIX = ".checkpoint"
 QUORUM_STATE = "quorum-state"
 _NEVER = 2**63
-"""Above every offset."""
+"""An offset above every offset of a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownElsewhere:
-    """What other files of the log directory say of a partition."""
+    """A partition's facts from other files of the log directory."""
 
     topic_id: str | None = None
-    """As the cluster metadata has it; None where there is none here."""
+    """The topic id in the cluster metadata. None if there is none here."""
     may_have_gaps: bool = True
-    """False where nothing was ever compacted, so that every offset must be there."""
+    """False if the log was never compacted, so that every offset must be present."""
 
 
 @dataclass(slots=True)
 class _Walk:
-    """What the segments so far add up to."""
+    """The state accumulated over the segments so far."""
 
     may_have_gaps: bool
     log_start: int
@@ -72,10 +72,9 @@ class _Walk:
 def check_partition(
     fs: FileSystem, view: LogView, known: KnownElsewhere, advance: Advance, *, ahead: bool = False
 ) -> list[Finding]:
-    """Findings of a partition directory, in the order of its files. It raises only where nothing can be listed.
-
-    The view, which must be a fresh one, is told of the segments that are sound. ``ahead`` as for ``check_log``.
-    """
+    """Return the findings of a partition directory, grouped by file. Raise only if the directory cannot be listed. The
+    view must be fresh. It receives the valid segments, so that it need not walk them again. ``ahead`` works as in
+    ``check_log``."""
     directory = view.directory
     listing = list_partition(fs, directory)
     is_clean = view.directory_state.condition is Condition.CLEAN
@@ -92,7 +91,7 @@ def check_partition(
             is_unflushed = segment.base_offset >= unflushed
             _check_beside(fs, directory, segment, check, walk, epochs, is_unflushed=is_unflushed)
         except FileMissingError as error:
-            walk.findings.append(Finding.of(error, directory, Severity.NOTE))  # a broker took it away meanwhile
+            walk.findings.append(Finding.of(error, directory, Severity.NOTE))  # a broker removed it meanwhile
         except TidelogError as error:
             walk.findings.append(Finding.of(error, directory))
     walk.findings += _check_transactions(fs, directory, listing.segments, walk, unflushed)
@@ -115,10 +114,8 @@ def check_partition(
 
 
 def _first_untrimmed(view: LogView, base_offsets: Sequence[int]) -> int:
-    """Return the base offset of the first segment whose indexes may still be preallocated, or lack entries.
-
-    In Kafka 4.4 a clean shutdown trims those of every log but the metadata's, which the quorum closes by itself.
-    """
+    """Return the base offset of the first segment whose indexes may still be preallocated, or lack entries. In Kafka
+    4.4 a clean shutdown trims the indexes of every log except the metadata log, which the quorum closes itself."""
     if view.directory_state.condition is not Condition.CLEAN:
         return _first_unflushed(view, base_offsets)
     return base_offsets[-1] if view.directory.name == METADATA_DIRECTORY and base_offsets else _NEVER
@@ -134,7 +131,7 @@ def _check_beside(
     *,
     is_unflushed: bool,
 ) -> None:
-    """What stands beside a segment's ``.log``, whose check this is."""
+    """Check the files that belong to a segment's ``.log``. ``check`` is the result for the ``.log`` itself."""
     table = check.table.take(check.table.crc_ok & check.table.header_ok)
     walk.findings += check.findings
     walk.transactions.append(check.transactions)
@@ -143,7 +140,7 @@ def _check_beside(
         path = segment.path(directory, kind)
         if kind in segment.kinds:
             data = read_whole(fs, path)
-            # All rows: a damaged batch still lies where the indexes say, and is a finding of its own.
+            # All rows count: a damaged batch still lies where the indexes point, and has its own finding.
             walk.findings += check_index(data, path, segment.base_offset, check.table, is_unflushed=is_unflushed)
         else:
             severity = Severity.NOTE if is_unflushed else Severity.WARNING
@@ -155,7 +152,7 @@ def _check_beside(
 
 
 def _check_seam(path: Path, base_offset: int, table: BatchTable, walk: _Walk) -> Iterator[Finding]:
-    """Offsets and epochs go on from one segment to the next; also notes where offsets are missing."""
+    """Check that offsets and epochs continue from one segment to the next. Also add missing offsets to ``walk``."""
     if walk.next_offset is not None and base_offset < walk.next_offset:
         yield Finding(
             path=path,
@@ -187,7 +184,7 @@ def _check_seam(path: Path, base_offset: int, table: BatchTable, walk: _Walk) ->
 
 
 def _missing_offsets(path: Path, base_offset: int, table: BatchTable, next_offset: int | None) -> Iterator[Finding]:
-    """Where offsets are left out in a log that was never compacted."""
+    """Yield a warning for each range of missing offsets in a log that was never compacted."""
     sets = (table.magic < 2) & (table.codec != 0)
     first = np.where(sets, table.last_offset, table.base_offset)
     expected = np.concatenate([[base_offset if next_offset is None else next_offset], table.last_offset[:-1] + 1])
@@ -206,7 +203,7 @@ def _check_transactions(
     fs: FileSystem, directory: Path, segments: tuple[SegmentFiles, ...], walk: _Walk, unflushed: int
 ) -> Iterator[Finding]:
     if len(walk.bounds) != len(segments):
-        return  # a segment could not be read, so nothing is known for sure
+        return  # a segment could not be read, so the transactions are not certain
     rows = TransactionRows.concat(walk.transactions)
     shown = aborts_shown(rows, walk.bounds, first_known=walk.first_offset, exact=walk.exact)
     for segment, aborts in zip(segments, shown, strict=True):
@@ -218,7 +215,7 @@ def _check_transactions(
 
 
 def _read_epochs(fs: FileSystem, directory: Path, walk: _Walk) -> list[EpochEntry] | None:
-    """None where there is no file, or none that can be read."""
+    """Return the leader epochs, or None if the file is missing or unreadable."""
     path = directory / LEADER_EPOCH_CHECKPOINT
     if not fs.exists(path):
         return None
@@ -277,7 +274,7 @@ def _check_metadata(fs: FileSystem, directory: Path, topic_id: str | None) -> It
 
 
 def check_batches_file(fs: FileSystem, path: Path) -> Iterator[Finding]:
-    """A metadata snapshot (``.checkpoint``): batches as in a log, but no base offset in its name to hold them to."""
+    """Check a metadata snapshot (``.checkpoint``). Its batches are like a log's, but its name gives no base offset."""
     table = scan_batches(read_whole(fs, path))
     for row in table.rows():
         if not row.crc_ok or not row.header_ok:
@@ -305,7 +302,7 @@ def _check_quorum_state(fs: FileSystem, path: Path) -> Iterator[Finding]:
 
 
 def _first_unflushed(view: LogView, base_offsets: Sequence[int]) -> int:
-    """Base offset of the segment that holds the recovery point."""
+    """Return the base offset of the segment that holds the recovery point."""
     partition = view.topic_partition
     point = 0 if partition is None else view.directory_state.recovery_points.get(partition, 0)
     first = first_unflushed_base(base_offsets, point)

@@ -1,7 +1,7 @@
-"""Batches whose CRC is right but whose records do not decode: a producer's fault, or damage with a forged checksum.
+"""The check for batches with a right CRC whose records do not decode.
 
-The records are walked in compiled code without being kept, so this costs little more than the CRC.
-Called by ``log_check``. Thread rule: none shared.
+The cause is a faulty producer, or damage with a forged checksum. Compiled code walks the records without keeping them,
+so the check costs little more than the CRC. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelog.storage.segment.segment_reader import Chunk
 
 
 def undecodable_batches(chunk: Chunk, path: Path) -> Iterator[Finding]:
-    """One finding a batch. Batches with a bad CRC or header are left out: they have a finding already."""
+    """Yield one finding per batch. Batches with a bad CRC or header are left out: they have a finding already."""
     table = chunk.table
     if not table.summary.sound:
         table = table.take(table.crc_ok & table.header_ok)
@@ -34,7 +34,7 @@ def undecodable_batches(chunk: Chunk, path: Path) -> Iterator[Finding]:
 
 
 def _row_after(positions: np.ndarray[tuple[int, ...], np.dtype[np.int64]], position: int | None, row: int) -> int:
-    """The row behind the batch that holds ``position``; always forward, whatever the error says."""
+    """Return the row after the batch that holds ``position``, and at least the next row, whatever the error says."""
     if position is None:
         return row + 1
     return max(row + 1, int(np.searchsorted(positions, position, side="right")))

@@ -1,4 +1,4 @@
-"""Leader epochs and checkpointed offsets held against the log. Pure. Called by the partition and directory checks."""
+"""The check of leader epochs and checkpointed offsets against the log. The functions are pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tidelog.storage.epoch import EpochEntry
 
 
 def check_epochs(entries: Sequence[EpochEntry], path: Path, table: BatchTable, *, log_start: int) -> Iterator[Finding]:
-    """Hold the epochs of one segment's batches, those below the log start aside, against the lines.
+    """Compare the epochs of one segment's batches at or above the log start with the checkpoint's entries.
 
-    DeleteRecords moves the first line up at once, and the log start's checkpoint follows within a minute. A broker that
-    was killed in between begins at the old log start again, with the moved line: that is worth a note only.
+    DeleteRecords moves the first entry up at once, but the log start checkpoint follows within a minute. After a crash
+    in between, a broker begins at the old log start with the moved entry: that is only a note.
     """
     rows = np.flatnonzero((table.magic == 2) & (table.leader_epoch >= 0) & (table.base_offset >= log_start))
     starts = np.array([entry.start_offset for entry in entries], np.int64)
@@ -47,7 +47,8 @@ def check_epochs(entries: Sequence[EpochEntry], path: Path, table: BatchTable, *
 
 
 def check_offset_in_log(offset: int, path: Path, name: str, *, log_start: int, log_end: int) -> Iterator[Finding]:
-    """A checkpointed offset: above the log's end it is wrong; below its start it is only old."""
+    """Check that a checkpointed offset lies in the log. Above the log end it is wrong, below the log start only
+    outdated."""
     if offset > log_end:
         yield Finding(path=path, message=f"{name}: {offset} lies above the log's end {log_end}", offset=offset)
     elif offset < log_start:

@@ -1,1 +1,1 @@
-"""Who may do what: access control lists, and the question whether a client may."""
+"""Authorization: access control lists and the decisions based on them."""

@@ -1,7 +1,7 @@
-"""One entry of the access control lists: it allows or denies somebody one operation. Immutable values.
+"""An ACL: it allows or denies an operation to a principal. Immutable values.
 
-The entry as it stands in the metadata log is an ``AccessControlEntryRecord``; its id is not part of it.
-Source: Kafka's ``StandardAcl``.
+The metadata log stores it as an ``AccessControlEntryRecord``, whose id is not part of the ACL. Source: Kafka's
+``StandardAcl``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANY_PRINCIPAL: Final = "User:*"
 
 
 class Permission(IntEnum):
-    """UNKNOWN stands for every number that Kafka does not know; ANY is for filters."""
+    """The permission types. UNKNOWN stands for every number that Kafka does not know. ANY is for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -31,7 +31,7 @@ class Permission(IntEnum):
 
 
 class Pattern(NamedTuple):
-    """The resources that an entry is about."""
+    """The resources that an ACL applies to."""
 
     resource_type: AclResourceType
     name: str
@@ -41,17 +41,17 @@ class Pattern(NamedTuple):
 class Acl(NamedTuple):
     pattern: Pattern
     principal: str
-    """``type:name``; ``User:*`` is everybody."""
+    """The principal as ``type:name``; ``User:*`` matches all principals."""
     host: str
-    """A pattern: see ``host_pattern``."""
+    """The host's pattern: see ``host_pattern``."""
     operation: Operation
     permission: Permission
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Of a record's fields. UnsupportedFormatError for what this release does not know: it could not be kept.
+        """Return the ACL of a record's fields. Raise CorruptRecordError for a pattern type that only filters have.
 
-        CorruptRecordError for a pattern that only filters have.
+        Raise UnsupportedFormatError for values that this release does not know, because they would be lost.
         """
         acl = cls(
             pattern=Pattern(
@@ -71,7 +71,7 @@ class Acl(NamedTuple):
         return acl
 
     def fields(self) -> dict[str, Any]:
-        """Of its record, but for the id."""
+        """Return the fields of its record without the id."""
         return {
             "resourceType": int(self.pattern.resource_type),
             "resourceName": self.pattern.name,
@@ -83,7 +83,7 @@ class Acl(NamedTuple):
         }
 
     def __str__(self) -> str:
-        """As Kafka's audit log writes it."""
+        """Return the form of Kafka's audit log."""
         pattern = self.pattern
         return (
             f"StandardAcl(resourceType={pattern.resource_type.name}, resourceName={pattern.name}, "

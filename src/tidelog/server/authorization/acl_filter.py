@@ -1,15 +1,15 @@
-"""Which entries a client wants to be told of, or to have removed. Immutable values; pure.
+"""A filter for ACLs to describe or delete. Immutable values; pure.
 
 ===============  =====================================================================================================
-pattern type     with a name it fits entries of
+pattern type     a filter with a name matches ACLs
 ===============  =====================================================================================================
-LITERAL,         this type and exactly this name
+LITERAL,         with this type and exactly this name
 PREFIXED
-ANY              either type and exactly this name
-MATCH            whatever is about the resource of this name: its own, the wildcard's, and those of its prefixes
+ANY              with either type and exactly this name
+MATCH            that apply to the resource of this name: by its name, by the wildcard, or by a prefix of the name
 ===============  =====================================================================================================
 
-None, and ANY, fit everything. Source: Kafka's ``AclBindingFilter``, ``ResourcePatternFilter``.
+None and ANY match everything. Source: Kafka's ``AclBindingFilter``, ``ResourcePatternFilter``.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
-"""The access control lists, so that those about one resource are found at once. Immutable; pure.
+"""An index of the ACLs that finds those of one resource at once, and decides by them. Immutable; pure.
 
 =============================================  =======================================================================
-what is found for a resource                   how
+ACLs of a resource                             lookup
 =============================================  =======================================================================
-entries of its name, and of the wildcard       by name
-entries of the prefixes of its name            by the beginnings of its name, of the lengths that prefixes have
+ACLs of its name, and of the wildcard          by name
+ACLs of the prefixes of its name               by its first characters, for each length that any prefix has
 =============================================  =======================================================================
 
-The wildcard is passed over where a longer name begins with it, as Kafka does: there it stands for a prefix.
+Wildcard ACLs do not apply to a longer name that begins with ``*``, as in Kafka.
 
-What is decided of what was found:
+The decision depends on the ACLs found:
 
 =============================================  =======================================================================
-of the entries for the client and operation    the client
+ACLs for the client and the operation          decision
 =============================================  =======================================================================
-one does not allow: it denies, or is of a      may not
-permission that is none (UNKNOWN, ANY)
-all of them allow                              may
-there is none                                  may not, where there are entries about the resource, for whomever;
-                                               else what is the rule without any (``allow.everyone.if.no.acl.found``)
+any of them does not allow: its permission is  denied
+DENY, UNKNOWN or ANY
+all of them allow                              allowed
+there are none                                 denied if the resource has ACLs for any client; otherwise the default
+                                               (``allow.everyone.if.no.acl.found``)
 =============================================  =======================================================================
 
 Source: Kafka's ``StandardAuthorizerData``; ``Authorizer.authorizeByResourceType`` (KIP-679).
@@ -40,7 +40,7 @@ _NONE: Final[tuple[Acl, ...]] = ()
 
 
 class Client(NamedTuple):
-    """As entries name it."""
+    """A client as ACLs name it."""
 
     principal: str
     host: str
@@ -49,19 +49,19 @@ class Client(NamedTuple):
 class Verdict(NamedTuple):
     is_allowed: bool
     acl: Acl | None
-    """That decided; None where no entry did."""
+    """The deciding ACL, or None if none matched."""
     is_super: bool = False
-    """The client may do everything."""
+    """True for a super user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfType:
-    """Entries about the resources of one type, by name."""
+    """The ACLs of one resource type by name."""
 
     literal: Mapping[str, tuple[Acl, ...]] = field(default_factory=dict)
     prefixed: Mapping[str, tuple[Acl, ...]] = field(default_factory=dict)
     lengths: tuple[int, ...] = ()
-    """Of the prefixes."""
+    """The lengths of the prefixes."""
 
     def about(self, name: str) -> Iterator[Acl]:
         yield from self.literal.get(name, _NONE)
@@ -106,7 +106,7 @@ class AclIndex:
     _types: Mapping[AclResourceType, _OfType] = field(default_factory=dict)
 
     def changed(self, added: Collection[Acl], removed: Collection[Acl] = ()) -> Self:
-        """Each of ``removed`` has to be there, or to be among ``added``."""
+        """Return an index with these changes. Each ACL in ``removed`` must exist or be in ``added``."""
         types = dict(self._types)
         for resource_type in {acl.pattern.resource_type for acl in (*added, *removed)}:
             types[resource_type] = types.get(resource_type, _NO_ENTRIES).changed(
@@ -119,10 +119,10 @@ class AclIndex:
         for entries in self._types.values():
             yield from entries
 
-    # --- questions ---
+    # --- decisions ---
 
     def verdict(self, client: Client, operation: Operation, resource: Resource, *, default: bool) -> Verdict:
-        """By the module's second table."""
+        """Decide by the module's second table."""
         entries = self._types.get(resource.type)
         allowing, denying = allowed_by(operation), denied_by(operation)
         principals = (client.principal, ANY_PRINCIPAL)
@@ -141,9 +141,9 @@ class AclIndex:
         return Verdict(default and not is_about, None)
 
     def allows_some(self, client: Client, operation: Operation, resource_type: AclResourceType) -> bool:
-        """Whether entries allow the operation itself on any resource of the type, whether or not there is one.
+        """Return True if ACLs allow the operation itself on any resource of the type, existing or not.
 
-        A literal or a prefix counts that is not denied as a whole: by its own name, or by one of its prefixes.
+        An allowed name or prefix counts unless it is denied completely: by its own name, or by one of its prefixes.
         """
         entries = self._types.get(resource_type, _NO_ENTRIES)
         allowed: set[tuple[PatternType, str]] = set()

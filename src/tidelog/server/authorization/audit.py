@@ -1,14 +1,14 @@
-"""A line for each decision, in the words of Kafka's audit log, on its logger ``kafka.authorizer.logger``.
+"""The audit log: one line for each decision, in Kafka's form, on its logger ``kafka.authorizer.logger``.
 
 =====================================================  ===============================================================
-what was decided                                       is said at
+decision                                               level
 =====================================================  ===============================================================
-no, to a client that asked for the resource            INFO
-yes, to a client that asked for the resource           DEBUG
-either, where the answer only sorts what is shown      TRACE: 5 in Python
+denied, and the client named the resource              INFO
+denied, and the check only filters a response          TRACE: 5 in Python
+allowed                                                DEBUG
 =====================================================  ===============================================================
 
-Names come from clients: control characters in them are escaped where lines are written. Source: Kafka's
+Clients choose the names, so the log formatter escapes control characters. Source: Kafka's
 ``StandardAuthorizerData.logAuditMessage``.
 """
 
@@ -34,7 +34,7 @@ def is_said(level: int) -> bool:
 def say(
     level: int, client: Client, api: ApiKey, operation: Operation, resource: Resource, verdict: Verdict, *, count: int
 ) -> None:
-    """``count``: how often the request names the resource."""
+    """Log a decision. ``count`` is how often the request names the resource."""
     _log.log(
         level,
         "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s"

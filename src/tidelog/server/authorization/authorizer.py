@@ -1,20 +1,19 @@
-"""Whether a client may do what it asks for: Kafka's ``StandardAuthorizer``, as far as the server asks it.
+"""The authorizer: Kafka's ``StandardAuthorizer``, as far as this server uses it.
 
 =======================================  =============================================================================
-the settings                             who may do what
+settings                                 decision
 =======================================  =============================================================================
-no ``authorizer.class.name``             everybody everything; nothing is looked up (``is_on``)
-``StandardAuthorizer``                   those of ``super.users`` everything, the others by the access control lists
+no ``authorizer.class.name``             every client may do everything; nothing is looked up (``is_on``)
+``StandardAuthorizer``                   ``super.users`` may do everything; ACLs decide for the others
 another class                            refused: ConfigError
 =======================================  =============================================================================
 
-A client by the name of ``User:*``, as entries call everybody, cannot be told from the others by them: what it asks for
-fails, as in Kafka, unless it is a super user.
+ACLs use ``User:*`` for all users, so they cannot name a client of that name. Its requests fail, as in Kafka, unless it
+is a super user.
 
-Every handler asks, as the table of ``docs/acls.md`` says of its API. The entries are those of the cluster's metadata,
-which are loaded before any client is served: an authorizer that is not ready is never asked.
-Made by: the broker. Called by: handlers. Thread rule: the loop's.
-Source: Kafka's ``StandardAuthorizer``, ``AuthHelper``.
+The table of ``docs/acls.md`` lists the checks of each API. The ACLs are those of the cluster metadata, which is loaded
+before any client is served, so the authorizer is always ready. Thread rule: the event loop only. Source: Kafka's
+``StandardAuthorizer``, ``AuthHelper``.
 """
 
 from __future__ import annotations
@@ -52,25 +51,28 @@ _FAILURES: Final = {
         "Transactional Id authorization failed.",
     ),
 }
-"""In Kafka's words, by what somebody may not touch."""
+"""Kafka's error code and message by resource type."""
 
 _SUPER: Final = Verdict(True, None, is_super=True)
 _MOST_KNOWN: Final = 10_000
 _LONGEST_KNOWN: Final = 249
-"""Characters of a name whose verdict is remembered: a topic's has no more, and clients choose the others."""
+"""The longest name in characters whose verdict is cached: topic names are not longer, and clients choose the others."""
 _HARD_CODED: Final = "hardcode"
-"""A name that Kafka asks about where any name will do."""
+"""A name that Kafka checks if any name will do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizerSettings:
     super_users: frozenset[str]
     allows_by_default: bool
-    """What there are no entries about."""
+    """The decision for resources without ACLs."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> AuthorizerSettings | None:
-        """None without an authorizer. ConfigError for another than Kafka's own, and for super users without a type."""
+        """Return the settings, or None without an authorizer.
+
+        Raise ConfigError for a class other than Kafka's own, and for super users without a type.
+        """
         name = str(config["authorizer.class.name"] or "").strip()
         if not name:
             return None
@@ -89,28 +91,28 @@ class AuthorizerSettings:
 
 
 class Authorizer:
-    """``is_on``: whether there is anything to ask."""
+    """The authorizer. ``is_on`` is False if everything is allowed."""
 
     def __init__(self, settings: AuthorizerSettings | None) -> None:
         self.is_on = settings is not None
         self._settings = settings or AuthorizerSettings(super_users=frozenset(), allows_by_default=True)
         self._index = AclIndex()
         self._known: dict[tuple[Client, Operation, Resource], Verdict] = {}
-        """Verdicts by this index: clients ask the same again and again."""
+        """The cached verdicts of this index, because clients repeat the same requests."""
 
     def change(self, added: Collection[Acl], removed: Collection[Acl] = ()) -> None:
-        """Other access control lists from here on."""
+        """Change the ACLs."""
         self._index = self._index.changed(added, removed)
         self._known.clear()
 
-    # --- one question ---
+    # --- one resource ---
 
     def allows(
         self, context: RequestContext, operation: Operation, resource: Resource, *, is_told: bool = True, count: int = 1
     ) -> bool:
-        """``is_told``: a denial is news to the log, for the client has named the resource itself.
+        """Return True if the client may do the operation.
 
-        ``count``: how often it did.
+        ``is_told`` logs a denial at INFO, because the client named the resource itself. ``count`` is how often it did.
         """
         if not self.is_on:
             return True
@@ -122,17 +124,17 @@ class Authorizer:
         return verdict.is_allowed
 
     def require(self, context: RequestContext, operation: Operation, resource: Resource = CLUSTER) -> None:
-        """ApiError, as ``failure`` has it."""
+        """Raise the ApiError of ``failure`` unless the client may do the operation."""
         if not self.allows(context, operation, resource):
             raise failure(resource.type)
 
     def allows_some(self, context: RequestContext, operation: Operation, resource_type: AclResourceType) -> bool:
-        """Whether the client may do it with any resource of the type, be there one or not."""
+        """Return True if the client may do it with any resource of the type, existing or not."""
         return self.allows(context, operation, Resource(resource_type, _HARD_CODED), is_told=False) or (
             self._index.allows_some(client_of(context), operation, resource_type)
         )
 
-    # --- many at once ---
+    # --- several resources ---
 
     def allowed(
         self,
@@ -143,7 +145,10 @@ class Authorizer:
         *,
         is_told: bool = True,
     ) -> set[str]:
-        """Those of ``names`` that the client may. ``resource``: of a name; ``is_told`` as above."""
+        """Return the names that the client may use.
+
+        ``resource`` turns a name into a resource; ``is_told`` is as in ``allows``.
+        """
         if not self.is_on:
             return set(names)
         return {
@@ -153,7 +158,7 @@ class Authorizer:
         }
 
     def operations(self, context: RequestContext, resource: Resource) -> int:
-        """What the client may do with it, a bit for each operation."""
+        """Return the operations that the client may do with the resource, as a bit field."""
         supported = SUPPORTED[resource.type]
         if not self.is_on:
             return operation_bits(supported)
@@ -163,7 +168,7 @@ class Authorizer:
     def acls(self, wanted: AclFilter) -> list[Acl]:
         return [acl for acl in self._index if wanted.fits(acl)]
 
-    # --- inside ---
+    # --- internals ---
 
     def _verdict(self, client: Client, operation: Operation, resource: Resource) -> Verdict:
         if client.principal in self._settings.super_users:
@@ -185,7 +190,7 @@ class Authorizer:
 
 
 def failure(resource_type: AclResourceType) -> ApiError:
-    """What a client is told that may not do what it asked for."""
+    """Return the error of a client that is not authorized."""
     return ApiError(*_FAILURES[resource_type])
 
 
@@ -199,7 +204,7 @@ def _client(principal: Principal, host: str) -> Client:
 
 
 def java_host(host: str) -> str:
-    """As Java writes an address, and so entries have it: all eight parts of a long one, none of them shortened."""
+    """Return an address in Java's form, which ACLs use: all eight groups of an IPv6 address, without ``::``."""
     if ":" not in host:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])

@@ -1,17 +1,16 @@
-"""The host of an access control entry: an address, ``*`` for every one, or a range in CIDR notation (KIP-1276).
+"""The host of an ACL: an address, ``*`` for all addresses, or a range in CIDR notation (KIP-1276).
 
 =================  =====================================================================
-pattern            fits
+pattern            matches
 =================  =====================================================================
 ``*``              every host
-``10.1.2.3``       that address, as text
-``10.0.0.0/8``     addresses of IPv4 whose first 8 bits are those of 10.0.0.0
-``2001:db8::/32``  addresses of IPv6, the same way
-a range that does  no host: such an entry is refused when it is created, and an entry
-not parse          that something else has written lets nobody in
+``10.1.2.3``       that address, compared as text
+``10.0.0.0/8``     IPv4 addresses whose first 8 bits are those of 10.0.0.0
+``2001:db8::/32``  IPv6 addresses, in the same way
+an invalid range   no host. CreateAcls refuses it, so it comes only from another writer
 =================  =====================================================================
 
-Pure; any thread. Ranges are parsed once and kept. Source: Kafka's ``CidrUtils``, ``StandardAuthorizerData.findResult``.
+Pure; any thread. Parsed ranges are cached. Source: Kafka's ``CidrUtils``, ``StandardAuthorizerData.findResult``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def fits(pattern: str, host: str) -> bool:
-    """Return whether ``host``, an address as text, is one that the pattern means."""
+    """Return True if the pattern matches ``host``, an address as text."""
     if pattern in (WILDCARD, host):
         return True
     if "/" not in pattern:
@@ -41,12 +40,12 @@ def fits(pattern: str, host: str) -> bool:
 
 
 def is_range(pattern: str) -> bool:
-    """Return whether it is meant as a range, which may still be one that does not parse."""
+    """Return True if the pattern has the form of a range, even of an invalid one."""
     return "/" in pattern
 
 
 def parse_range(pattern: str) -> Network:
-    """Raise ValueError, in Kafka's words, if the text is no range of addresses."""
+    """Return the range. Raise ValueError, with Kafka's message, if it is invalid."""
     return _ipv6_range(pattern) if ":" in pattern else _ipv4_range(pattern)
 
 

@@ -1,15 +1,15 @@
-"""What can be done with a resource: Kafka's numbers, what an allowed operation allows besides, and what there is to do.
+"""The operations on resources, with Kafka's numbers, the operations they imply, and those of each resource type.
 
 ===================================  =================================================================================
-who is allowed to                    may also
+an ACL that allows                   also allows
 ===================================  =================================================================================
 READ, WRITE, DELETE, ALTER           DESCRIBE
 ALTER_CONFIGS                        DESCRIBE_CONFIGS
 ALL                                  everything
 ===================================  =================================================================================
 
-A denied operation denies nothing but itself; a denied ALL denies everything.
-Source: Kafka's ``AclOperation``, ``StandardAuthorizerData.findResult``, ``AclEntry.supportedOperations``.
+A denied operation denies only itself. A denied ALL denies everything. Source: Kafka's ``AclOperation``,
+``StandardAuthorizerData.findResult``, ``AclEntry.supportedOperations``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidelog.server.authorization.resource import AclResourceType
 
 
 class Operation(IntEnum):
-    """UNKNOWN stands for every number that Kafka does not know; ANY is for filters."""
+    """The operations. UNKNOWN stands for every number that Kafka does not know. ANY is for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -55,12 +55,12 @@ _ALLOWED_BY: Final = _DENIED_BY | {
 
 
 def allowed_by(operation: Operation) -> frozenset[Operation]:
-    """The operations of entries that allow it."""
+    """Return the operations of ACLs that allow it."""
     return _ALLOWED_BY[operation]
 
 
 def denied_by(operation: Operation) -> frozenset[Operation]:
-    """The operations of entries that deny it."""
+    """Return the operations of ACLs that deny it."""
     return _DENIED_BY[operation]
 
 
@@ -98,12 +98,12 @@ SUPPORTED: Final[Mapping[AclResourceType, frozenset[Operation]]] = {
         }
     ),
 }
-"""What clients can be told that they may do."""
+"""The operations that a response can report as authorized, by resource type."""
 
 NOT_ASKED: Final = -(2**31)
-"""What is answered to a client that did not want to know which operations it may do."""
+"""The response's value for a client that did not request its authorized operations."""
 
 
 def operation_bits(operations: Iterable[Operation]) -> int:
-    """A bit for each, as answers have them."""
+    """Return a bit field of the operations, as responses have it."""
     return sum(1 << operation for operation in operations)

@@ -1,4 +1,4 @@
-"""What access is controlled to. Immutable values. Source: Kafka's ``ResourceType``, ``PatternType``, ``Resource``."""
+"""The resources of authorization. Immutable values. Source: Kafka's ``ResourceType``, ``PatternType``, ``Resource``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class AclResourceType(IntEnum):
-    """UNKNOWN stands for every number that Kafka does not know; ANY is for filters."""
+    """The resource types. UNKNOWN stands for every number that Kafka does not know. ANY is for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -24,7 +24,7 @@ class AclResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the name of an entry says which resources it is about; UNKNOWN as above, ANY and MATCH are for filters."""
+    """The types of an ACL's resource name. UNKNOWN stands for unknown numbers. ANY and MATCH are for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -38,7 +38,7 @@ class PatternType(IntEnum):
 
 
 WILDCARD: Final = "*"
-"""As a literal name: every resource of the type. As a host: every address."""
+"""A literal name for every resource of a type, and a host for every address."""
 
 
 class Resource(NamedTuple):
@@ -47,7 +47,7 @@ class Resource(NamedTuple):
 
 
 CLUSTER: Final = Resource(AclResourceType.CLUSTER, "kafka-cluster")
-"""There is one, and this is its only name."""
+"""The only resource of its type."""
 
 
 def topic(name: str) -> Resource:

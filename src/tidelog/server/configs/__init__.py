@@ -1,1 +1,1 @@
-"""Settings of topics, brokers, groups and subscriptions, as clients see and change them."""
+"""The configs of topics, brokers, groups and client metrics, as clients read and change them."""

@@ -1,13 +1,12 @@
-"""The settings of a broker, and of all brokers, as a client is told of them. Pure.
+"""The configs of a broker, and of all brokers, in the form of DescribeConfigs. Pure.
 
 ===========================  =========================================================================================
-of one broker                every key that is not internal, and every name that was set, known or not, if it looks
-                             like one
-of all brokers               what was changed at run time for all, and nothing else
-a synonym                    each name that can say the same, in each layer that has it: this broker's changes, those
-                             of all brokers, the properties file, the default
-what is in front             the key itself, where it first stands: what a listener's key overrides is its synonym, but
-                             not the other way round
+configs of one broker        every key that is not internal, and every set name that is known or looks like a key
+configs of all brokers       only the dynamic defaults, which were set for all brokers at run time
+synonyms                     each name with the same meaning, in each layer that sets it: this broker's dynamic
+                             configs, the dynamic defaults, the properties file, the defaults
+first synonym                the key itself, in its first layer; synonyms before that are omitted. A listener's key has
+                             the broker's key as synonym, but not the other way round
 ===========================  =========================================================================================
 
 Source: Kafka's ``ConfigHelper``, ``DynamicBrokerConfig.brokerConfigSynonyms``.
@@ -26,24 +25,24 @@ from tidelog.config.synonyms import time_synonyms
 from tidelog.server.configs.config_entry import ConfigEntry, ConfigSource, ConfigSynonym, is_sensitive, text_of
 
 _LISTENER_PARTS = 3
-"""``listener.name.NAME.``"""
+"""The number of parts in ``listener.name.NAME.``"""
 _IDS = ("node.id", "broker.id")
 
 
 def broker_entries(broker: BrokerConfig) -> list[ConfigEntry]:
-    """Of one broker, in the order of their names."""
+    """Return the configs of one broker, sorted by name."""
     shown = {name for name, key in BROKER_KEYS.items() if not key.internal and name not in PLUG_IN_KEYS}
     told = {name for name in broker.settings if broker_key(name) is not None or looks_like_key(name)}
     return [_entry(name, broker) for name in sorted(shown | told)]
 
 
 def default_entries(broker: BrokerConfig) -> list[ConfigEntry]:
-    """Of all brokers, in the order of their names."""
+    """Return the configs of all brokers, sorted by name."""
     return [_default_entry(name, broker) for name in sorted(broker.dynamic_defaults)]
 
 
 def broker_synonyms_of(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
-    """Every place that says something of a broker's key; see the table above."""
+    """Return the synonyms of a broker's key, by the module's table."""
     hidden = is_sensitive(_told_key(name))
     found = (
         ConfigSynonym(synonym, None if hidden else layer[synonym], source)
@@ -81,18 +80,21 @@ def _default_entry(name: str, broker: BrokerConfig) -> ConfigEntry:
 
 
 def _is_read_only(name: str) -> bool:
-    """A listener's key counts as read-only, although it can change at run time, as in Kafka."""
+    """Return True for a key that cannot change at run time.
+
+    As in Kafka, a listener's key counts too, although it can.
+    """
     key = BROKER_KEYS.get(name) or REPLICATION_RATES.get(name)
     return key is None or not key.is_dynamic
 
 
 def _told_key(name: str) -> Key | None:
-    """None, and so a secret, for what only a plug-in knows."""
+    """Return the key, or None for a plug-in's key: then the value counts as sensitive."""
     return None if name in PLUG_IN_KEYS else broker_key(name)
 
 
 def _layers(broker: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSource]]:
-    """The one that wins first."""
+    """Yield the layers, the strongest first."""
     yield {name: setting.text for name, setting in broker.dynamic.items()}, ConfigSource.DYNAMIC_BROKER
     yield {name: setting.text for name, setting in broker.dynamic_defaults.items()}, ConfigSource.DYNAMIC_DEFAULT_BROKER
     yield _static_texts(broker), ConfigSource.STATIC_BROKER
@@ -100,7 +102,7 @@ def _layers(broker: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSou
 
 
 def _static_texts(broker: BrokerConfig) -> dict[str, str]:
-    """Either name of the broker's number says both, as in Kafka."""
+    """Return the properties file's values. As in Kafka, either name of the broker's id stands for both."""
     texts = {name: setting.text for name, setting in broker.static.items()}
     number = next((texts[name] for name in _IDS if name in texts), None)
     return texts if number is None else dict.fromkeys(_IDS, number) | texts

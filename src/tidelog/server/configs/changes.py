@@ -1,14 +1,14 @@
-"""Changes of a resource's settings: what a request asks for, and what the settings are after it. Pure.
+"""Changes of a resource's configs, and the configs after them. Pure.
 
 ==========  ========================================================================================================
-SET         the value takes the place of the old one
-DELETE      the key is not set any more
-APPEND      of a list: the items that are not in it are put at its end
-SUBTRACT    of a list: its items go, each once
+SET         replaces the value
+DELETE      removes the key
+APPEND      for a list: adds the missing items at the end
+SUBTRACT    for a list: removes the items, each once
 ==========  ========================================================================================================
 
-A list that is not set begins, for APPEND and SUBTRACT, as the default of its key.
-Called by: the controller. Source: Kafka's ``ConfigurationControlManager`` and ``KafkaConfigSchema``.
+For APPEND and SUBTRACT, a list that is not set starts with its key's default. Source: Kafka's
+``ConfigurationControlManager`` and ``KafkaConfigSchema``.
 """
 
 from __future__ import annotations
@@ -40,11 +40,14 @@ class SettingChange(NamedTuple):
     key: str
     kind: ChangeKind
     value: str | None
-    """None for DELETE."""
+    """The value, or None for DELETE."""
 
 
 def list_key(resource_type: ResourceType, name: str) -> Key | None:
-    """The key of a list that may be added to and subtracted from: of topics and brokers alone, as in Kafka."""
+    """Return the key of a list that APPEND and SUBTRACT may change, else None.
+
+    As in Kafka, only topics and brokers have them.
+    """
     key = TOPIC_KEYS.get(name) if resource_type is ResourceType.TOPIC else None
     if resource_type is ResourceType.BROKER:
         key = broker_key(name)
@@ -54,9 +57,9 @@ def list_key(resource_type: ResourceType, name: str) -> Key | None:
 def changed(
     resource_type: ResourceType, before: Mapping[str, str], changes: Iterable[SettingChange]
 ) -> dict[str, str | None]:
-    """The new value of each key that a change is about, None where it is not set any more; ConfigError.
+    """Return the new value of each changed key, or None for a deleted one. Raise ConfigError if a change is invalid.
 
-    A value that stays the same is left out, except of a broker: setting it again reads files again that it names.
+    Unchanged values are omitted, except for a broker: setting one again makes the broker read the files it names again.
     """
     after: dict[str, str | None] = {}
     for change in changes:
@@ -72,7 +75,7 @@ def changed(
 
 
 def replaced(before: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, str | None]:
-    """The same where ``texts`` take the place of all that was set (Kafka's first AlterConfigs)."""
+    """Return the same if ``texts`` replace all configs (AlterConfigs)."""
     deleted = dict.fromkeys(before.keys() - texts.keys())
     return {key: value for key, value in {**deleted, **texts}.items() if value != before.get(key)}
 
@@ -96,7 +99,7 @@ def _value_after(resource_type: ResourceType, before: str | None, change: Settin
 
 
 def _taken(left: Counter[str], item: str) -> bool:
-    """Whether the item goes: as often as it is still to go."""
+    """Return True, and count it, if SUBTRACT removes this item."""
     left[item] -= 1
     return left[item] >= 0
 

@@ -1,4 +1,4 @@
-"""One setting as a client is told of it: value, where that comes from, and what else had a say. Immutable values; pure.
+"""A config in the form of DescribeConfigs: its value, its source and its synonyms. Immutable values; pure.
 
 Source: Kafka's ``DescribeConfigsResponse``.
 """
@@ -15,7 +15,7 @@ from tidelog.config.value_text import KeyType, Value, format_value
 
 
 class ConfigSource(IntEnum):
-    """Kafka's numbers."""
+    """The sources, with Kafka's numbers."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -45,15 +45,15 @@ _TYPES = {
 class ConfigSynonym(NamedTuple):
     name: str
     value: str | None
-    """None for a secret."""
+    """The value, or None if it is sensitive."""
     source: ConfigSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """``synonyms``: every place that says something, the one that decides in front; empty for a value of the table's.
+    """A config. ``synonyms`` has every place that sets it, the deciding one first; it is empty for a key's default.
 
-    ``key`` None: no table has the name, so nobody knows its type, and its value may be a secret.
+    ``key`` is None if no key table has the name. Then the type is unknown, and the value counts as sensitive.
     """
 
     name: str
@@ -71,7 +71,7 @@ class ConfigEntry:
         return is_sensitive(self.key)
 
     def created(self) -> dict[str, Any]:
-        """Of a CreateTopics response."""
+        """Return the fields of a CreateTopics response."""
         return {
             "name": self.name,
             "value": None if self.is_sensitive else self.value,
@@ -81,7 +81,7 @@ class ConfigEntry:
         }
 
     def described(self, *, with_synonyms: bool, with_documentation: bool) -> dict[str, Any]:
-        """Of a DescribeConfigs response."""
+        """Return the fields of a DescribeConfigs response."""
         return self.created() | {
             "synonyms": [synonym._asdict() for synonym in self.synonyms] if with_synonyms else [],
             "config_type": _TYPES[self.key.type if self.key else None],
@@ -94,12 +94,12 @@ def is_sensitive(key: Key | None) -> bool:
 
 
 def text_of(value: Value | None) -> str | None:
-    """As Kafka writes a value; None where there is none."""
+    """Return a value in Kafka's notation, or None without one."""
     return None if value is None else format_value(value)
 
 
 def chosen(entries: Iterable[ConfigEntry], names: Iterable[str] | None) -> list[ConfigEntry]:
-    """Those a client asked for by name; all where it named none."""
+    """Return the entries with the requested names, or all if there are none."""
     wanted = set(names or ())
     return [entry for entry in entries if not wanted or entry.name in wanted]
 
@@ -107,5 +107,5 @@ def chosen(entries: Iterable[ConfigEntry], names: Iterable[str] | None) -> list[
 def own_synonyms(
     texts: Mapping[str, str], name: str, value: str | None, source: ConfigSource
 ) -> tuple[ConfigSynonym, ...]:
-    """What a resource itself says of ``name``: nothing, unless it is among ``texts``."""
+    """Return the resource's own synonym of ``name``; empty if ``texts`` does not have it."""
     return (ConfigSynonym(name, value, source),) if name in texts else ()

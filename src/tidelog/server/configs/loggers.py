@@ -1,4 +1,4 @@
-"""The levels of this process's loggers, as clients see and set them (KIP-412). They last until the process ends.
+"""The levels of this process's loggers, as clients read and set them (KIP-412). They last until the process ends.
 
 ==========  ========  ================================================================================================
 Kafka's     Python's
@@ -11,9 +11,9 @@ DEBUG       10        DEBUG
 TRACE       5         no name of its own
 ==========  ========  ================================================================================================
 
-A level between two of these is called after the lower one. A logger without a level has that of the nearest above it
-that has one; the one above all is called ``root``. Thread rule: any thread.
-Source: Kafka's ``RuntimeLoggerManager``, ``LoggingController``, ``LogLevelConfig``.
+A level between two of these has the lower one's name. A logger without a level inherits the level of its nearest
+ancestor with one. The root logger is called ``root``. Thread rule: any thread. Source: Kafka's
+``RuntimeLoggerManager``, ``LoggingController``, ``LogLevelConfig``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 def described_loggers(names: Iterable[str] | None) -> Iterator[Mapping[str, Any]]:
-    """Of a DescribeConfigs response, in the order of their names; ``names``: of those a client asks for."""
+    """Yield the fields of a DescribeConfigs response, sorted by name.
+
+    ``names`` limits them; None or empty means all.
+    """
     wanted = set(names or ())
     for name, logger in sorted(_loggers().items()):
         if not wanted or name in wanted:
@@ -44,7 +47,7 @@ def described_loggers(names: Iterable[str] | None) -> Iterator[Mapping[str, Any]
 
 
 def alter_loggers(changes: Iterable[SettingChange], *, validate_only: bool) -> None:
-    """All of them or none; ApiError in Kafka's words."""
+    """Apply all changes or none. Raise ApiError, with Kafka's message, if one is invalid."""
     loggers, changes = _loggers(), list(changes)
     for change in changes:
         _check(change, loggers)
@@ -57,7 +60,7 @@ def alter_loggers(changes: Iterable[SettingChange], *, validate_only: bool) -> N
 
 
 def _loggers() -> dict[str, logging.Logger]:
-    """Every name that one was asked for by, and those above it."""
+    """Return every logger by name, including parents that no code has created itself."""
     return {ROOT: logging.root} | {name: logging.getLogger(name) for name in list(logging.root.manager.loggerDict)}
 
 

@@ -1,13 +1,15 @@
-"""The settings of topics, groups and subscriptions to clients' metrics, as a client is told of them. Pure.
+"""The configs of topics, groups and client metrics subscriptions, in the form of DescribeConfigs. Pure.
 
 ==================  ===================================================================================================
-topic               what it sets (TOPIC), then the broker's key of its default and all that says something of that
-group               what it sets (GROUP), then the broker's key of its default and all that says something of that; of
-                    a key without one, its own default
-client metrics      what it sets (CLIENT_METRICS), or nothing
+resource            synonyms of its keys
+==================  ===================================================================================================
+topic               its own config (TOPIC), then the synonyms of the broker's key that has the default
+group               its own config (GROUP), then the synonyms of the broker's key that has the default; without a
+                    broker's key, the default of its own key
+client metrics      its own config (CLIENT_METRICS), if set
 ==================  ===================================================================================================
 
-In the order of their names. Source: Kafka's ``ConfigHelper``.
+The configs are sorted by name. Source: Kafka's ``ConfigHelper``.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from tidelog.server.configs.config_entry import ConfigEntry, ConfigSource, Confi
 
 
 def topic_entries(texts: Mapping[str, str], broker: BrokerConfig) -> list[ConfigEntry]:
-    """``texts``: what was set for the topic."""
+    """Return the configs of a topic. ``texts`` has its own values."""
     values: dict[str, Value | None] = {name: key.default for name, key in TOPIC_KEYS.items()}
     values.update(broker.topic_defaults())
     values.update(parse_topic_settings(texts, ignore_unknown=True))
@@ -36,14 +38,14 @@ def topic_entries(texts: Mapping[str, str], broker: BrokerConfig) -> list[Config
 
 
 def group_entries(texts: Mapping[str, str], broker: BrokerConfig) -> list[ConfigEntry]:
-    """``texts``: what was set for the group."""
+    """Return the configs of a group. ``texts`` has its own values."""
     values = GroupSettings.described(texts, broker).values
     shown = {name for name, key in GROUP_KEYS.items() if not key.internal} | set(texts)
     return [_group_entry(name, text_of(values[name]), texts, broker) for name in sorted(shown)]
 
 
 def client_metrics_entries(texts: Mapping[str, str]) -> list[ConfigEntry]:
-    """``texts``: what was set for the subscription."""
+    """Return the configs of a subscription. ``texts`` has its own values."""
     entries = []
     for name, key in sorted(CLIENT_METRICS_KEYS.items()):
         value = text_of(key.parse(texts[name]) if name in texts else key.default)

@@ -1,14 +1,14 @@
-"""Whether a resource may have the settings it would have after a change: names and values. Pure.
+"""Validation of a resource's name, and of the configs that it would have after a change. Pure.
 
 ===============  =====================================================================================================
-topic            a legal name; known keys, legal values, together too (``TopicSettings``)
-broker           empty for the default of all, or a number; what it is given is checked by the broker itself
-group            a name; known keys, legal values within the broker's bounds (``GroupSettings``)
-client metrics   a name; known keys, an interval from 100 ms to 1 h, patterns that can be matched; only what changes
-others           refused: they are not kept in the metadata
+topic            a legal name; known keys and legal values, also in combination (``TopicSettings``)
+broker           empty for the default of all, or a number; the broker itself validates the values
+group            a name; known keys, and legal values within the broker's bounds (``GroupSettings``)
+client metrics   a name; for changed keys: known, an interval from 100 ms to 1 h, and valid patterns
+others           refused: the metadata has no configs of them
 ===============  =====================================================================================================
 
-Called by: the controller. Source: Kafka's ``ControllerConfigurationValidator``, ``ConfigurationControlManager``.
+Source: Kafka's ``ControllerConfigurationValidator``, ``ConfigurationControlManager``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def check_resource(
     before: Mapping[str, str],
     broker: BrokerConfig,
 ) -> None:
-    """ApiError, or ConfigError (INVALID_CONFIG), in Kafka's words. ``before``: the settings until now."""
+    """Raise ApiError or ConfigError (INVALID_CONFIG), with Kafka's message, if ``after`` is invalid.
+
+    ``before`` has the current configs.
+    """
     match resource_type:
         case ResourceType.TOPIC:
             _require(name, "Default topic resources are not allowed.")
@@ -56,9 +59,10 @@ def check_resource(
 
 
 def check_min_isr(name: str, changes: Mapping[str, str | None]) -> None:
-    """With eligible leader replicas (KIP-966) the cluster has one least number of in-sync replicas; ConfigError.
+    """Raise ConfigError if the changes break the rule of eligible leader replicas (KIP-966).
 
-    ``name``: of the broker whose settings change; empty for all.
+    The rule: the cluster has one ``min.insync.replicas``, and no broker has its own. ``name`` is the broker whose
+    configs change, or empty for all.
     """
     if _MIN_ISR in changes and name:
         raise ConfigError(f"Broker-level {_MIN_ISR} cannot be altered while ELR is enabled.")

@@ -1,4 +1,4 @@
-"""What has settings: Kafka's numbers (``ConfigResource.Type``)."""
+"""The types of config resources, with Kafka's numbers (``ConfigResource.Type``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ResourceType(IntEnum):
-    """UNKNOWN stands for every number that Kafka does not know."""
+    """The types. UNKNOWN stands for every number that Kafka does not know."""
 
     UNKNOWN = 0
     TOPIC = 2

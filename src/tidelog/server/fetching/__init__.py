@@ -1,1 +1,1 @@
-"""What a fetch is made of: sessions, reading, waiting."""
+"""The parts of a fetch: sessions, reads and the delayed fetch."""

@@ -1,21 +1,24 @@
-"""What one fetch request wants, and which of the results its answer has: by session, or without one.
+"""The partitions that a fetch request reads, and the results that its response carries.
 
-=============================  ================================  ===================================================
-the request                    it wants                          its answer
-=============================  ================================  ===================================================
-epoch 0                        what it names; the session that   all, and the id of a new session if there is a
-                               it names ends                     place for one
-epoch -1                       the same                          all
-a session and its epoch        what the session follows, with    what has news
-                               the changes that it names
-… and nothing is left of it    what it names: nothing            all; the session ends
-a session that is not there    nothing                           FETCH_SESSION_ID_NOT_FOUND
-another epoch                  nothing                           INVALID_FETCH_SESSION_EPOCH
-names in place of ids, or      nothing                           FETCH_SESSION_TOPIC_ID_ERROR
-the other way round
-=============================  ================================  ===================================================
+=====================================  ===================================  ===========================================
+request                                partitions that it reads             response
+=====================================  ===================================  ===========================================
+epoch 0; ends the session it names     the partitions that it names         all results, and the id of a new session if
+                                                                            the cache has room
+epoch -1; ends the session it names    the partitions that it names         all results
+a session and its current epoch        the session's, updated by the        the results that have changed
+                                       request
+the same, and the session becomes      the partitions that it names         all results; the session ends
+empty                                  (usually none)
+the same, and the session grows        none                                 FETCH_SESSION_ID_NOT_FOUND; the session ends
+above the cache's limits
+an unknown session                     none                                 FETCH_SESSION_ID_NOT_FOUND
+another epoch                          none                                 INVALID_FETCH_SESSION_EPOCH
+topic names instead of ids, or ids     none                                 FETCH_SESSION_TOPIC_ID_ERROR
+instead of names
+=====================================  ===================================  ===========================================
 
-Called by: the fetch handler. Thread rule: the loop's. Source: Kafka's ``FetchManager.newContext``.
+Thread rule: the event loop only. Source: Kafka's ``FetchManager.newContext`` (KIP-227).
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ _FIRST_WITH_TOPIC_IDS = 13
 
 
 class SelectedResults(NamedTuple):
-    """Of an answer."""
+    """The part of the results that goes into a response."""
 
     results: Results = ()
     session_id: int = NO_SESSION
@@ -50,13 +53,13 @@ class SelectedResults(NamedTuple):
 
 
 class FetchContext:
-    """Made by ``begin_fetch``: without a session."""
+    """A fetch without a session, and the base of the others. ``begin_fetch`` creates them."""
 
     def __init__(self, wanted: Collection[FollowedPartition]) -> None:
         self.wanted = wanted
 
     def select(self, results: Results, now_ms: int) -> SelectedResults:
-        """Called once, with a result for each wanted partition."""
+        """Return the results for the response. Call it once, with a result for each wanted partition."""
         return SelectedResults(results)
 
 
@@ -70,7 +73,7 @@ class _RefusedFetch(FetchContext):
 
 
 class _FirstFetch(FetchContext):
-    """Of a new session."""
+    """A fetch that creates a session."""
 
     def __init__(self, request: FetchRequest, cache: SessionCache, *, uses_topic_ids: bool) -> None:
         self._followed = followed_in(request)
@@ -89,7 +92,8 @@ class _FirstFetch(FetchContext):
 
 
 class _NextFetch(FetchContext):
-    """Of a session. Another request of it that comes before this one is answered makes this one's answer an error."""
+    """A fetch in an existing session. ``select`` returns INVALID_FETCH_SESSION_EPOCH if another request of the session
+    began before this response."""
 
     def __init__(self, session: FetchSession) -> None:
         super().__init__(tuple(session.partitions.values()))

@@ -1,18 +1,15 @@
-"""A fetch session (KIP-227): what one client follows, so that it need not say it with every request.
+"""A fetch session (KIP-227): the partitions that a client need not name in every request.
 
-Each request of the session names only partitions that it wants otherwise, and each answer only those that have news:
+A request of the session names only the partitions that it adds, changes or forgets. The response includes a partition
+if one of these is true:
 
-==================================  ================================================================================
-a partition is in the answer        because
-==================================  ================================================================================
-always                              it has records, an error, or an epoch at which the logs diverge
-when it was not before              its high watermark or log start offset has changed
-after an error                      as if everything about it were new
-==================================  ================================================================================
+- It has records, an error or a diverging epoch.
+- Its high watermark or its log start offset differs from the last response.
+- Its last result was an error: then all its values count as changed.
 
-A partition whose records were sent goes to the end, so that a full answer does not starve those behind it. The epoch
-counts the requests; it comes back to 1 after the largest 32-bit number.
-Called by: session_cache, fetch_context. Thread rule: the loop's. Source: Kafka's ``FetchSession``.
+A partition whose records were sent moves to the end, so that full responses do not starve the partitions behind it. The
+epoch counts the requests. After 2**31 - 1 it starts again at 1.
+Thread rule: the event loop only. Source: Kafka's ``FetchSession``.
 """
 
 from __future__ import annotations
@@ -24,14 +21,14 @@ from uuid import UUID
 from tidelog.protocol.fetch import NO_DIVERGENCE, FetchPartition, FetchRequest, PartitionData
 
 INITIAL_EPOCH: Final = 0
-"""Of a request that wants a new session."""
+"""The epoch of a request that asks for a new session."""
 FINAL_EPOCH: Final = -1
-"""Of a request that wants none, and ends the one it names."""
+"""The epoch of a request that wants no session and ends the session that it names."""
 NO_SESSION: Final = 0
 _MAX_EPOCH: Final = 2**31 - 1
 
 PartitionKey = tuple[UUID | None, str, int]
-"""The topic's id from v13 on, its name before, and the number."""
+"""The topic's id (v13 and later), the topic's name (before v13), and the partition's number."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -41,7 +38,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class FollowedPartition:
-    """One partition as it is wanted, and as the client was last told of it."""
+    """A partition as the client wants it, with the offsets of its last response."""
 
     __slots__ = ("high_watermark", "log_start_offset", "partition", "topic", "topic_id", "wanted")
 
@@ -58,11 +55,11 @@ class FollowedPartition:
         return (self.topic_id, self.topic, self.partition)
 
     def was_told(self, data: PartitionData) -> None:
-        """The client has got ``data``, in a full answer."""
+        """Record that a full response sends ``data`` to the client."""
         self.high_watermark, self.log_start_offset = data.high_watermark, data.log_start_offset
 
     def has_news(self, data: PartitionData) -> bool:
-        """Whether ``data`` belongs in an incremental answer; it counts as told then."""
+        """Return True if ``data`` belongs in an incremental response, and record its offsets as sent."""
         known = (self.high_watermark, self.log_start_offset)
         is_news = known != (data.high_watermark, data.log_start_offset)
         self.was_told(data)
@@ -72,7 +69,7 @@ class FollowedPartition:
 
 
 class FetchSession:
-    """``is_privileged``: a follower's."""
+    """The session of a consumer, or of a follower if ``is_privileged``."""
 
     __slots__ = (
         "created_ms",
@@ -103,7 +100,7 @@ class FetchSession:
         self.size_when_used = len(partitions)
 
     def update(self, request: FetchRequest) -> None:
-        """Take over what the request adds, changes and forgets."""
+        """Apply the partitions that the request adds, changes and forgets."""
         for key, followed in followed_in(request).items():
             known = self.partitions.setdefault(key, followed)
             known.wanted = followed.wanted
@@ -114,7 +111,7 @@ class FetchSession:
     def select_news(
         self, results: Iterable[tuple[FollowedPartition, PartitionData]]
     ) -> list[tuple[FollowedPartition, PartitionData]]:
-        """What of the results belongs in the answer."""
+        """Return the results that belong in the incremental response."""
         selected = []
         for followed, data in results:
             if followed.has_news(data):
@@ -125,7 +122,7 @@ class FetchSession:
 
 
 def followed_in(request: FetchRequest) -> dict[PartitionKey, FollowedPartition]:
-    """The partitions that a request names; the last word counts where it names one twice."""
+    """Return the partitions that a request names. The last entry counts if it names a partition twice."""
     followed = (
         FollowedPartition(topic.topic, topic.topic_id, wanted)
         for topic in request.topics

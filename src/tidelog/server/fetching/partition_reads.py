@@ -1,16 +1,16 @@
-"""Read what a fetch wants of each partition, within the limits of the whole: where the records lie, not the records.
+"""Reads of the partitions of one fetch, within its limits. They return file positions, not records.
 
-=======================  =========================================================================================
-who fetches              up to where
-=======================  =========================================================================================
-a consumer               the high watermark; the last stable offset, with the aborted transactions, where it asks
-                         for what is committed
-a follower               the log end; and where it begins is how far it has come
-=======================  =========================================================================================
+====================  ============================================================================================
+fetcher               reads up to
+====================  ============================================================================================
+a consumer            the high watermark, or the last stable offset if it reads committed records; the response
+                      then lists the aborted transactions
+a follower            the log end; its fetch offset tells how far it has replicated
+====================  ============================================================================================
 
-Partitions are read in the order in which they are wanted, each up to its own maximum and what is left of the whole; the
-first one with records may pass both, so that a batch larger than they are does not stop its reader.
-Called by: the fetch handler. Thread rule: the loop's. Source: Kafka's ``ReplicaManager.readFromLog``.
+Partitions are read in request order. Each read returns at most the partition's own maximum and the bytes left of the
+response's maximum. The first partition with records may exceed both, so that a large batch does not block its reader.
+Thread rule: the event loop only. Source: Kafka's ``ReplicaManager.readFromLog``.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from tidelog.storage.segment.segment_read import SegmentRead
 _log = logging.getLogger(__name__)
 
 _CONSUMERS: Final = (-1, -3)
-"""Replica ids: consumers, and a future replica that reads as one."""
+"""The replica ids of consumers, and of a future replica that reads as a consumer."""
 _COMMITTED: Final = 1
 _UNRESOLVED: Final = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
-"""No reason for an answer before its time: nobody can mend them by asking again at once."""
+"""Errors that do not complete a fetch early: the client cannot resolve them by fetching again at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """Bytes of the whole answer; time in ms."""
+    """The limits of one fetch: bytes over the whole response, and the time to wait in ms."""
 
     replica_id: int
     isolation: Isolation
@@ -53,7 +53,7 @@ class FetchLimits:
     max_bytes: int
     max_wait_ms: int
     denied: Collection[FollowedPartition] = ()
-    """What is not the client's to read."""
+    """Partitions that the client is not authorized to read."""
 
     @classmethod
     def of(cls, request: FetchRequest, broker_max_bytes: int) -> FetchLimits:
@@ -77,7 +77,7 @@ class FetchLimits:
 
 
 class FoundRecords(NamedTuple):
-    """Batches in a segment's file; ``Records`` of the protocol."""
+    """A range of batches in a segment file. It implements the protocol's ``Records``."""
 
     found: SegmentRead
 
@@ -87,7 +87,8 @@ class FoundRecords(NamedTuple):
 
 
 class PartitionResult(NamedTuple):
-    """``partition`` and ``start`` are None where there is nothing to wait for: it is not here, or cannot be read."""
+    """The result of one partition. ``partition`` and ``start`` are None if the read failed or was not authorized: the
+    fetch does not wait for it."""
 
     followed: FollowedPartition
     data: PartitionData
@@ -98,15 +99,16 @@ class PartitionResult(NamedTuple):
 class FetchResults(NamedTuple):
     results: list[PartitionResult]
     size: int
-    """Bytes of all records."""
+    """The bytes of all records."""
     is_final: bool
-    """There is something that the client has to know, whatever comes."""
+    """True if the response must not wait: a partition has diverged or has an error outside ``_UNRESOLVED``."""
 
 
 def read_partitions(
     replicas: ReplicaManager, wanted: Iterable[FollowedPartition], limits: FetchLimits, *, is_again: bool = False
 ) -> FetchResults:
-    """``is_again``: these were looked at before, by the same request."""
+    """Read each partition. ``is_again``: the same request has read them before, so a follower's progress is not
+    recorded again."""
     results, left, total, is_final = [], limits.max_bytes, 0, False
     for followed in wanted:
         result = _read(replicas, followed, limits, left, first=total == 0, is_again=is_again)

@@ -1,18 +1,17 @@
-"""When a fetch that found too little is answered: as soon as there is enough, or something else to say.
+"""A delayed fetch: the condition that completes a fetch which has found fewer than ``min_bytes``.
 
-===================================================  ===============================================================
-a partition that has changed                         the answer comes
-===================================================  ===============================================================
-cannot be read any more: another leader or epoch,    at once
-deleted, offline
-ends before the fetch offset: it was cut             at once
-ends in a later segment than the fetch offset        at once
-ends in the same segment                             when all partitions together have ``min_bytes``, of each at
-                                                     most as many as are wanted
-has parted from the fetcher's log                    at once
-===================================================  ===============================================================
+=====================================================  =============================================================
+the partition that has changed                         the fetch completes
+=====================================================  =============================================================
+cannot be read: new leader or epoch, deleted, offline  at once
+ends before the fetch offset: it was truncated         at once
+ends in another segment than the fetch offset          at once
+ends in the same segment                               when all partitions together have ``min_bytes``; each counts
+                                                       at most its ``partition_max_bytes``
+has diverged from the fetcher's log                    at once
+=====================================================  =============================================================
 
-Called by: the fetch handler, as the condition of its wait. Thread rule: the loop's. Source: Kafka's ``DelayedFetch``.
+Thread rule: the event loop only. Source: Kafka's ``DelayedFetch``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tidelog.storage.log.log_read import readable_end
 
 
 class PendingFetch:
-    """``partitions``: those to watch."""
+    """The ``Condition`` of one delayed fetch. ``partitions`` are the partitions to watch."""
 
     def __init__(self, results: Iterable[PartitionResult], limits: FetchLimits) -> None:
         self._limits = limits
@@ -35,7 +34,7 @@ class PendingFetch:
         self.partitions: tuple[Partition, ...] = tuple(self._pending)
 
     def is_ready(self, changed: Partition) -> bool:
-        """A ``Condition`` of ``wait_until``."""
+        """Return True if the fetch can complete after ``changed`` has changed, as a ``Condition`` of ``wait_until``."""
         result = self._pending[changed]
         available = None if result.start is None else self._bytes_available(changed, result, result.start)
         if available is None:
@@ -44,7 +43,7 @@ class PendingFetch:
         return sum(self._available.values()) >= self._limits.min_bytes
 
     def _bytes_available(self, partition: Partition, result: PartitionResult, start: LogOffsetMetadata) -> int | None:
-        """None where the answer must not wait for more."""
+        """Return the readable bytes, or None if the fetch must complete at once."""
         wanted = result.followed.wanted
         try:
             end = readable_end(partition.offsets(wanted.current_leader_epoch), self._limits.isolation)

@@ -1,18 +1,21 @@
-"""The fetch sessions of a broker: at most so many; a new one may take the place of one that is worth less.
+"""The broker's cache of fetch sessions. Its size is limited, and a new session may evict another.
 
 ====================================================  ==============================================================
-a session                                             may lose its place to
+a session                                             a new session may evict it if the new one
 ====================================================  ==============================================================
-not used for ``EVICTION_MS``                          any new one
-a consumer's                                          a follower's
-that is older than that, a consumer's                 a new one that follows at least as many partitions
-that is older than that, a follower's                 a follower's that follows at least as many
+not used for ``EVICTION_MS``                          is of any kind
+a consumer's                                          is a follower's
+a consumer's, in use for longer than ``EVICTION_MS``  is a follower's, or follows more partitions
+a follower's, in use for longer than ``EVICTION_MS``  is a follower's and follows more partitions
 ====================================================  ==============================================================
 
-Among several the least used goes, or the smallest. A client whose session is gone is told so, and begins a new one.
-Sessions outlive connections, and a few bytes make the broker look at all partitions of one: so they have only so many,
-and a client that follows more names them each time. Kafka has no such limit.
-Called by: fetch_context. Thread rule: the loop's. Source: Kafka's ``FetchSessionCacheShard`` (with one shard).
+The least recently used session goes first if it is stale. Otherwise it is the smallest, a consumer's before a
+follower's. A client whose session was evicted gets an error and begins a new session.
+
+Sessions outlive connections, and a request of a few bytes makes the broker read all partitions of its session.
+Therefore the number of partitions is limited, and a client that follows more must name them in every request. Kafka
+does not limit them.
+Thread rule: the event loop only. Source: Kafka's ``FetchSessionCacheShard`` (with one shard).
 """
 
 from __future__ import annotations
@@ -24,18 +27,18 @@ from tidelog.server.fetching.fetch_session import NO_SESSION, FetchSession, Foll
 
 EVICTION_MS: Final = 120_000
 MOST_PARTITIONS: Final = 20_000
-"""Of one session."""
+"""The most partitions that one session may follow."""
 MOST_OF_ALL: Final = 500_000
-"""Of all of them together."""
+"""The most partitions that all sessions together may follow."""
 _MAX_ID: Final = 2**31 - 1
 
 
 class SessionCache:
     def __init__(self, slots: int) -> None:
-        """``slots``: 0 for no sessions at all."""
+        """Create an empty cache; ``slots`` is the most sessions it holds, and 0 disables sessions."""
         self._slots = slots
         self._sessions: dict[int, FetchSession] = {}
-        """The least recently used first."""
+        """The sessions by id, the least recently used first."""
         self.evictions = 0
 
     def __len__(self) -> int:
@@ -43,18 +46,18 @@ class SessionCache:
 
     @property
     def partition_count(self) -> int:
-        """Of all sessions together."""
+        """The number of partitions that all sessions together follow."""
         return sum(len(session.partitions) for session in list(self._sessions.values()))
 
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
     def remove(self, session_id: int) -> None:
-        """Nothing where there is none."""
+        """Remove a session. An unknown id is a no-op."""
         self._sessions.pop(session_id, None)
 
     def touch(self, session: FetchSession, now_ms: int) -> None:
-        """It is used."""
+        """Mark the session as the most recently used."""
         session.last_used_ms = now_ms
         session.size_when_used = len(session.partitions)
         self._sessions[session.id] = self._sessions.pop(session.id)
@@ -67,7 +70,7 @@ class SessionCache:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> int:
-        """The id of a new session, ``NO_SESSION`` where there is no place for it."""
+        """Return the id of a new session, or ``NO_SESSION`` if the cache has no room for it."""
         if not self._has_room(partitions, now_ms):
             return NO_SESSION
         if len(self._sessions) >= self._slots and not self._evict((is_privileged, len(partitions), 0), now_ms):
@@ -79,14 +82,14 @@ class SessionCache:
         return session.id
 
     def may_keep(self, session: FetchSession) -> bool:
-        """Whether one that has grown may stay; if not, it is gone."""
+        """Return True if a session that has grown is within the limits. Otherwise remove it."""
         if len(session.partitions) <= MOST_PARTITIONS and self.partition_count <= MOST_OF_ALL:
             return True
         self.remove(session.id)
         return False
 
     def _has_room(self, partitions: dict[PartitionKey, FollowedPartition], now_ms: int) -> bool:
-        """For so many more; sessions that nobody uses make some."""
+        """Return True if that many partitions more fit. Stale sessions are evicted to make room."""
         if len(partitions) > MOST_PARTITIONS:
             return False
         while self.partition_count + len(partitions) > MOST_OF_ALL:
@@ -98,7 +101,7 @@ class SessionCache:
         return True
 
     def _evict(self, newcomer: tuple[bool, int, int], now_ms: int) -> bool:
-        """Make one place for a session of that rank, if it may have one."""
+        """Evict one session if the rank ``newcomer`` allows it."""
         stale = next(iter(self._sessions.values()), None)
         if stale is None:
             return False
@@ -113,7 +116,7 @@ class SessionCache:
         return True
 
     def _new_id(self) -> int:
-        """Not to be guessed from others: who knows it may fetch in its name."""
+        """Return a random id. It must be hard to guess: a client that knows it can use the session."""
         while True:
             session_id = random.SystemRandom().randint(1, _MAX_ID)
             if session_id not in self._sessions:

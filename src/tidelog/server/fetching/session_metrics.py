@@ -1,6 +1,6 @@
 """The metrics of fetch sessions, under Kafka's names.
 
-Called by: Broker. Thread rule: a report is made by any thread. Source: Kafka's ``FetchSessionCache``.
+Thread rule: any thread may make a report. Source: Kafka's ``FetchSessionCache``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A module an API: ``handle(broker, context, request)``; a folder for each part of the broker they ask."""
+"""The request handlers, one module per API. Each module has ``handle(broker, context, request)``."""

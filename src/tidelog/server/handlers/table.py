@@ -1,8 +1,8 @@
-"""Which module answers which API. A row is added with its handler: ApiVersions advertises exactly these.
+"""The registry of handlers: the module of each API. ApiVersions advertises exactly these APIs.
 
-A module is imported when its API is first asked for. It has ``handle(broker, context, request)``, which returns an
-``Answer`` or something that can be awaited for one, and may have ``refuse(context, request, error)``, the mapping to
-answer where ``handle`` ended with an error that it means for the client.
+A module is imported at its API's first request. It has ``handle(broker, context, request)``, which returns an
+``Answer`` or an awaitable of one. It may have ``refuse(context, request, error)``, which returns the response's fields
+after an error in ``handle``. It may also have ``read``, which replaces ``read_request``.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "groups.consumer_group_heartbeat",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "groups.consumer_group_describe",
 }
-"""Modules below this package."""
+"""The handlers' modules, relative to this package."""
 
 _OLDEST_ADVERTISED = {ApiKey.PRODUCE: 0}
-"""librdkafka takes a broker that does not know Produce 0 to 2 for one without compression (KAFKA-18659)."""
+"""librdkafka disables compression if the broker does not advertise Produce 0 to 2 (KAFKA-18659)."""
 
 
 def advertised_versions() -> dict[ApiKey, VersionRange]:
-    """What ApiVersions says: the versions there are of each API with a handler, by key."""
+    """Return the versions that ApiVersions advertises, sorted by API key."""
     return {
         api: VERSIONS[api]._replace(oldest=_OLDEST_ADVERTISED.get(api, VERSIONS[api].oldest))
         for api in sorted(HANDLERS)

@@ -1,1 +1,1 @@
-"""Cluster metadata: topics, partitions, settings, brokers, features; who may change them and where they are kept."""
+"""The cluster metadata, the rules for its changes, and its storage."""

@@ -1,7 +1,7 @@
-"""What the cluster knows of one broker, and what a broker says of itself. Immutable values; pure.
+"""A broker's registration in the cluster metadata. Immutable values; pure.
 
-A broker is *fenced* until it has caught up with the metadata, and again once it is gone: it then leads nothing and
-clients are not told of it. In a *controlled shutdown* it hands its leaderships over first.
+A broker is *fenced* until it has caught up with the metadata, and again after it has stopped. A fenced broker leads no
+partition and is hidden from clients. In a *controlled shutdown* it first hands over the partitions that it leads.
 Source: Kafka's ``BrokerRegistration``, ``VersionRange``.
 """
 
@@ -19,14 +19,14 @@ _SHUTTING_DOWN = 1
 
 
 class Endpoint(NamedTuple):
-    """Where clients reach a listener."""
+    """The address of a listener for clients."""
 
     name: str
-    """Of the listener."""
+    """The listener's name."""
     host: str
     port: int
     security_protocol: int = 0
-    """Kafka's number; 0 is PLAINTEXT."""
+    """Kafka's number of the protocol; 0 is PLAINTEXT."""
 
     def fields(self) -> dict[str, Any]:
         return {"name": self.name, "host": self.host, "port": self.port, "securityProtocol": self.security_protocol}
@@ -37,7 +37,7 @@ class Endpoint(NamedTuple):
 
 
 class VersionRange(NamedTuple):
-    """Levels of a feature, inclusive."""
+    """An inclusive range of a feature's levels."""
 
     oldest: int
     latest: int
@@ -51,7 +51,8 @@ class VersionRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """``epoch`` is the offset at which the broker registered: of two with its id the later one is the broker."""
+    """A registered broker. ``epoch`` is the offset of the registration; a later registration of the same id replaces
+    it."""
 
     id: int
     epoch: int
@@ -62,13 +63,14 @@ class BrokerRegistration:
     is_fenced: bool
     in_controlled_shutdown: bool
     log_dirs: frozenset[uuid.UUID]
-    """Ids of the directories that are online."""
+    """The ids of the online log directories."""
     cordoned_log_dirs: frozenset[uuid.UUID] | None = None
-    """Ids of those that get no new partitions (KIP-1066); None: the broker has not said so yet."""
+    """The ids of log directories that get no new partitions (KIP-1066). It is None until the broker has reported
+    them."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """From a ``RegisterBrokerRecord``."""
+        """Return the registration of a ``RegisterBrokerRecord``."""
         endpoints = map(Endpoint.of, fields["endPoints"])
         return cls(
             id=fields["brokerId"],
@@ -84,7 +86,7 @@ class BrokerRegistration:
         )
 
     def changed(self, fields: Mapping[str, Any]) -> Self:
-        """By a ``BrokerRegistrationChangeRecord``: what it leaves out stays."""
+        """Return the registration after a ``BrokerRegistrationChangeRecord``. Missing fields keep their values."""
         fenced = fields.get("fenced", 0)
         dirs = fields.get("logDirs") or ()
         cordoned = _ids(fields.get("cordonedLogDirs"))
@@ -97,7 +99,7 @@ class BrokerRegistration:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Of a ``RegisterBrokerRecord``."""
+        """Return the fields of a ``RegisterBrokerRecord``."""
         return {
             "brokerId": self.id,
             "incarnationId": uuid_to_text(self.incarnation_id),
@@ -115,12 +117,12 @@ class BrokerRegistration:
 
     @property
     def is_active(self) -> bool:
-        """It may lead, and new partitions may be put on it."""
+        """True if it may lead partitions and get new ones."""
         return not self.is_fenced and not self.in_controlled_shutdown
 
     @property
     def takes_partitions(self) -> bool:
-        """Whether a log directory is not cordoned, as far as the broker has reported its directories."""
+        """True if a log directory is not cordoned, or if the broker has not reported its directories."""
         return not self.log_dirs or self.cordoned_log_dirs is None or not self.log_dirs <= self.cordoned_log_dirs
 
 
@@ -129,7 +131,7 @@ def _ids(texts: list[str] | None) -> frozenset[uuid.UUID] | None:
 
 
 def feature_ranges(fields: list[dict[str, Any]]) -> dict[str, VersionRange]:
-    """As records of brokers and of controllers have them."""
+    """Return the level ranges from the fields of a broker's or controller's record."""
     return {
         feature["name"]: VersionRange(feature["minSupportedVersion"], feature["maxSupportedVersion"])
         for feature in fields
@@ -137,7 +139,7 @@ def feature_ranges(fields: list[dict[str, Any]]) -> dict[str, VersionRange]:
 
 
 def feature_fields(features: Mapping[str, VersionRange]) -> list[dict[str, Any]]:
-    """The other way round."""
+    """Return the record fields of level ranges; the inverse of ``feature_ranges``."""
     return [
         {"name": name, "minSupportedVersion": levels.oldest, "maxSupportedVersion": levels.latest}
         for name, levels in features.items()

@@ -1,9 +1,8 @@
-"""What the broker asks of the cluster's metadata, whoever keeps it: this process, or others.
+"""The broker's interface to the cluster metadata, whether this process or others keep it.
 
-Reading is asking ``image``. A change is awaited: it returns when it is on the disk, is part of the image, and every
-listener was told. Changes happen one after the other, and each becomes part of the image in one step of the loop.
-
-Implementations: ``kraft.embedded_metadata.EmbeddedMetadata``. Thread rule: the loop only.
+``image`` is for reading. An awaited change returns once it is on the disk, is part of the image, and every listener was
+notified. Changes happen one after the other. Each becomes part of the image in one step of the event loop. The
+implementation is ``kraft.embedded_metadata.EmbeddedMetadata``. Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -35,43 +34,43 @@ from tidelog.server.metadata.requests import (
 )
 
 Listener = Callable[[MetadataChange], Awaitable[None] | None]
-"""What it returns is awaited before whoever asked for the change gets an answer; the next change does not wait."""
+"""A callback for each change. Its awaitable is awaited before the request for the change gets its response. The next
+change does not wait for it."""
 Preparation = Callable[[MetadataChange], Awaitable[None]]
-"""Called with a change that is on the disk and not yet part of the image. The next change waits for it."""
+"""A callback with a change that is on the disk and not yet in the image. The next change waits for it."""
 
 
 class ClusterMetadata(Protocol):
-    """Refusals are in the answers; ApiError is raised where a request is refused as a whole.
+    """The requests to the cluster metadata. Results carry the errors of their parts; ApiError fails the request.
 
-    ``timeout_ms``: how long the change may wait for its turn, else REQUEST_TIMED_OUT; None: as long as it takes.
-    A request for nothing waits for no turn.
+    ``timeout_ms``: the change must get its turn in that time, or it fails with REQUEST_TIMED_OUT; None waits forever.
+    An empty request does not wait for its turn.
     """
 
     @property
     def image(self) -> MetadataImage:
-        """Not to be changed, nor kept over an ``await``."""
+        """The current image. Do not change it, and do not keep it over an ``await``."""
         ...
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's registration; -1 before it."""
+        """The epoch of this broker's registration, or -1 before it."""
         ...
 
     @property
     def applied_offset(self) -> int:
-        """Of the last record that is part of the image: of two images the one with the greater is the newer."""
+        """The offset of the last record in the image. Of two images, the newer has the greater offset."""
         ...
 
     @property
     def finalized_features(self) -> Mapping[str, int]:
-        """Levels by name, as clients are told of them."""
+        """The finalized levels by feature name, as clients see them."""
         ...
 
     def subscribe(self, listener: Listener, prepare: Preparation | None = None) -> Callable[[], None]:
-        """Call ``prepare`` before each change becomes part of the image, and ``listener`` in the step that does it.
-
-        In the order of the changes, on the loop; what they raise is logged. The function returned ends it.
-        """
+        """Call ``prepare`` before each change becomes part of the image, and ``listener`` in the step that adds it.
+        Both run on the event loop in the order of the changes. Their exceptions are logged. The returned function
+        unsubscribes."""
         ...
 
     # --- topics ---
@@ -83,7 +82,7 @@ class ClusterMetadata(Protocol):
     async def delete_topics(
         self, topics: Sequence[str | uuid.UUID], *, timeout_ms: int | None = None
     ) -> list[TopicResult]:
-        """By name, or by id."""
+        """Delete topics by name or id."""
         ...
 
     async def create_partitions(
@@ -95,13 +94,13 @@ class ClusterMetadata(Protocol):
     async def alter_configs(
         self, changes: ConfigChanges, *, validate_only: bool = False
     ) -> dict[ConfigResource, Outcome]:
-        """One refused operation refuses all of its resource."""
+        """Alter configs key by key. One refused operation refuses all operations of its resource."""
         ...
 
     async def replace_configs(
         self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool = False
     ) -> dict[ConfigResource, Outcome]:
-        """As ``AlterConfigs`` of old clients: what is not named is taken back."""
+        """Replace configs, as old clients do with ``AlterConfigs``: keys that are not named are removed."""
         ...
 
     async def alter_client_quotas(
@@ -111,39 +110,40 @@ class ClusterMetadata(Protocol):
     async def alter_scram_users(
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
     ) -> dict[str, Outcome]:
-        """By user."""
+        """Change SCRAM credentials, and return the outcomes by user."""
         ...
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> Outcome:
-        """All or none: the outcome is that of the first one refused."""
+        """Update all features or none. The outcome is that of the first refused update."""
         ...
 
     # --- access control lists ---
 
     async def create_acls(self, acls: Sequence[Acl]) -> list[Outcome]:
-        """One that is there already is none more."""
+        """Add ACLs. Adding an existing ACL is a no-op."""
         ...
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[RemovedAcls]:
-        """All or none: of too many at once nothing is removed."""
+        """Delete the ACLs that the filters match. A filter is refused if the request would then delete too many
+        ACLs."""
         ...
 
     # --- producers ---
 
     async def allocate_producer_ids(self) -> range:
-        """1,000 ids that nobody else has."""
+        """Return a block of 1,000 producer ids that no other producer gets."""
         ...
 
     # --- partitions ---
 
     async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[AlteredPartition]:
-        """From this broker, as leader."""
+        """Change the in-sync replicas of partitions that this broker leads."""
         ...
 
     async def elect_leaders(
         self, kind: ElectionType, partitions: Sequence[TopicPartition] | None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Outcome]:
-        """None: of all partitions; those that need no election are left out then."""
+        """Elect leaders. ``partitions`` None stands for all, and leaves out results that need no election."""
         ...
 
     async def alter_reassignments(
@@ -153,19 +153,19 @@ class ClusterMetadata(Protocol):
         may_change_factor: bool = True,
         timeout_ms: int | None = None,
     ) -> list[Outcome]:
-        """``may_change_factor``: to another number of replicas, too."""
+        """Begin or cancel reassignments. ``may_change_factor`` allows another number of replicas."""
         ...
 
     async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None:
-        """Tell in which directory this broker's replica of a partition lies, by topic id and number."""
+        """Report the log directory of this broker's replicas, by topic id and partition number."""
         ...
 
     async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
-        """Directories of this broker that failed: it leads nothing that lies there any more."""
+        """Report failed log directories of this broker. It no longer leads the partitions in them."""
         ...
 
     async def report_cordoned_directories(self, directories: Sequence[uuid.UUID]) -> None:
-        """Record which directories of this broker get no new partitions; a no-op before the broker registers."""
+        """Record the log directories of this broker that get no new partitions; a no-op before the broker registers."""
         ...
 
     # --- this broker ---
@@ -178,13 +178,14 @@ class ClusterMetadata(Protocol):
         cordoned: Sequence[uuid.UUID] = (),
         previous_epoch: int | None = None,
     ) -> None:
-        """Join the cluster, and lead what this broker has to lead from now on.
+        """Register this broker, which then leads its partitions.
 
-        ``cordoned``: those of ``directories`` that get no new partitions.
-        ``previous_epoch``: of the run before, if it ended in order, as the markers of the log directories have it.
+        ``cordoned``: the part of ``directories`` that gets no new partitions. ``previous_epoch``: the epoch of the
+        previous run after a clean shutdown, from the log directories' markers.
         """
         ...
 
     async def shut_down_broker(self) -> None:
-        """Hand over what it leads and leave; what nobody else can lead stays without a leader until it is back."""
+        """Hand over leadership and leave. A partition without another eligible leader has none until this broker is
+        back."""
         ...

@@ -1,4 +1,4 @@
-"""Features: what this release supports, what a new cluster of a release begins with, and what a level depends on.
+"""Features: the supported levels, the levels of a new cluster, and the dependencies between levels.
 
 =================================  ==============  =======================  =========================
 feature                            supported       a new cluster of 4.4     needs metadata.version
@@ -12,9 +12,9 @@ streams.version                    0 – 1           1                        �
 transaction.version                0 – 2           2                        –
 =================================  ==============  =======================  =========================
 
-share.version and streams.version are kept for the Kafka that comes back to the directory: the broker serves neither
-share groups nor streams groups, and does not advertise their APIs.
-Pure. Source: Kafka's ``MetadataVersion``, ``Feature``, ``QuorumFeatures``; KIP-584, KIP-1022.
+share.version and streams.version are kept for a later return to Kafka: this broker serves neither share groups nor
+streams groups, and does not advertise their APIs. Pure. Source: Kafka's ``MetadataVersion``, ``Feature``,
+``QuorumFeatures``; KIP-584, KIP-1022.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SUPPORTED: Final[Mapping[str, VersionRange]] = {
 NEEDED_METADATA_VERSION: Final[Mapping[tuple[str, int], int]] = {
     (ELIGIBLE_LEADERS, 1): 23,
 }
-"""By feature and level."""
+"""The metadata.version that a feature's level depends on, by feature and level."""
 
 _DEFAULT_SINCE: Final[Mapping[str, Mapping[int, int]]] = {
     ELIGIBLE_LEADERS: {1: 26},
@@ -56,13 +56,13 @@ _DEFAULT_SINCE: Final[Mapping[str, Mapping[int, int]]] = {
     _STREAMS_VERSION: {1: 29},
     TRANSACTION_VERSION: {2: 24},
 }
-"""By feature and level: from which metadata.version on a new cluster has it."""
+"""The metadata.version from which a new cluster has a feature's level, by feature and level."""
 
 CORDONED_DIRECTORIES_SINCE: Final = 30
-"""metadata.version 4.3-IV0 (KIP-1066)."""
+"""The metadata.version 4.3-IV0 (KIP-1066)."""
 
 CHANGED_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
-"""The levels of metadata.version whose records are others than those of the level before."""
+"""The levels of metadata.version that changed the format of records."""
 
 _RELEASES: Final = {
     "3.3": range(3, 4),
@@ -78,11 +78,11 @@ _RELEASES: Final = {
     "4.3": range(1),
     "4.4": range(3),
 }
-"""By release, its steps, IV0 and so on: one level each, from ``MINIMUM_METADATA_VERSION`` on."""
+"""The steps (IV0 and so on) of each release; each is one level, from ``MINIMUM_METADATA_VERSION`` on."""
 
 
 def new_cluster(metadata_version: int) -> dict[str, int]:
-    """The levels that a cluster of that release begins with, in Kafka's order."""
+    """Return the levels that a new cluster of that release has, in Kafka's order."""
     levels = {METADATA_VERSION: metadata_version}
     for name in sorted(_DEFAULT_SINCE):
         level = max((level for level, since in _DEFAULT_SINCE[name].items() if since <= metadata_version), default=0)
@@ -95,7 +95,8 @@ NEW_CLUSTER: Final[Mapping[str, int]] = new_cluster(LATEST_METADATA_VERSION)
 
 
 def metadata_version_of(release: str) -> int:
-    """Return the level of ``4.4``, which is its last step, or of ``4.4-IV0``. ValueError if it is not supported."""
+    """Return the level of ``4.4``, which is its last step, or of ``4.4-IV0``. Raise ValueError if the release is not
+    supported."""
     name = ".".join(release.strip().split(".")[:2])
     levels = SUPPORTED[METADATA_VERSION]
     names = {release_name(level).split("-")[0]: level for level in range(levels.oldest, levels.latest + 1)}
@@ -107,7 +108,7 @@ def metadata_version_of(release: str) -> int:
 
 
 def release_name(metadata_version: int) -> str:
-    """Return ``4.4-IV2`` for 33. ValueError for one that is not supported."""
+    """Return the release of a level: ``4.4-IV2`` for 33. Raise ValueError if the level is not supported."""
     if metadata_version not in SUPPORTED[METADATA_VERSION]:
         raise ValueError(f"metadata.version {metadata_version} is not supported")
     names = [f"{release}-IV{step}" for release, steps in _RELEASES.items() for step in steps]
@@ -115,7 +116,7 @@ def release_name(metadata_version: int) -> str:
 
 
 def version_set_by(records: Iterable[MetadataRecord]) -> int | None:
-    """The metadata.version that one of them finalizes: they are written in it. None where none does."""
+    """Return the metadata.version that the records finalize, or None. The records themselves are encoded in it."""
     for record in records:
         if record.name == "FeatureLevelRecord" and record.fields["name"] == METADATA_VERSION:
             return int(record.fields["featureLevel"])
@@ -123,10 +124,10 @@ def version_set_by(records: Iterable[MetadataRecord]) -> int | None:
 
 
 def keeps_eligible_leaders(image: MetadataImage) -> bool:
-    """Whether those who could lead are remembered when they are no longer in sync (KIP-966)."""
+    """Return True if the metadata tracks eligible leader replicas (KIP-966)."""
     return image.features.get(ELIGIBLE_LEADERS, 0) > 0
 
 
 def supports_cordoned_directories(image: MetadataImage) -> bool:
-    """Return whether the metadata can say which log directories get no new partitions."""
+    """Return True if the metadata can record cordoned log directories."""
     return image.metadata_version >= CORDONED_DIRECTORIES_SINCE

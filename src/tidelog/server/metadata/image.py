@@ -1,34 +1,34 @@
-"""The cluster metadata as it is now: what all records so far come to.
+"""The current cluster metadata: the result of all records so far.
 
-``apply`` takes one record more and notes in a ``MetadataChange`` what became different. A record that contradicts the
-image (a partition of a topic that is not there), or that nobody could go on with (an epoch after which there is none),
-is an error of the log: CorruptRecordError.
+``apply`` adds one record and notes its effects in a ``MetadataChange``. Some records are errors of the log
+(CorruptRecordError): they contradict the image (a partition of an unknown topic), or have a number that leaves no room
+for the next ones.
 
 ==================================  =============================================================================
-record                              what it does
+record                              effect
 ==================================  =============================================================================
-Topic, RemoveTopic                  a topic begins; it ends, with its partitions and its settings
-Partition, PartitionChange          a partition as it is; what is different about it
-Config                              one setting of one resource; null takes it back
-RegisterBroker, UnregisterBroker    a broker, fenced at first; no such broker any more
+Topic, RemoveTopic                  adds a topic; removes it with its partitions and configs
+Partition, PartitionChange          sets a partition's state; changes a part of it
+Config                              sets one config of one resource; null removes it
+RegisterBroker, UnregisterBroker    adds or replaces a broker; removes it
 BrokerRegistrationChange, FenceBroker, UnfenceBroker
-                                    fenced, unfenced, shutting down, other directories
-FeatureLevel                        a finalized feature; level 0 takes it back
-ClientQuota                         one quota of one entity
-ProducerIds                         the next producer id that nobody has
-ClearElr                            no eligible leader replicas any more, of a topic or of all
+                                    changes fencing, controlled shutdown or log directories of a broker
+FeatureLevel                        sets a finalized feature; level 0 removes it
+ClientQuota                         sets or removes one quota of one entity
+ProducerIds                         sets the next free producer id
+ClearElr                            removes the eligible leader replicas of a topic or of all topics
 RegisterController, UnregisterController
-                                    which controllers there are, and what they support; no such controller any more
+                                    adds a controller and the features that it supports; removes it
 UserScramCredential, RemoveUserScramCredential
-                                    what a user's password is checked with; no such password any more
+                                    sets a user's SCRAM credential; removes it
 AccessControlEntry, RemoveAccessControlEntry
-                                    an entry of the access control lists; no such entry any more
+                                    adds an ACL; removes it
 DelegationToken, RemoveDelegationToken
-                                    kept as they are: nothing is done with them yet
-NoOp, ZkMigrationState              nothing
+                                    keeps the record unchanged, without an effect; removes it
+NoOp, ZkMigrationState              none
 ==================================  =============================================================================
 
-Thread rule: the loop only. Source: Kafka's ``MetadataDelta`` and ``MetadataImage``.
+Thread rule: the event loop only. Source: Kafka's ``MetadataDelta`` and ``MetadataImage``.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ from tidelog.storage.checkpoint import uuid_from_text
 
 METADATA_VERSION: Final = "metadata.version"
 MINIMUM_METADATA_VERSION: Final = 7
-"""3.3-IV3: the oldest that Kafka 4.x reads, and what a log without a level is of."""
+"""The level 3.3-IV3: the oldest that Kafka 4.x reads, and the level of a log without one."""
 
 _PRODUCER_IDS: Final = range(2**63 - 2**32)
-"""Those after which blocks can be given out for as long as anybody wants."""
+"""The valid next producer ids. They leave room for more blocks than any cluster needs."""
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Type (user, client-id, ip) and name, None for the default; sorted by type."""
+"""Pairs of type (user, client-id, ip) and name, sorted by type. The name None is the default."""
 
 
 class ConfigResource(NamedTuple):
     type: ResourceType
     name: str
-    """"" is the default of all brokers."""
+    """The resource's name; "" is the default of all brokers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """``partitions`` is changed by the image alone."""
+    """A topic. Only the image changes ``partitions``."""
 
     name: str
     id: uuid.UUID
@@ -76,7 +76,7 @@ class Topic:
 
 
 class PartitionDelta(NamedTuple):
-    """None before: it is new. None after: it is gone."""
+    """A partition's change: ``before`` is None if it is new, and ``after`` is None if it is deleted."""
 
     topic_id: uuid.UUID
     before: PartitionState | None
@@ -85,21 +85,21 @@ class PartitionDelta(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class MetadataChange:
-    """What one committed change made different; complete when listeners get it."""
+    """The effects of one committed change. It is complete when listeners get it."""
 
     end_offset: int = 0
-    """Of the record after it."""
+    """The offset after its last record."""
     created_topics: list[Topic] = field(default_factory=list)
     deleted_topics: list[Topic] = field(default_factory=list)
     partitions: dict[tuple[uuid.UUID, int], PartitionDelta] = field(default_factory=dict)
-    """By topic id and number, those of created and deleted topics among them."""
+    """The changed partitions by topic id and number, including the partitions of created and deleted topics."""
     configs: set[ConfigResource] = field(default_factory=set)
     brokers: set[int] = field(default_factory=set)
     features: set[str] = field(default_factory=set)
     quotas: set[QuotaEntity] = field(default_factory=set)
     added_acls: list[Acl] = field(default_factory=list)
     removed_acls: list[Acl] = field(default_factory=list)
-    """Some of them may have been added by the same change."""
+    """The removed ACLs. The same change may have added some of them."""
 
     def note_partition(
         self, topic: Topic, number: int, before: PartitionState | None, after: PartitionState | None
@@ -109,10 +109,10 @@ class MetadataChange:
 
 
 class PassedOver(NamedTuple):
-    """A record that the image does not have, as a later release of Kafka wrote it or what it refers to."""
+    """A record that the image skipped: a later release of Kafka wrote it, or wrote a record that it depends on."""
 
     offset: int
-    """Of its batch."""
+    """The base offset of its batch."""
     reason: str
     record: MetadataRecord
 
@@ -122,28 +122,28 @@ class MetadataImage:
     cluster_id: str = ""
     controller_id: int = -1
     features: dict[str, int] = field(default_factory=dict)
-    """Finalized levels; a feature at level 0 is not among them."""
+    """The finalized levels. A feature at level 0 is not included."""
     brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     topics_by_id: dict[uuid.UUID, Topic] = field(default_factory=dict)
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
-    """A resource without a setting is not among them."""
+    """The configs by resource. A resource without configs is not included."""
     client_quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     scram_credentials: dict[ScramMechanism, dict[str, ScramCredential]] = field(default_factory=dict)
-    """By user; a mechanism without users is not among them."""
+    """The credentials by mechanism and user. A mechanism without users is not included."""
     acls: dict[str, Acl] = field(default_factory=dict)
-    """By the ids of their records."""
+    """The ACLs by the ids of their records."""
     next_producer_id: int = 0
     controllers: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    """Fields of ``RegisterControllerRecord``."""
+    """The fields of ``RegisterControllerRecord`` by controller id."""
     others: dict[tuple[str, ...], MetadataRecord] = field(default_factory=dict)
-    """Delegation tokens, by kind and identity."""
+    """The delegation tokens by kind and identity."""
     passed_over: list[PassedOver] = field(default_factory=list)
-    """Records of a later release. An image that has some is for reading only: see ``refusals``."""
+    """Skipped records of a later release. An image with some is only for reading: see ``refusals``."""
 
     def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
-        """One record more. CorruptRecordError where it contradicts what is there, UnsupportedFormatError where a later
-        release may have written it; nothing is changed then."""
+        """Apply one record. An error changes nothing. Raise CorruptRecordError if the record contradicts the image, and
+        UnsupportedFormatError if a later release may have written it."""
         if record.name == NEWER_RECORD:
             kind, version = record.fields["type"], record.fields["version"]
             raise UnsupportedFormatError(f"a metadata record ({kind}, version {version}) is not known")
@@ -157,7 +157,7 @@ class MetadataImage:
             self.others.pop(_identity((kind, *_KEPT[kind][1:]), record), None)
 
     def copy(self) -> MetadataImage:
-        """As it is now; what is applied to one of them does not show in the other."""
+        """Return a copy. Records that are applied to one of the two do not change the other."""
         topics = {name: replace(topic, partitions=dict(topic.partitions)) for name, topic in self.topics.items()}
         return replace(
             self,
@@ -174,7 +174,7 @@ class MetadataImage:
             passed_over=list(self.passed_over),
         )
 
-    # --- questions ---
+    # --- queries ---
 
     @property
     def metadata_version(self) -> int:
@@ -185,20 +185,20 @@ class MetadataImage:
         return None if topic is None else topic.partitions.get(name.partition)
 
     def topic_name(self, name: str | None, topic_id: uuid.UUID | None) -> str | None:
-        """As a request has it, or of the id that it has in its place; None where no topic has that."""
+        """Return ``name``, or the name of the topic with that id, or None if the id is unknown."""
         if name:
             return name
         topic = None if topic_id is None else self.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def partitions(self) -> Iterator[tuple[Topic, int, PartitionState]]:
-        """Of all topics; take a list of it before anything is changed."""
+        """Iterate over the partitions of all topics. Copy them to a list before any change."""
         for topic in self.topics.values():
             for number, state in topic.partitions.items():
                 yield topic, number, state
 
     def settings_of(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
-        """What was set for one resource."""
+        """Return the configs of one resource; defaults are not included."""
         return self.configs.get(ConfigResource(resource_type, name), {})
 
     def is_active(self, broker_id: int) -> bool:
@@ -207,7 +207,7 @@ class MetadataImage:
 
 
 _topic_id = lru_cache(maxsize=10_000)(uuid_from_text)
-"""The partitions of a topic have the same one, and most records are theirs."""
+"""A cached parser: the partitions of a topic share its id, and most records are about partitions."""
 
 Applier = Callable[[MetadataImage, Mapping[str, Any], MetadataChange], None]
 
@@ -418,7 +418,7 @@ _APPLIERS: Final[Mapping[str, Applier]] = {
 _KEPT: Final[Mapping[str, tuple[str, ...]]] = {
     "DelegationTokenRecord": ("DelegationTokenRecord", "tokenId"),
 }
-"""By record: its kind, and the fields that say which one it is."""
+"""The kind and the identifying fields of each record that is kept unchanged."""
 _REMOVALS: Final[Mapping[str, str]] = {
     "RemoveDelegationTokenRecord": "DelegationTokenRecord",
 }

@@ -1,8 +1,8 @@
-"""The records from which an image is made again: what a snapshot has in it. Pure.
+"""The records that recreate an image, as a snapshot contains them. Pure.
 
-In the order in which Kafka writes them, so that each finds what it refers to: features (``metadata.version`` first),
-brokers and controllers, topics with their partitions, settings, quotas, the next producer id, access control lists,
-users' SCRAM credentials, and what is only kept.
+They have Kafka's order, so that each record finds the objects that it refers to: features (``metadata.version`` first),
+brokers and controllers, topics with their partitions, configs, quotas, the next producer id, ACLs, SCRAM credentials,
+and the records that are kept unchanged.
 Source: Kafka's ``MetadataImage.write``.
 """
 

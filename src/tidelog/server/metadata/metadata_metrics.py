@@ -1,7 +1,7 @@
-"""The metrics of the cluster's metadata, under Kafka's names: topics, partitions and brokers, counted as they change.
+"""The metrics of the cluster metadata, under Kafka's names: topics, partitions and brokers.
 
-Counted on the loop, by what each change was before and is after; a report is made by any thread and reads numbers.
-Called by: Broker. Source: Kafka's ``ControllerMetadataMetrics``, ``QuorumControllerMetrics``.
+Each change updates the counts on the event loop. Thread rule: any thread may make a report, which reads the counts.
+Source: Kafka's ``ControllerMetadataMetrics``, ``QuorumControllerMetrics``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METRICS = (ACTIVE_CONTROLLERS, TOPICS, PARTITIONS, OFFLINE, IMBALANCED, ACTIVE_B
 
 
 class MetadataMetrics:
-    """From ``watch`` to ``close``."""
+    """The counts between ``watch`` and ``close``."""
 
     def __init__(self, metadata: ClusterMetadata, node_id: int) -> None:
         self._metadata = metadata
@@ -41,13 +41,13 @@ class MetadataMetrics:
         self._end_watching: list[Callable[[], None]] = []
 
     def watch(self, registry: MetricRegistry) -> None:
-        """Count what there is, and report of it from now on. On the loop."""
+        """Count the current state and report it from now on. Thread rule: the event loop only."""
         for _, _, state in self._metadata.image.partitions():
             self._count(state, 1)
         self._end_watching = [self._metadata.subscribe(self._follow), registry.add_source(self._samples)]
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stop counting and reporting; idempotent."""
         while self._end_watching:
             self._end_watching.pop()()
 

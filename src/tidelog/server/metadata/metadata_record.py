@@ -1,6 +1,6 @@
-"""One record of the cluster metadata: a message of Kafka's table with its fields, and its bytes in a version.
+"""A record of the cluster metadata: a Kafka message with its fields, and its bytes in a version.
 
-The version of a record follows from the finalized ``metadata.version``, so that brokers of that release can read it::
+The finalized ``metadata.version`` decides the version of a record, so that brokers of that release can read it::
 
     metadata.version     7 (3.3)  8 (3.4)  17 (3.7-IV2)  23 (4.0-IV1)  30 (4.3-IV0)
     RegisterBroker             1        2             3                           4
@@ -8,7 +8,7 @@ The version of a record follows from the finalized ``metadata.version``, so that
     PartitionChange            0                      1             2
     all others                 the oldest that can hold the fields
 
-Fields are Kafka's, by Kafka's names; an id is Kafka's 22 characters. Pure; any thread.
+Fields have Kafka's names, and ids are Kafka's 22 characters. Pure. Thread rule: any thread.
 Source: Kafka's ``MetadataVersion`` and the callers of ``ApiMessageAndVersion``.
 """
 
@@ -25,30 +25,30 @@ _VERSIONS: Mapping[str, tuple[tuple[int, int], ...]] = {
     "PartitionRecord": ((23, 2), (17, 1)),
     "PartitionChangeRecord": ((23, 2), (17, 1)),
 }
-"""By record, newest first: from which metadata.version on which version of the record."""
+"""The record's versions, newest first: the metadata.version that introduced each one, and its number."""
 
 
 NEWER_RECORD: Final = "NewerRecord"
-"""The name of a record of a type or version that this release does not know. It cannot be encoded."""
+"""The name of a record whose type or version this release does not know. It cannot be encoded."""
 
 
 class MetadataRecord(NamedTuple):
     name: str
-    """Of Kafka's message: ``TopicRecord``; or NEWER_RECORD."""
+    """The name of Kafka's message, for example ``TopicRecord``, or NEWER_RECORD."""
     fields: Mapping[str, Any]
-    """Those that are left out have their defaults. A NEWER_RECORD has ``type``, ``version`` and ``value`` in bytes."""
+    """The fields; missing ones have their defaults. A NEWER_RECORD has ``type``, ``version`` and ``value`` in bytes."""
 
 
 def encode_record(record: MetadataRecord, metadata_version: int) -> bytes:
-    """The value of a record in the log, frame included."""
+    """Return the value of a record in the log, with its frame."""
     message = MESSAGES[record.name]
     return encode_framed(message, record.fields, _version(record, metadata_version))
 
 
 def decode_record(value: bytes) -> MetadataRecord:
-    """Fields that stand in tags are left out where they have their defaults, as the decoder does.
+    """Decode a record's value. Tagged fields with default values are left out.
 
-    A record that this release does not know is a NEWER_RECORD. CorruptRecordError for bytes that do not fit.
+    A record that this release does not know becomes a NEWER_RECORD. Raise CorruptRecordError for malformed bytes.
     """
     found = decode_framed(METADATA_TYPES, value)
     if found.name is None or found.fields is None:

@@ -1,11 +1,11 @@
-"""What the cluster knows of one partition: an immutable value, changed by making the next one.
+"""The metadata of one partition: an immutable value. A change creates the next value.
 
 ====================  ==============================================================================================
-leader epoch          one more with every record that names a leader, be it the same one again
-partition epoch       one more with every record
-no leader             ``leader`` is -1; the in-sync replicas may then be none, and the eligible ones (KIP-966) are
-                      those that may lead without losing records
-directories           of each replica the id of its log directory, or one of the reserved ids below
+leader epoch          grows by 1 with every record that names a leader, even the same leader
+partition epoch       grows by 1 with every record
+no leader             ``leader`` is -1; the in-sync replicas may then be empty, and the eligible leader replicas
+                      (KIP-966) may lead without loss of records
+directories           the log directory id of each replica, or one of the reserved ids below
 ====================  ==============================================================================================
 
 Pure. Source: Kafka's ``PartitionRegistration``, ``DirectoryId``.
@@ -27,16 +27,16 @@ RECOVERING: Final = 1
 _NO_RECOVERY_CHANGE: Final = -1
 
 MIGRATING: Final = uuid.UUID(int=0)
-"""The directory of a replica from before brokers had ids of directories."""
+"""The directory id of a replica that is older than directory ids."""
 UNASSIGNED: Final = uuid.UUID(int=1)
-"""The broker has not yet said in which of its directories it put the replica."""
+"""The directory id of a replica whose broker has not reported it yet."""
 LOST: Final = uuid.UUID(int=2)
-"""A directory that is offline."""
+"""The id of an offline log directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """Replicas are broker ids; the first of ``replicas`` is the preferred leader."""
+    """The state of a partition. Replicas are broker ids, and the first of ``replicas`` is the preferred leader."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -44,19 +44,19 @@ class PartitionState:
     leader_epoch: int = 0
     partition_epoch: int = 0
     directories: tuple[uuid.UUID, ...] = ()
-    """One a replica, in the same order."""
+    """The directory ids in the order of ``replicas``."""
     adding: tuple[int, ...] = ()
-    """Of a reassignment under way."""
+    """The new replicas of a reassignment under way."""
     removing: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
-    """Eligible leader replicas: not in sync any more, but with every record that was committed."""
+    """The eligible leader replicas: no longer in sync, but with every committed record."""
     last_known_elr: tuple[int, ...] = ()
     is_recovering: bool = False
-    """The leader was elected without having been eligible."""
+    """True if the leader was elected uncleanly."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
-        """From a ``PartitionRecord``."""
+        """Return the state of a ``PartitionRecord``."""
         replicas = tuple(fields["replicas"])
         return cls(
             replicas=replicas,
@@ -73,7 +73,7 @@ class PartitionState:
         )
 
     def changed(self, fields: Mapping[str, Any]) -> Self:
-        """By a ``PartitionChangeRecord``: what it leaves out stays."""
+        """Return the state after a ``PartitionChangeRecord``. Missing fields keep their values."""
         leader = fields.get("leader", NO_LEADER_CHANGE)
         replicas = _or(fields.get("replicas"), self.replicas)
         recovery = fields.get("leaderRecoveryState", _NO_RECOVERY_CHANGE)
@@ -94,7 +94,7 @@ class PartitionState:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Of a ``PartitionRecord``, but for topic and number."""
+        """Return the fields of a ``PartitionRecord``, without topic and partition number."""
         return {
             "replicas": list(self.replicas),
             "isr": list(self.isr),
@@ -122,11 +122,12 @@ class PartitionState:
         return bool(self.adding or self.removing)
 
     def directory_of(self, broker_id: int) -> uuid.UUID:
-        """Of that replica; UNASSIGNED for a broker that has none."""
+        """Return the directory id of the broker's replica, or UNASSIGNED if it has none."""
         return dict(zip(self.replicas, self.directories, strict=True)).get(broker_id, UNASSIGNED)
 
     def _directories_of(self, replicas: tuple[int, ...]) -> tuple[uuid.UUID, ...]:
-        """Where the record does not say (before metadata.version 17): those that stay, stay where they are."""
+        """Return the directories for a record without them (before metadata.version 17): remaining replicas keep
+        theirs."""
         return self.directories if replicas == self.replicas else tuple(map(self.directory_of, replicas))
 
 

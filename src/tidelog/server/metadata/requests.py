@@ -1,6 +1,6 @@
-"""What the controller is asked for, and what it answers. Immutable values; pure.
+"""The requests to the controller and their results. Immutable values; pure.
 
-An answer has a part for each part of the request, in its order: some may be refused while others go through.
+A result has a part for each part of the request, in the same sequence. Some parts may fail while others succeed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.shown_text import MOST_OF_A_MESSAGE, shown
 
 DEFAULT: Final = -1
-"""As many partitions, or replicas, as the broker's settings say."""
+"""The number of partitions or replicas from the broker's config."""
 
 
 class Outcome(NamedTuple):
-    """How one part of a request went."""
+    """The result of one part of a request."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
 
     @classmethod
     def of(cls, error: TidelogError) -> Self:
-        """Without a message where the error has none besides its code; a part of a message that is very long."""
+        """Return the outcome of an error. The message is None if it only repeats the code, and is shortened if very
+        long."""
         code = error_code_of(error)
         return cls(code, None if error.message == code.name else shown(error.message, MOST_OF_A_MESSAGE))
 
@@ -45,7 +46,8 @@ DONE: Final = Outcome()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """``assignments``: brokers by partition, the preferred leader first; then the counts have to be ``DEFAULT``."""
+    """A topic to create. ``assignments`` lists the brokers by partition, the preferred leader first. Both counts must
+    then be ``DEFAULT``."""
 
     name: str
     partitions: int = DEFAULT
@@ -56,7 +58,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicResult:
-    """``topic_id`` is None where there is no such topic; the counts are -1 where it was refused."""
+    """The result for one topic. ``topic_id`` is None if the topic is unknown, and the counts are -1 if it failed."""
 
     name: str | None
     topic_id: uuid.UUID | None = None
@@ -65,12 +67,13 @@ class TopicResult:
     partitions: int = -1
     replication_factor: int = -1
     configs: Mapping[str, str] = field(default_factory=dict)
-    """What was set for a new topic; the defaults are the caller's to add."""
+    """The configs set for a new topic, without defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPartitions:
-    """Let a topic have ``total`` partitions. ``assignments``: the brokers of each new one; None: place them."""
+    """A request for ``total`` partitions of a topic. ``assignments`` lists the brokers of each new partition. The
+    controller places them if it is None."""
 
     topic: str
     total: int
@@ -81,21 +84,21 @@ ConfigChanges = Mapping[ConfigResource, Sequence[SettingChange]]
 
 
 class QuotaChange(NamedTuple):
-    """``operations``: key and value; None takes the quota back."""
+    """Changes of one entity's quotas. ``operations`` are pairs of key and value, and None removes the quota."""
 
     entity: QuotaEntity
     operations: Sequence[tuple[str, float | None]]
 
 
 class ScramDeletion(NamedTuple):
-    """``mechanism``: by its number, whatever that is."""
+    """A credential to delete. ``mechanism`` is any number, even an unknown one."""
 
     user: str
     mechanism: int
 
 
 class ScramUpsertion(NamedTuple):
-    """``salted``: the password, as its owner's client salted it; not to be shown."""
+    """A credential to set. ``salted`` is the password as the client salted it, so ``repr`` hides it."""
 
     user: str
     mechanism: int
@@ -108,14 +111,14 @@ class ScramUpsertion(NamedTuple):
 
 
 class RemovedAcls(NamedTuple):
-    """What one filter of a request has come to."""
+    """The result of one filter."""
 
     outcome: Outcome
     acls: Sequence[Acl] = ()
 
 
 class UpgradeType(enum.IntEnum):
-    """The numbers are Kafka's; UNKNOWN stands for all others."""
+    """Kafka's numbers; UNKNOWN stands for all others."""
 
     UNKNOWN = 0
     UPGRADE = 1
@@ -124,7 +127,7 @@ class UpgradeType(enum.IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """Level 0 disables the feature."""
+    """A feature's new level; 0 disables the feature."""
 
     feature: str
     level: int
@@ -132,7 +135,7 @@ class FeatureUpdate(NamedTuple):
 
 
 class ElectionType(enum.IntEnum):
-    """The numbers are Kafka's."""
+    """Kafka's numbers."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -140,7 +143,7 @@ class ElectionType(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAlteration:
-    """What a partition's leader has found out: who is in sync. Refused where an epoch is not the present one."""
+    """A leader's report of its in-sync replicas. It is refused if an epoch is not current."""
 
     topic_id: uuid.UUID
     partition: int
@@ -153,11 +156,11 @@ class PartitionAlteration:
 class AlteredPartition(NamedTuple):
     outcome: Outcome
     state: PartitionState | None
-    """As it is now; None where it was refused."""
+    """The current state, or None if the report was refused."""
 
 
 class Reassignment(NamedTuple):
-    """``replicas`` None: the reassignment under way is taken back."""
+    """The new replicas of a partition; None cancels the reassignment under way."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""The users that may log in by one SCRAM mechanism, as the metadata have them now. Thread rule: the loop's."""
+"""The users of one SCRAM mechanism, as the metadata has them now. Thread rule: the event loop only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENOUGH = 64
 
 
 class ScramUsers:
-    """Implements ``ScramCredentials``."""
+    """The credentials in the metadata; implements ``ScramCredentials``."""
 
     def __init__(self, metadata: ClusterMetadata, mechanism: ScramMechanism, secret: bytes) -> None:
         self.secret = secret
@@ -24,7 +24,7 @@ class ScramUsers:
         return self._users.get(user)
 
     def some(self) -> Mapping[str, ScramCredential]:
-        """Whoever asks wants to know what is usual, not to wait."""
+        """Return at most 64 users: enough to find the usual parameters, and fast."""
         return dict(islice(self._users.items(), _ENOUGH))
 
     @property

@@ -1,17 +1,19 @@
-"""Logs that the metadata does not place on this broker: their topic was deleted or recreated, or their replica moved.
+"""Stray logs: the metadata does not place them on this broker.
+
+Their topic was deleted or recreated, or the replica moved to another broker.
 
 ==================================  ================================================================================
 a loaded log                        is
 ==================================  ================================================================================
-with the id of a topic              stray if the topic does not exist, or has no replica of the partition here
-without an id, empty                the log of the topic of its name, which a crash left before the id was written;
-                                    stray if there is no such replica here, or if its leader epochs are ahead
+with a topic id                     stray if the topic does not exist, or has no replica of the partition here
+without an id, empty                the log of the topic with its name: a crash came before the id was written.
+                                    It is stray if no replica is here, or if its leader epochs are ahead
 without an id, with records         stray
 ==================================  ================================================================================
 
-An id reaches the disk before any record does, so a log without an id holds no data. Kafka calls all of them stray and
-makes them anew; here an empty log keeps its place, and gets its id from ``ReplicaManager``.
-Pure. Called by: ``LogManager``, when the logs are loaded. Source: Kafka's ``LogManager.isStrayReplica``.
+A topic id reaches the disk before any record, so a log without an id should hold no data. Kafka treats all logs without
+an id as stray and creates them again. Here an empty log stays, and ``ReplicaManager`` writes its id. Pure. Source:
+Kafka's ``LogManager.isStrayReplica``.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from tidelog.storage.log.partition_log import PartitionLog
 
 
 def is_stray(image: MetadataImage, broker_id: int, log: PartitionLog) -> bool:
-    """Return whether the log is to be set aside instead of being served."""
+    """Return True if the log must be set aside and not be served."""
     name = TopicPartition.from_directory_name(log.directory.name)
     topic = image.topics.get(name.topic) if log.topic_id is None else image.topics_by_id.get(log.topic_id)
     state = None if topic is None else topic.partitions.get(name.partition)

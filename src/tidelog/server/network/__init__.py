@@ -1,1 +1,1 @@
-"""Sockets: connections that carry frames in and answers out, and who accepts them."""
+"""The network layer: listeners, which accept connections, and connections with their security."""

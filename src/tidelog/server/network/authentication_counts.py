@@ -1,4 +1,4 @@
-"""How many clients of a listener showed who they are, and how many could not. Plain numbers, for metrics."""
+"""Counts of the successful and failed authentications of a listener. Plain numbers for the metrics."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class AuthenticationCounts:
-    """Since the start, by TLS or SASL; a listener with neither counts nothing."""
+    """The counts since the start, by TLS or SASL. A listener with neither counts nothing."""
 
     successful: int = 0
     failed: int = 0
     successful_no_reauth: int = 0
-    """Of the successful ones: those of clients that cannot authenticate again (KIP-368)."""
+    """The part of ``successful`` by clients that cannot authenticate again (KIP-368)."""
     successful_reauth: int = 0
     failed_reauth: int = 0
     expired: int = 0
-    """Connections that were closed because they went on without authenticating again."""
+    """Connections that were closed because the client went on without authenticating again."""

@@ -1,30 +1,30 @@
-"""One connection: frames in, answers out, one request at a time.
+"""A client's connection: request frames in, responses out, one request at a time.
 
-========  =======================================  =================================================================
-state     until                                    what may happen
-========  =======================================  =================================================================
-reading   a frame is whole                         bytes are received; the peer or the idle time-out closes
-working   its answer is there                      nothing is read: what the peer sends on waits in its own buffers;
-                                                   that it has left is seen, unless it has sent on before
-writing   the answer is sent                       nothing is read either: a slow reader costs one answer's memory
-held      the time is over that its peer's quota   the same
-back      costs it
-closed    for good                                 an answer that comes later is dropped
-========  =======================================  =================================================================
+=========  =======================================  ================================================================
+state      until                                    what may happen
+=========  =======================================  ================================================================
+reading    a frame is complete                      bytes are received; the client or the idle timeout may close it
+working    its response is ready                    nothing is read: further bytes stay in the socket's buffers. A
+                                                    close by the client is detected, unless it sent bytes before that
+writing    the response is sent                     nothing is read either: a slow client costs the memory of one
+                                                    response
+throttled  the throttle time of its client is over  the same
+closed     (it is final)                            a later response is dropped
+=========  =======================================  ================================================================
 
-So answers are in the order of requests, and what a peer can make the broker hold is one request and one answer, beside
-the few small frames that came with one system call. A request that is answered at once passes through all states within
-one callback, and so do those that came with it: small answers go out two by two, which costs less than one by one and
-keeps a client busy that has several requests under way. After a few of them other connections have their turn.
+Therefore responses have the order of the requests. A client can make the broker hold one request, one response, and the
+few small frames that came with one system call. A request with an immediate response passes through all states in one
+callback, and so do the requests that came with it. Small responses are sent in pairs: that is cheaper than one by one,
+and keeps a client busy that has several requests under way. After a few requests other connections get a turn.
 
-While a request waits for its answer, its connection is watched until more comes, which is left where it is. A peer that
-leaves meanwhile does not stop it, as in Kafka: what it has begun to change is changed. Only one that does nothing but
-wait for its peer's sake ends at once (``Peer.on_gone``), and all of them when the listener ends. Until then the
-connection counts among the listener's, and so do its bytes.
+While a request waits for its response, its connection is watched until more bytes come, and those are not read. A
+client that closes the connection does not stop the request, as in Kafka: the changes that it has begun are finished.
+Only a request that just waits, such as a delayed fetch, ends at once (``Peer.on_gone``). A closing listener ends all.
+Until the request ends, the connection and its bytes count among the listener's.
 
-libuv reports once that a socket has failed, and watches it no longer. Therefore what has come is received up to the
-error, unless an answer is sent, which meets the error as well.
-Called by: Listener. Thread rule: the loop's. Source: Kafka's ``SocketServer``, which mutes channels to the same effect.
+libuv reports a socket's failure once and then watches it no longer. Therefore received bytes are read up to the error.
+If a response is being sent, the send meets the error instead.
+Thread rule: the event loop only. Source: Kafka's ``SocketServer``, which mutes channels to the same effect.
 """
 
 from __future__ import annotations
@@ -44,31 +44,32 @@ from tidelog.server.network.peer import FOR_EVER, Peer
 from tidelog.server.timers import TimerHandle, Timers
 
 _RECEIVES_AT_ONCE = 16
-"""System calls until other connections have their turn."""
+"""System calls before other connections get a turn."""
 _REQUESTS_AT_ONCE = 8
-"""Requests that are answered at once, the same."""
+"""Requests with an immediate response before other connections get a turn."""
 _ANSWERS_TOGETHER = 2
 
 _log = logging.getLogger(__name__)
 
 Reply = list[Part] | None
-"""A whole frame, length and all; None where the request wants no answer."""
+"""A complete frame with its length prefix, or None if the request gets no response."""
 
 
 class Service(Protocol):
-    """What answers requests."""
+    """The handler of a connection's requests."""
 
     def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
-        """An error, now or when it is awaited: the connection is closed with one line in the log, and a stack trace
-        where it is no TidelogError."""
+        """Return the response, or an awaitable of it. An error, raised at once or when awaited, closes the connection
+        with one line in the log. The log has a stack trace unless it is a TidelogError."""
         ...
 
 
 class Transport(Protocol):
-    """What of a socket a connection uses: a socket, or one with TLS around it."""
+    """The part of a socket that a connection uses. A socket implements it, and so does ``TlsStream``."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
-        """As many bytes as there are, unless they do not fit; 0: the peer has left. BlockingIOError: there are none."""
+        """Receive the available bytes that fit, and return their number; 0 if the client has closed the connection.
+        Raise BlockingIOError if there are none."""
         ...
 
     def recv(self, size: int, flags: int, /) -> bytes: ...
@@ -77,27 +78,27 @@ class Transport(Protocol):
 
 
 class ConnectionOwner(Protocol):
-    """What a connection needs of the listener that accepted it."""
+    """The part of a listener that its connections use."""
 
     loop: asyncio.AbstractEventLoop
     timers: Timers
     scratch: memoryview
-    """Room to receive into, one for all connections: it is empty whenever one of them has its turn."""
+    """The receive buffer that all connections share. It is empty whenever a connection gets its turn."""
 
     def has_room(self, connection: Connection) -> bool:
-        """Whether a request may be begun; False: ``connection`` is told to ``resume`` when it may."""
+        """Return True if a new request may begin. Otherwise ``connection.resume`` is called once it may."""
         ...
 
     def hold(self, count: int) -> None:
-        """So many bytes more, or less, of requests are held."""
+        """Add ``count``, which may be negative, to the bytes of requests in memory."""
         ...
 
     def forget(self, connection: Connection) -> None:
-        """It is closed, and nothing of it is under way any more."""
+        """Forget a connection that is closed and has no request under way."""
         ...
 
     def refused(self, connection: Connection) -> None:
-        """It is closed for what its peer sent."""
+        """Record that a connection was closed because of the bytes its client sent."""
         ...
 
 
@@ -123,7 +124,7 @@ class Connection:
     def __init__(
         self, sock: socket.socket, peer: Peer, owner: ConnectionOwner, service: Service, max_request_bytes: int
     ) -> None:
-        """``sock``: connected, not blocking; the connection's from here on. Begins to read."""
+        """Take over the connected, non-blocking socket ``sock`` and begin to read."""
         self._socket: Transport = sock
         self._descriptor = sock.fileno()
         self._owner = owner
@@ -141,36 +142,36 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """It waits for its peer, not the other way round."""
+        """True if it waits for its client: no request is under way, and it is not throttled."""
         return self._pending is None and self._held_back is None
 
     @property
     def is_reading(self) -> bool:
-        """What its peer sends, or that it leaves, is seen."""
+        """True if it watches for bytes, or for a close by the client."""
         return self._is_reading
 
     @property
     def is_writing(self) -> bool:
-        """Its peer does not take what is sent."""
+        """True if it waits until the client takes more bytes."""
         return self._is_writing
 
     @property
     def held_bytes(self) -> int:
-        """Of its request."""
+        """The bytes of its request."""
         return self._held_bytes
 
     def hand_over(self, service: Service, max_request_bytes: int) -> None:
-        """Another service answers, and requests may have another size, from what is received next on."""
+        """Use another service and another request size limit from the next received bytes on."""
         self._service = service
         self._frames.max_bytes = max_request_bytes
 
     def resume(self) -> None:
-        """Read again, after there was no room."""
+        """Read again after there was no room for a request."""
         if not self.is_closed:
             self._read_on()
 
     def close(self) -> None:
-        """Idempotent; a request under way goes on, unless it says otherwise."""
+        """Close the connection; idempotent. A request under way continues, unless it has set ``Peer.on_gone``."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -186,14 +187,14 @@ class Connection:
             self.peer.on_gone()
 
     def abort(self) -> None:
-        """Close it; a request under way is cancelled, whatever it is at."""
+        """Close the connection and cancel a request under way."""
         self.close()
         if self._pending is not None:
-            # In its turn: a task that ends before its first step never awaits what it was given.
+            # Cancel in a later turn: a task that is cancelled before its first step never awaits its coroutine.
             self._owner.loop.call_soon(self._pending.cancel)
 
     def _let_go(self) -> None:
-        del self._service  # it may know this connection: what is of no use is to go at once
+        del self._service  # break the reference cycle, so that the connection is freed immediately
         self._account(0)
         self._owner.forget(self)
 
@@ -210,7 +211,7 @@ class Connection:
             self._owner.loop.remove_reader(self._descriptor)
 
     def _look_on(self) -> None:
-        """Read in the loop's next turn, whether or not the socket says that there is something."""
+        """Read in the loop's next turn, even if the socket does not report bytes."""
         if not self._is_looking:
             self._is_looking = True
             self._owner.loop.call_soon(self._look)
@@ -242,7 +243,8 @@ class Connection:
             self._work(frame)
 
     def _look_for_the_end(self) -> None:
-        """While a request is under way. What the peer has sent on stays where it is, and hides whether more comes."""
+        """Detect a close by the client while a request is under way. Bytes that the client has sent stay in the socket
+        and hide a later close, so the watch stops then."""
         try:
             has_left = not self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
@@ -255,7 +257,7 @@ class Connection:
             self._stop_reading()
 
     def _receive(self) -> bytearray | None:
-        """A frame, if one is whole. OSError, EOFError: the peer is gone."""
+        """Return a frame if one is complete. Raise OSError or EOFError if the client has closed the connection."""
         frames, sock = self._frames, self._socket
         for _ in range(_RECEIVES_AT_ONCE):
             space = frames.space()
@@ -310,7 +312,7 @@ class Connection:
         self._send()
 
     def _wait_for(self, reply: Awaitable[Reply], frame_bytes: int) -> None:
-        """For the answer to a request of so many bytes; those to the requests before it go first."""
+        """Wait for the response to a request of ``frame_bytes``. The responses to earlier requests are sent first."""
         self._account(self._frames.held_bytes + frame_bytes)
         self._pending = asyncio.ensure_future(reply, loop=self._owner.loop)
         self._pending.add_done_callback(self._on_done)
@@ -345,7 +347,7 @@ class Connection:
     # --- writing ---
 
     def _send(self) -> None:
-        """What there is to send; then go on."""
+        """Send the pending bytes, then continue."""
         if not self._send_out():
             return
         if self._pending is None:
@@ -354,10 +356,11 @@ class Connection:
             self._read_on()
 
     def _send_out(self) -> bool:
-        """Whether all there is to send is sent; if not, it goes when the socket takes more, before anything is read."""
+        """Return True if everything is sent. Otherwise the rest is sent when the socket is writable, before more is
+        read."""
         try:
             is_sent = self._output.send()
-        except (OSError, TidelogError):  # the peer is gone; or the file is
+        except (OSError, TidelogError):  # the client closed the connection, or the file failed
             self.close()
             return False
         if is_sent:
@@ -378,7 +381,7 @@ class Connection:
             self._owner.loop.remove_writer(self._descriptor)
 
     def _be_held_back(self) -> None:
-        """For as long as the answer's quota says; then go on."""
+        """Throttle the connection for the quota's time, then continue."""
         if not self.peer.held_back_ms:
             self._go_on()
             return
@@ -395,7 +398,7 @@ class Connection:
         self._go_on()
 
     def _go_on(self) -> None:
-        """To the next request: one that came with the last, or one to read."""
+        """Go on to the next request: a frame that was received with the last one, or one to read."""
         frame = self._frames.next_frame()
         if frame is None:
             self._read_on()

@@ -1,18 +1,17 @@
-"""How fast connections may come: to the broker, to one listener, from one address. Pure; time is given.
+"""Limits on the rate of new connections: of the broker, of a listener, and of an IP address. Pure.
 
 ==================================  ===================================================================================
-limit exceeded                      what happens
+limit exceeded                      effect
 ==================================  ===================================================================================
-``max.connection.creation.rate``    the listener's next connection waits, and those behind it: a window of the quotas
-of the broker, or of the listener   at most
-``connection_creation_rate`` of an  the connection is not served; it is closed when the address may have another, so
-address                             that who asks again at once gains nothing. It counts for nothing
+``max.connection.creation.rate``    the connection waits, and the listener accepts no other meanwhile; at most for one
+of the broker, or of the listener   quota window (``quota.window.size.seconds``)
+``connection_creation_rate`` of an  the connection is not served and not counted; it is closed once the address may
+address                             have another, so that an immediate retry gains nothing
 ==================================  ===================================================================================
 
-A connection counts when it comes, so the one that exceeds a limit is the one that waits. The listener between brokers
-is not held to the broker's limit where there are others.
-What a crash leaves: nothing; rates begin anew.
-Called by: Listener, through ``ConnectionCounts``. Source: Kafka's ``ConnectionQuotas`` (KIP-402, KIP-612).
+A connection counts when it is accepted, so it waits itself if it exceeds the limit. The
+inter-broker listener is exempt from the broker's limit if there are other listeners. The caller passes the time. A
+crash loses the counts: the rates start again at 0. Source: Kafka's ``ConnectionQuotas`` (KIP-402, KIP-612).
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ NO_LIMIT: Final = 2**31 - 1
 
 _BROKER = ""
 _MANY_ADDRESSES = 1000
-"""Then those that did not come lately are let go of."""
+"""Addresses without recent connections are removed if there are at least this many."""
 
 AddressQuotas = Mapping[str | None, float]
-"""Connections a second, by address; of None: of each address that has none of its own."""
+"""Connections per second by address. The key None is the default for all others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """Connections a second."""
+    """Limits in connections per second."""
 
     of_broker: int = NO_LIMIT
     of_listeners: Mapping[str, int] = field(default_factory=dict)
-    """By the listener's name."""
+    """The limits by listener name."""
     windows: int = 11
     window_ms: int = 1000
 
@@ -57,7 +56,7 @@ class RateLimits:
 
 
 def listeners_numbers(config: BrokerConfig, key: str) -> dict[str, int]:
-    """What ``listener.name.NAME.KEY`` says, by the listener's name in upper case."""
+    """Return the values of ``listener.name.NAME.KEY`` by the listener's name in upper case."""
     found = {}
     for name, setting in config.settings.items():
         listener = name.removeprefix("listener.name.").removesuffix(f".{key}")
@@ -69,33 +68,35 @@ def listeners_numbers(config: BrokerConfig, key: str) -> dict[str, int]:
 
 
 class ConnectionRates:
-    """Times must not fall from call to call."""
+    """The rates of new connections. ``now_ms`` must not decrease from call to call."""
 
     def __init__(self, limits: RateLimits) -> None:
         self._limits = limits
         self._quotas: AddressQuotas = {}
         self._rates: dict[str, SampledRate] = {}
-        """Of the broker, and of listeners."""
+        """The rates of the broker and of the listeners."""
         self._of_addresses: dict[str, SampledRate] = {}
         self._swept_ms: int | None = None
 
     def change(self, limits: RateLimits) -> None:
-        """Who waits already waits on."""
+        """Set new limits. A connection that waits already keeps its wait."""
         self._limits = limits
 
     def change_quotas(self, quotas: AddressQuotas) -> None:
-        """The quotas of addresses are these now. Who was counted before stays counted."""
+        """Replace the quotas of addresses. Connections counted before stay counted."""
         self._quotas = dict(quotas)
 
     def count(self, listener: str, now_ms: int, *, is_protected: bool = False) -> int:
-        """A connection came. For how many ms it waits. ``is_protected``: it is not held to the broker's limit."""
+        """Count a new connection and return how many ms it waits. If ``is_protected``, the broker's limit does not
+        apply to it."""
         waits = [self._counted(listener, self._limits.of_listeners.get(listener, NO_LIMIT), now_ms)]
         if not is_protected:
             waits.append(self._counted(_BROKER, self._limits.of_broker, now_ms))
         return min(max(waits), self._limits.window_ms)
 
     def count_address(self, listener: str, address: str, now_ms: int, *, is_protected: bool = False) -> int:
-        """The same connection has this address. 0, or for how many ms it is kept, unserved; then it counts nowhere."""
+        """Count the address of the connection that was just counted. Return 0 if it may be served. Otherwise return how
+        many ms it is kept unserved, and remove it from all counts."""
         limit = self._quotas.get(address, self._quotas.get(None))
         if limit is None:
             return 0
@@ -128,7 +129,8 @@ class ConnectionRates:
         return rate
 
     def _forget_the_silent(self, now_ms: int) -> None:
-        """Once in the time that it takes to become silent, or each new address would cost a look at all others."""
+        """Remove idle addresses. It runs at most once in all windows' time, or each new address would scan all
+        others."""
         if self._swept_ms is None or now_ms - self._swept_ms >= self._limits.windows * self._limits.window_ms:
             self._swept_ms = now_ms
             for name, rate in list(self._of_addresses.items()):

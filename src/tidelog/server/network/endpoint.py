@@ -1,10 +1,9 @@
-"""Where a broker listens, and where clients are told to find it: ``listeners`` and ``advertised.listeners``.
+"""The endpoints of a broker: ``listeners`` to bind, and ``advertised.listeners`` for clients.
 
-Each has a name, and ``listener.security.protocol.map`` says how it speaks. A controller's listener, as a file for a
-node of both roles has it, is left alone: controller and broker are one process here, and nobody else asks the
-controller. Of the brokers' own listener (``inter.broker.listener.name``) is only asked that it makes sense: there is
-one broker.
-Called by: Broker. Source: Kafka's ``SocketServerConfigs.listenerListToEndPoints`` and ``KafkaConfig``.
+Each endpoint has a name, and ``listener.security.protocol.map`` gives its protocol. A controller's listener, in a file
+for a node with both roles, is not opened: controller and broker are one process here, and no other node asks the
+controller. ``inter.broker.listener.name`` is only validated, because there is one broker.
+Source: Kafka's ``SocketServerConfigs.listenerListToEndPoints`` and ``KafkaConfig``.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _ANY = ("", "0.0.0.0", "::")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     name: str
-    """The listener's, in upper case."""
+    """The listener's name in upper case."""
     host: str
-    """Empty: every address of the machine."""
+    """An empty host stands for every address of the machine."""
     port: int
-    """0: one the operating system chooses."""
+    """The port, or 0 if the operating system chooses it."""
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def __str__(self) -> str:
@@ -41,17 +40,17 @@ class Endpoint:
 class Endpoints:
     listeners: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]
-    """In the order of the listeners; port 0: the listener's own."""
+    """The advertised endpoints in the order of the listeners. Port 0 stands for the listener's own port."""
     left_alone: tuple[Endpoint, ...]
-    """A controller's."""
+    """The controller's listeners, which are not opened."""
 
     def advertised_at(self, ports: dict[str, int]) -> tuple[Endpoint, ...]:
-        """What clients are told where the listeners, by name, have these ports."""
+        """Return the endpoints for clients. ``ports`` has the bound ports by listener name."""
         return tuple(replace(one, port=one.port or ports[one.name]) for one in self.advertised)
 
 
 def endpoints_of(config: BrokerConfig) -> Endpoints:
-    """ConfigError names every mistake."""
+    """Return the endpoints of a config. Raise ConfigError with every mistake."""
     mistakes: list[str] = []
     listeners = _parsed("listeners", config, mistakes)
     controllers = {name.upper() for name in config.texts("controller.listener.names")}
@@ -104,7 +103,7 @@ def _with_protocols(config: BrokerConfig, listeners: list[Endpoint], mistakes: l
 
 
 def _inter_broker_mistakes(config: BrokerConfig, listeners: list[Endpoint]) -> Iterator[str]:
-    """Only of what is set: Kafka's default fits no broker without a PLAINTEXT listener."""
+    """Yield mistakes only of keys that are set: Kafka's default is wrong for a broker without a PLAINTEXT listener."""
     name, protocol = ("inter.broker.listener.name", "security.inter.broker.protocol")
     if name in config.settings and protocol in config.settings:
         yield f"{name} and {protocol} are not both to be set"
@@ -123,5 +122,5 @@ def _advertised_mistakes(listeners: list[Endpoint], advertised: list[Endpoint]) 
 
 
 def _reachable(host: str) -> str:
-    """What other machines may call this one: Kafka asks Java for the canonical name of the local host."""
+    """Return a host name for other machines. Kafka asks Java for the canonical name of the local host."""
     return host if host not in _ANY else socket.getfqdn()

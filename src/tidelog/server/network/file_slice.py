@@ -1,4 +1,4 @@
-"""A part of a file as a part of an answer: it goes from the file to the socket without passing through memory."""
+"""A slice of a file in a response: ``sendfile`` moves it to the socket without a copy in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class OpenFile(Protocol):
 
 
 class FileSlice:
-    """``length`` bytes of ``file`` from ``position`` on. ``file`` is kept alive until they are sent, and stays open."""
+    """A slice of ``length`` bytes of ``file`` from ``position`` on. It keeps ``file`` alive and never closes it."""
 
     __slots__ = ("file", "length", "position")
 

@@ -1,16 +1,15 @@
-"""How many connections there may be, in all, of a listener and of one address, and how many bytes of requests.
+"""Limits on the number of connections and on the bytes of requests in memory.
 
-============================  ===========================================================================
-limit reached                 what happens
-============================  ===========================================================================
-``max.connections``           nothing more is accepted until a connection is closed; of a listener, by the listener.
-                              The one between brokers is not held to the broker's, where there are others
+============================  =========================================================================================
+limit reached                 effect
+============================  =========================================================================================
+``max.connections``           the broker accepts no connection until one is closed; a listener may have its own limit.
+                              The inter-broker listener is exempt from the broker's if there are other listeners
 ``max.connections.per.ip``    the new connection is closed; ``max.connections.per.ip.overrides`` has exceptions
-``queued.max.request.bytes``  no new request is read; those under way are read to their end
-============================  ===========================================================================
+``queued.max.request.bytes``  no new request is read; requests that are partly read are read to their end
+============================  =========================================================================================
 
-How fast they may come is a matter of ``ConnectionRates``.
-Called by: Listener. Source: Kafka's ``ConnectionQuotas`` and ``SimpleMemoryPool``.
+``ConnectionRates`` limits how fast connections come. Source: Kafka's ``ConnectionQuotas`` and ``SimpleMemoryPool``.
 """
 
 from __future__ import annotations
@@ -32,30 +31,30 @@ _COUNT = re.compile(r"\s*[0-9]{1,10}\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkLimits:
-    """Sizes in bytes; Kafka's keys, whose names they have."""
+    """The values of the Kafka keys that the fields are named after. Sizes are in bytes."""
 
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
-    """By host: its name or its address. Counting goes by addresses: ``looked_up``."""
+    """Limits by host name or address. Connections are counted by address: see ``looked_up``."""
     max_connections_of_listeners: Mapping[str, int] = field(default_factory=dict)
-    """By the listener's name."""
+    """Limits by listener name."""
     inter_broker_listener: str = "PLAINTEXT"
     rates: RateLimits = field(default_factory=RateLimits)
     connections_max_idle_ms: int
-    """0 and below: no connection is closed for being idle."""
+    """The idle timeout. With 0 or less, idle connections stay open."""
     queued_max_request_bytes: int
-    """Below 0: no limit."""
+    """The most request bytes in memory. A negative value means no limit."""
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
-    """-1: the operating system's; so for the next."""
+    """The buffer size; -1 is the operating system's default. The next field has the same rule."""
     socket_receive_buffer_bytes: int
     socket_listen_backlog_size: int
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """ConfigError for overrides that are no pairs of hosts and numbers. Hosts are not looked up: who may change
-        nothing can have settings checked, too."""
+        """Return the limits of a config. Raise ConfigError if the overrides are not pairs of host and number. Host
+        names are not resolved: a client without permission to change configs may have them validated too."""
         overrides = str(config["max.connections.per.ip.overrides"] or "")
         between = config["inter.broker.listener.name"]
         return cls(
@@ -74,8 +73,8 @@ class NetworkLimits:
         )
 
     def looked_up(self) -> Self:
-        """With the addresses that the hosts have now, which the system is asked for: it may take its time. ConfigError
-        for a host that has none."""
+        """Return the limits with the overrides' host names resolved to addresses; it may block. Raise ConfigError if a
+        host has no address."""
         overrides: dict[str, int] = {}
         for host, limit in self.max_connections_per_ip_overrides.items():
             try:
@@ -87,7 +86,7 @@ class NetworkLimits:
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """``host:count,…`` by host."""
+    """Parse ``host:count,…`` into counts by host. Raise ConfigError for another form."""
     overrides: dict[str, int] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         host, _, count = pair.rpartition(":")
@@ -99,7 +98,7 @@ def parse_overrides(text: str) -> dict[str, int]:
 
 
 class ConnectionCounts:
-    """The connections there are, by listener and address, and the listeners that wait until there are fewer."""
+    """The number of connections by listener and by address, and the listeners that wait for one to close."""
 
     def __init__(self, limits: NetworkLimits) -> None:
         self.limits = limits
@@ -110,34 +109,35 @@ class ConnectionCounts:
         self._waiting: list[Callable[[], None]] = []
 
     def change(self, limits: NetworkLimits) -> None:
-        """At any time; who is connected stays."""
+        """Set new limits at any time. Existing connections stay open."""
         self.limits = limits
         self.rates.change(limits.rates)
         self._tell_waiting()
 
     def add_listener(self, name: str) -> None:
-        """Idempotent."""
+        """Add a listener without connections; idempotent."""
         self._by_listener.setdefault(name, 0)
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call it, once, when there may be room; ``is_full`` knows."""
+        """Call ``callback`` once when there may be room. It must check ``is_full`` again."""
         self._waiting.append(callback)
 
     def is_full(self, listener: str) -> bool:
-        """Whether ``listener`` may have no more."""
+        """Return True if ``listener`` may not accept a connection."""
         if self._by_listener[listener] >= self.limits.max_connections_of_listeners.get(listener, NO_LIMIT):
             return True
         return self.total >= self.limits.max_connections and not self.is_protected(listener)
 
     def is_protected(self, listener: str) -> bool:
-        """Whether the broker's own limits do not hold for it: brokers would find no way past clients."""
+        """Return True if the broker's limits do not apply to the listener. Otherwise clients could use up the limit and
+        lock out the other brokers."""
         return listener == self.limits.inter_broker_listener and len(self._by_listener) > 1
 
     def limit_of(self, address: str) -> int:
         return self.limits.max_connections_per_ip_overrides.get(address, self.limits.max_connections_per_ip)
 
     def add(self, listener: str, address: str) -> bool:
-        """False, and nothing is counted: the address has as many as it may."""
+        """Count a connection. Return False, and count nothing, if the address has its maximum already."""
         if self._by_address[address] >= self.limit_of(address):
             if not self._by_address[address]:
                 del self._by_address[address]

@@ -1,9 +1,9 @@
-"""A listener: its sockets, and the connections that came to them.
+"""A listener: its bound sockets and the connections that they accept.
 
-A host's name is listened to at every address it has, so that clients find it whichever they try first. Where the
-operating system has no descriptor left, nothing is accepted for a while. Idle connections are looked for when the one
-that has been idle longest would be due.
-Called by: Broker. Thread rule: the loop's. Source: Kafka's ``SocketServer``, ``Acceptor``, ``Selector``'s idle expiry.
+A host name is bound at every address that it resolves to, so that a client may try any of them. If the operating system
+has no file descriptor left, the listener stops accepting for a while. The next search for idle connections runs when
+the longest idle one would expire.
+Thread rule: the event loop only. Source: Kafka's ``SocketServer``, ``Acceptor``, ``Selector``'s idle expiry.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from tidelog.server.timers import TimerHandle, Timers
 
 _ACCEPTS_AT_ONCE = 64
 _SCRATCH_BYTES = 128 * 1024
-"""Room for the batches of 16 KB that a producer has under way, five of them."""
+"""The receive buffer's size: room for the five batches of 16 KB that a producer has in flight."""
 _PAUSE_MS = 1000
-"""Where no connection can be accepted for want of descriptors."""
+"""The pause after an accept failed because no descriptor was left."""
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 _log = logging.getLogger(__name__)
 
 
 class Listener:
-    """State: *new* -> ``open`` (bound; clients queue up) -> ``start`` (accepting) -> ``close``."""
+    """A listener and its states: *new* -> ``open`` (bound; clients queue up) -> ``start`` (accepting) -> ``close``."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class Listener:
         security: ListenerSecurity = OPEN,
         credentials_of: ScramCredentialsOf = lambda _mechanism: NOBODY,
     ) -> None:
-        """``counts``: of all listeners together. ``credentials_of``: the users of SCRAM."""
+        """Create the listener. ``counts`` covers all listeners, and ``credentials_of`` returns the SCRAM users."""
         self.endpoint = endpoint
         self.port = endpoint.port
-        """Once it is open: the one it is bound to."""
+        """The bound port once the listener is open."""
         self.loop = loop
         self.timers = timers
         self.service = service
@@ -64,20 +64,20 @@ class Listener:
         self.max_request_bytes = limits.socket_request_max_bytes
         self.connections: set[Connection] = set()
         self.accepted = 0
-        """Connections so far."""
+        """Connections accepted since the start."""
         self.rejected = 0
-        """Of those: closed unserved, for their address had too many, or they came too fast."""
+        """Accepted connections that were closed unserved: their address had too many, or they came too fast."""
         self.accepts = SampledMeter(timers.monotonic_ms)
-        """Of all but those."""
+        """The rate of connections that were served."""
         self.waits = SampledTimes(timers.monotonic_ms)
-        """Of connections that came too fast for the broker or for this listener."""
+        """The waits of connections that came too fast for the broker or for this listener."""
         self.address_waits = SampledTimes(timers.monotonic_ms)
-        """Of those that came too fast for their address."""
+        """The waits of connections that came too fast for their address."""
         self.held_bytes = 0
-        """Of requests that are being read or answered."""
+        """The bytes of requests that are being read or handled."""
         self.authentications = AuthenticationCounts()
         self.security = security
-        """Of the connections to come."""
+        """The security of new connections."""
         self._credentials_of = credentials_of
         self._limits = limits
         self._counts = counts
@@ -87,11 +87,11 @@ class Listener:
         self._sweep: TimerHandle | None = None
         self._without_room: list[Connection] = []
         self._unserved: dict[socket.socket, TimerHandle] = {}
-        """Accepted; what becomes of them, the timers say."""
+        """Accepted connections that wait for their timer, which serves or closes them."""
         counts.add_listener(endpoint.name)
 
     def open(self) -> None:
-        """ConfigError where the host or the port cannot be had; nothing is bound then."""
+        """Bind the sockets. Raise ConfigError if the host or port is not available; nothing stays bound then."""
         try:
             for family, address in _addresses(self.endpoint.host):
                 sock = self._bound(family, address)
@@ -105,7 +105,7 @@ class Listener:
         self._accept_on()
 
     def close(self) -> None:
-        """Every connection too, whatever it is at; idempotent."""
+        """Stop accepting, and abort every connection and its request; idempotent."""
         self._accept_no_more()
         for timer in (self._pause, self._sweep, *self._unserved.values()):
             if timer is not None:
@@ -116,7 +116,7 @@ class Listener:
         for connection in list(self.connections):
             connection.abort()
 
-    # --- what connections ask ---
+    # --- calls by connections ---
 
     def has_room(self, connection: Connection) -> bool:
         limit = self._limits.queued_max_request_bytes
@@ -181,7 +181,7 @@ class Listener:
                 if error.errno in _EXHAUSTED:
                     self._accept_later(error)
                     return
-                continue  # this one is gone already
+                continue  # the client has closed it already
             if self._came_too_fast(sock, address):
                 return
             self._welcome(sock, address)
@@ -192,7 +192,7 @@ class Listener:
         self._pause = self.timers.call_later(_PAUSE_MS, self._accept_on)
 
     def _came_too_fast(self, sock: socket.socket, address: tuple[str, int]) -> bool:
-        """True: it is welcomed later, and before that nobody else is."""
+        """Return True if the connection is served later. Until then the listener accepts no other."""
         name = self.endpoint.name
         is_protected = self._counts.is_protected(name)
         wait_ms = self._counts.rates.count(name, self.timers.monotonic_ms(), is_protected=is_protected)
@@ -203,7 +203,7 @@ class Listener:
         return wait_ms > 0
 
     def _welcome_now(self, sock: socket.socket, address: tuple[str, int]) -> None:
-        """It has waited long enough; unless there is no room now."""
+        """Serve a connection after its wait, or wait again until there is room."""
         if self._counts.is_full(self.endpoint.name):
             self._counts.when_room(lambda: self._welcome_now(sock, address))
         elif self._unserved.pop(sock, None) is not None:
@@ -278,7 +278,7 @@ class Listener:
 
 
 def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
-    """An empty host: every address of both families through one socket, where the system has IPv6 at all."""
+    """Return the addresses to bind. An empty host is one socket for all addresses, of both families if IPv6 exists."""
     if host == "":
         return [(socket.AF_INET6, "::")] if socket.has_dualstack_ipv6() else [(socket.AF_INET, "0.0.0.0")]
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -1,8 +1,8 @@
-"""What is still to be sent on a connection: bytes and parts of files, in order.
+"""The send queue of a connection: bytes and slices of files, sent in the order of ``add``.
 
-A file's bytes go by ``sendfile``, and where the file system or the socket cannot do that, through a buffer. One call of
-``send`` sends a bounded amount, so that a fast reader of much does not keep the loop from the others.
-Called by: Connection. Thread rule: the loop's.
+A file's bytes are sent by ``sendfile``, or through a buffer if the file system or socket cannot do that. Each call of
+``send`` sends a bounded amount, so that a fast reader does not keep the event loop from other connections.
+Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from itertools import islice
 from tidelog.server.network.file_slice import FileSlice, Part
 
 AT_ONCE_BYTES = 1024 * 1024
-"""The most of one call of ``send``, about."""
+"""The approximate maximum of one ``send``."""
 _JOINED_BYTES = 32 * 1024
-"""An answer of bytes up to this size is copied into one piece: that takes less than to hand on several."""
+"""A response up to this size is copied into one piece: that is faster than sending several."""
 _MOST_BUFFERS = 64
-"""Of one system call; the least that POSIX allows is 16, Linux takes 1024."""
+"""The most buffers of one system call. POSIX guarantees 16, and Linux takes 1024."""
 _BUFFER_BYTES = 64 * 1024
 _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
 
@@ -33,14 +33,14 @@ class Output:
         self._socket = sock
         self._parts: deque[Part] = deque()
         self._sent = 0
-        """Bytes of the first part that are gone."""
+        """The bytes of the first part that are sent."""
 
     def __len__(self) -> int:
-        """Parts: a small answer is one, another several."""
+        """Return the number of parts. A small response is one part, and a large one several."""
         return len(self._parts)
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Small answers, which most are, become one part."""
+        """Add a response. A small one, as most are, becomes one part."""
         size = 0
         for part in parts:
             size += _JOINED_BYTES + 1 if isinstance(part, FileSlice) else len(part)
@@ -50,8 +50,8 @@ class Output:
             self._parts.extend(part for part in parts if len(part))
 
     def send(self) -> bool:
-        """As much as the socket takes now, within bounds; whether all is sent. OSError where the peer is gone, or a
-        file has become shorter than its slice."""
+        """Send as much as the socket takes now, within bounds. Return True if everything is sent. Raise OSError if the
+        client has closed the connection, or if a file is shorter than its slice."""
         sock, budget = self._socket, AT_ONCE_BYTES
         try:
             while self._parts and budget > 0:
@@ -73,7 +73,7 @@ class Output:
         buffers: list[memoryview] = []
         for part in islice(self._parts, _MOST_BUFFERS):
             if isinstance(part, FileSlice):
-                return sock.sendmsg(buffers, (), socket.MSG_MORE)  # the file's bytes fill the packet
+                return sock.sendmsg(buffers, (), socket.MSG_MORE)  # MSG_MORE lets the file's bytes fill the packet
             buffers.append(memoryview(part)[self._sent :] if not buffers else memoryview(part))
         return sock.sendmsg(buffers)
 

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, as requests, quotas and log lines name them."""
+"""The client of a connection, as requests, quotas and log lines name it."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Final
 from tidelog.server.principal import ANONYMOUS, Principal
 
 FOR_EVER: Final = -1
-"""As ``held_back_ms``: the connection is closed once the answer is sent."""
+"""The ``held_back_ms`` that closes the connection once the response is sent."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Peer:
-    """Constant from the beginning to ``connection_id``."""
+    """A connection's client. The fields up to ``connection_id`` are constant."""
 
     host: str
-    """Its address, in numbers."""
+    """The IP address."""
     port: int
     listener: str
-    """The name of the listener it came to."""
+    """The name of the listener that accepted it."""
     connection_id: str
-    """As Kafka writes it: both addresses and a number."""
+    """Kafka's form of the id: both addresses and a number."""
     principal: Principal = ANONYMOUS
-    """Who it has shown to be."""
+    """The authenticated principal."""
     is_known: bool = True
-    """False until it has shown that, at a listener where it has to."""
+    """False until the client has authenticated, if the listener requires that."""
     software: tuple[str, str] = ("unknown", "unknown")
-    """Name and version of the client's library, as its ApiVersions request said."""
+    """Name and version of the client's library, from its ApiVersions request."""
     on_gone: Callable[[], object] | None = None
-    """Called when the connection is closed while a request of it is answered: by a handler that only waits for the
-    peer's sake, and need not then. Every other request is carried out to its end."""
+    """A callback for a close of the connection while its request is handled. The handler of a request that only waits
+    sets it, such as a delayed fetch. Every other request runs to its end."""
     held_back_ms: int = 0
-    """For how long its connection is not read after the answer that is under way: it had more than its quota."""
+    """The throttle time after the current response. The connection is not read for that time."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

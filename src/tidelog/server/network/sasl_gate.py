@@ -1,23 +1,24 @@
-"""SASL before everything else: what a client asks of the broker is answered once it has shown who it is.
+"""The SASL authentication of a connection. The broker gets a client's requests only after that.
 
-==========  ========================================  ================================================================
-state       a request                                 leads to
-==========  ========================================  ================================================================
-versions    ApiVersions                               its answer, then *handshake*; of an unknown version: as it was
-versions,   SaslHandshake with a mechanism there is   *tokens*; of version 0: bare tokens follow, without headers
+==========  ==========================================  ==============================================================
+state       request                                     effect
+==========  ==========================================  ==============================================================
+versions    ApiVersions                                 the response, then *handshake*; an unsupported version leaves
+                                                        the state as it was
+versions,   SaslHandshake with an offered mechanism     *tokens*; after version 0 bare tokens follow, without headers
 handshake
-tokens      a token, in SaslAuthenticate or bare      the next token, or *open*
-open        SaslHandshake, where log-ins expire, and  *tokens* again, which have to lead to the same user by the same
-            a second or more after the last           mechanism (KIP-368)
-            anything after the log-in has expired     closed
-            anything else                             its answer, by the broker
-all others  anything else, of any API                 refused
-==========  ========================================  ================================================================
+tokens      a token, in SaslAuthenticate or bare        the next token, or *open*
+open        SaslHandshake, if authentications expire,   *tokens* again; they must lead to the same user by the same
+            at least 1 s after the previous one         mechanism (KIP-368)
+            any other, after the expiry                 the connection is closed
+            any other                                   the broker's response
+all others  any other                                   the authentication fails
+==========  ==========================================  ==============================================================
 
-What is refused is one line in the log, without a secret. Its answer waits for ``connection.failed.authentication
-.delay.ms``, so that guessing takes time, and ends the connection; nothing is read meanwhile. Until *open* a request is
-no larger than ``sasl.server.max.receive.size``.
-Called by: Connection, as its service. Thread rule: the loop's.
+A failure is logged in one line, without secrets. Its response is delayed by
+``connection.failed.authentication.delay.ms`` to slow down guessing, and then the connection is closed. Nothing is read
+meanwhile. Until *open*, a request has at most ``sasl.server.max.receive.size`` bytes.
+Thread rule: the event loop only.
 Source: Kafka's ``SaslServerAuthenticator``, and ``Processor`` in ``SocketServer``.
 """
 
@@ -45,9 +46,9 @@ from tidelog.server.security.sasl_settings import SaslSettings, ScramCredentials
 from tidelog.server.timers import Timers
 
 _REAUTH_EVERY_MS = 1000
-"""At most so often a client may authenticate again."""
+"""The shortest time between two reauthentications of a client."""
 _HANDSHAKE_START = int(ApiKey.SASL_HANDSHAKE).to_bytes(2)
-"""How a SaslHandshake request begins."""
+"""The first bytes of a SaslHandshake request."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,22 +62,22 @@ class _State(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSetup:
-    """What the gates of a listener have in common."""
+    """The settings and services that all gates of a listener share."""
 
     settings: SaslSettings
     service: Service
-    """Who answers those that are let in."""
+    """The service for authenticated clients."""
     credentials_of: ScramCredentialsOf
     timers: Timers
     counts: AuthenticationCounts
 
 
 class SaslGate:
-    """Of one connection."""
+    """The gate of one connection."""
 
     def __init__(self, setup: GateSetup, on_open: Callable[[Service], None]) -> None:
-        """``on_open``: called when the client is let in, with who takes its requests from then on: this one only
-        where log-ins expire."""
+        """Create the gate. ``on_open`` is called after the authentication with the service for later requests. That
+        service is this gate itself if authentications expire."""
         self._setup = setup
         self._on_open = on_open
         self._state = _State.VERSIONS
@@ -86,12 +87,12 @@ class SaslGate:
         self._is_again = False
         self._can_again = False
         self._began_ms: int | None = None
-        """When it last began to authenticate again."""
+        """The start of the last reauthentication."""
         self._expires_ms: int | None = None
-        """By the monotonic clock; None: never."""
+        """The expiry by the monotonic clock, or None."""
 
     def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
-        """As ``Service`` says."""
+        """Handle a request as ``Service.begin`` does."""
         if self._state is _State.OPEN:
             if self._expires_ms is None:
                 return self._setup.service.begin(frame, peer)
@@ -99,7 +100,8 @@ class SaslGate:
         return self._authenticate(frame, peer)
 
     def _begin_until(self, expires_ms: int, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
-        """Where log-ins expire. To authenticate again it is never too late, as in Kafka."""
+        """Handle a request if authentications expire. Reauthentication is allowed even after the expiry, as in
+        Kafka."""
         now_ms = self._setup.timers.monotonic_ms()
         is_due = self._began_ms is None or now_ms - self._began_ms >= _REAUTH_EVERY_MS
         if frame.startswith(_HANDSHAKE_START) and is_due:
@@ -135,7 +137,7 @@ class SaslGate:
             answer = {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": offered}
             return self._refused(peer, f"SASL mechanism {mechanism[:64]!r} is not offered", _reply(header, answer))
         if self._is_again and mechanism != self._mechanism:
-            self._exchange = None  # the next token is told, as in Kafka
+            self._exchange = None  # the next token gets the error, as in Kafka
         else:
             self._mechanism = mechanism
             self._exchange = self._setup.settings.exchange(mechanism, self._setup.credentials_of)
@@ -168,7 +170,7 @@ class SaslGate:
         return _reply(header, {"error_code": ErrorCode.NONE, "auth_bytes": token, "session_lifetime": lifetime_ms})
 
     def _responded(self, token: bytes, peer: Peer) -> bytes:
-        """The answer to a token. There is no exchange any more where it has shown who the client is."""
+        """Return the response to a token. If the client is authenticated now, ``_exchange`` is None."""
         if self._exchange is None:
             told = (
                 f"SASL mechanism '{self._wanted}' requested by client is not supported for re-authentication "
@@ -189,7 +191,7 @@ class SaslGate:
         return answer
 
     def _let_in(self, *, can_again: bool) -> int:
-        """For how many ms the log-in is good; 0: for ever."""
+        """Accept the client. Return the lifetime of its authentication in ms; 0 means no expiry."""
         setup, lifetime_ms = self._setup, self._setup.settings.max_reauth_ms[self._mechanism]
         self._state = _State.OPEN
         self._expires_ms = setup.timers.monotonic_ms() + lifetime_ms if lifetime_ms else None
@@ -202,7 +204,7 @@ class SaslGate:
         return lifetime_ms
 
     def _refused(self, peer: Peer, reason: str, answer: Reply) -> Reply | Awaitable[Reply]:
-        """The connection ends with ``answer``, once the delay is over."""
+        """Close the connection after ``answer``, which is delayed."""
         counts, settings = self._setup.counts, self._setup.settings
         if self._is_again:
             counts.failed_reauth += 1
@@ -220,7 +222,7 @@ class SaslGate:
         return later
 
     def _generic_text(self) -> str:
-        """Kafka's, for what must not be told."""
+        """Return Kafka's error text that hides the reason."""
         what = "re-authentication" if self._is_again else "authentication"
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"
 

@@ -1,8 +1,8 @@
-"""A connection with TLS: hands are shaken first; then it is as every connection.
+"""A connection with TLS. After the handshake it works as any other connection.
 
-What the socket says is not all: bytes may have come that TLS has not handed on, of which the socket says nothing any
-more. So where reading goes on, they are looked for in the loop's next turn.
-Called by: Listener. Thread rule: the loop's.
+TLS may hold bytes that it has not returned yet, and the socket does not report those. If reading goes on, they are
+looked for in the loop's next turn.
+Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TlsConnection(Connection):
         settings: TlsSettings,
         counts: AuthenticationCounts | None,
     ) -> None:
-        """``counts``: of clients that TLS shows; None where SASL does."""
+        """Create the connection; ``counts`` counts authentications by TLS, and is None if SASL authenticates."""
         self._is_shaken = False
         self._settings = settings
         self._counts = counts
@@ -70,11 +70,12 @@ class TlsConnection(Connection):
             return
         if is_shaken and self._counts is not None and not self._identify(self._counts):
             return
-        self._is_shaken = is_shaken  # only now: who cannot be told from others is not served
+        self._is_shaken = is_shaken  # set last: a client without a principal must not be served
         self._send_out()
 
     def _identify(self, counts: AuthenticationCounts) -> bool:
-        """By its certificate. False: it was closed."""
+        """Set the principal from the client's certificate. Return False if that failed and the connection was
+        closed."""
         try:
             principal = self._settings.principal_of(self._stream.certificate)
         except ValueError as error:

@@ -1,7 +1,6 @@
-"""What is still to be sent on a connection with TLS: as ``Output``, encrypted piece by piece on its way.
+"""The send queue of a connection with TLS: an ``Output`` that encrypts piece by piece.
 
-A part of a file passes through memory; ``sendfile`` cannot encrypt.
-Called by: TlsConnection. Thread rule: the loop's.
+A file's bytes pass through memory, because ``sendfile`` cannot encrypt. Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tidelog.server.network.output import AT_ONCE_BYTES, Output
 from tidelog.server.network.tls_stream import TlsStream
 
 _PIECE_BYTES = 128 * 1024
-"""Encrypted at once: eight records of TLS."""
+"""The bytes encrypted at once: eight TLS records."""
 
 
 class TlsOutput(Output):
@@ -40,7 +39,7 @@ class TlsOutput(Output):
         return not self._parts
 
     def _piece(self) -> bytes | memoryview:
-        """The next bytes to go. OSError where a file has become shorter than its slice."""
+        """Return the next bytes to send. Raise OSError if a file is shorter than its slice."""
         part = self._parts[0]
         if not isinstance(part, FileSlice):
             return memoryview(part)[self._sent : self._sent + _PIECE_BYTES]

@@ -1,8 +1,8 @@
-"""TLS around a socket: what the peer sends, decrypted; what it gets, encrypted. Never blocks.
+"""A TLS stream over a socket: it decrypts received bytes and encrypts sent bytes. It never blocks.
 
-OpenSSL works on memory; what comes and goes on the socket is a matter of this file. What is held is bounded: received
-bytes are decrypted before more are taken, and nothing is encrypted before what was is sent.
-Called by: TlsConnection, TlsOutput. Thread rule: the loop's.
+OpenSSL works on memory buffers, and this module moves bytes between them and the socket. The memory is bounded:
+received bytes are decrypted before more are read, and nothing is encrypted before the earlier bytes are sent.
+Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidelog.protocol.errors import MalformedMessageError
 
 _RECEIVE_BYTES = 64 * 1024
 _RECORD_BYTES = 16 * 1024
-"""The most of a record of TLS."""
+"""The largest TLS record."""
 
 
 class TlsStream:
@@ -25,23 +25,24 @@ class TlsStream:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._unsent = memoryview(b"")
-        """Encrypted."""
+        """Encrypted bytes that are not sent yet."""
         self._ahead = b""
-        """Decrypted while only the end was looked for."""
+        """Decrypted bytes that ``recv`` found while it looked for the end."""
         self._has_ended = False
 
     @property
     def certificate(self) -> bytes | None:
-        """The peer's, in DER, once hands are shaken; it was checked."""
+        """The client's verified certificate in DER, after the handshake."""
         return self._tls.getpeercert(binary_form=True)
 
     @property
     def has_pending(self) -> bool:
-        """Something came that was not handed on: the socket need not say so."""
+        """True if received bytes were not returned yet; the socket does not report those."""
         return bool(self._ahead) or self._incoming.pending > 0 or self._tls.pending() > 0
 
     def shake_hands(self) -> bool:
-        """Go on; whether it is done. ``flush`` after it. SSLError; OSError, EOFError: the peer is gone."""
+        """Continue the handshake and return True if it is done. Call ``flush`` after it. Raise SSLError if the
+        handshake fails, and OSError or EOFError if the client has closed the connection."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -53,7 +54,7 @@ class TlsStream:
                     return False
 
     def recv_into(self, buffer: memoryview) -> int:
-        """As a socket's, but that MalformedMessageError says where the bytes are no TLS."""
+        """Receive as a socket does. Raise MalformedMessageError if the bytes are not TLS."""
         size = len(buffer)
         have = min(len(self._ahead), size)
         if have:
@@ -75,28 +76,31 @@ class TlsStream:
         return have
 
     def recv(self, size: int, flags: int) -> bytes:
-        """Look whether the peer has left, or sent something, which is kept: b"", or not. As with MSG_PEEK."""
+        """Look at the next byte, as with MSG_PEEK. Raise BlockingIOError if there is none. Return b"" if the client has
+        closed the connection, and otherwise a placeholder for the byte, which is kept."""
         if not self.has_pending and not self._has_ended:
             self._ahead = self._read_ahead()
         return b"" if self._has_ended and not self.has_pending else b"?"
 
     def write(self, data: bytes | memoryview) -> None:
-        """Encrypt; ``flush`` sends it."""
+        """Encrypt ``data``. ``flush`` sends it."""
         self._tls.write(data)
 
     def flush(self) -> None:
-        """Send what is encrypted. BlockingIOError: the socket takes no more now; OSError: the peer is gone."""
+        """Send the encrypted bytes. Raise BlockingIOError if the socket is full, and OSError if the client has closed
+        the connection."""
         while self._unsent or self._outgoing.pending:
             if not self._unsent:
                 self._unsent = memoryview(self._outgoing.read())
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
 
     def close(self) -> None:
-        """Tell the peer that nothing is missing, if it listens; then close the socket."""
+        """Send TLS's close_notify if possible, so that the client knows that no bytes are missing. Then close the
+        socket."""
         try:
             if not self._unsent:
                 self._tls.unwrap()
-        except (OSError, ValueError):  # it waits for the peer's own word, which nobody needs; or was never shaken
+        except (OSError, ValueError):  # no close_notify from the client yet, which is not needed; or no handshake
             pass
         try:
             self.flush()
@@ -118,7 +122,8 @@ class TlsStream:
             return data
 
     def _fill(self) -> bool:
-        """Take what came from the socket; False where there is nothing, or nothing any more. OSError."""
+        """Read from the socket. Return False if there are no bytes, or if the client has closed the connection. Raise
+        OSError if the socket fails."""
         try:
             data = self._socket.recv(_RECEIVE_BYTES)
         except BlockingIOError:
@@ -131,7 +136,7 @@ class TlsStream:
 
 
 def reason_of(error: ssl.SSLError) -> str:
-    """For people: what OpenSSL says in capitals and underscores."""
+    """Return OpenSSL's reason as readable text."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
     return str(error.reason or error).lower().replace("_", " ")

@@ -1,1 +1,1 @@
-"""Quotas of clients: what they may produce, fetch, ask for and change, and how long they wait who have had more."""
+"""Client quotas on produce, fetch, request time and partition changes, and their throttle times."""

@@ -1,8 +1,8 @@
-"""What each client, or those that share a quota, have had of it, and for how long they were held back.
+"""The usage of each quota by the clients that share it, and how long they were throttled.
 
-There is an account once a quota holds for somebody. Clients choose their names, so accounts are let go of where there
-are many: those that nobody has added to lately and that owe nothing, looked for once in a while only.
-Called by: ``ClientQuotas``. Thread rule: the loop's; a report reads what it finds at that moment.
+An account exists once a quota applies to a client. Clients choose their own names, so the accounts must be limited. If
+there are many, idle accounts are removed: no usage in the windows, and a full token bucket.
+Thread rule: the event loop only. A report may iterate from any thread.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ _MANY = 1000
 
 class AccountName(NamedTuple):
     key: str
-    """The quota's."""
+    """The quota's key."""
     sharers: Sharers
 
 
 class Account(NamedTuple):
     rate: SampledRate
-    """What they had."""
+    """The usage over the last windows."""
     bucket: TokenBucket
-    """What they may have at once; of a quota that works so."""
+    """The tokens left; only ``controller_mutation_rate`` takes from it."""
     waits: SampledTimes
+    """The throttle times."""
 
 
 class Accounts:
     def __init__(self, timers: Timers, *, windows: int, window_ms: int, burst_s: float) -> None:
-        """``burst_s``: what comes in that time is what a bucket holds."""
+        """Create no accounts yet; a bucket holds the tokens of ``burst_s`` seconds."""
         self._timers = timers
         self._windows = windows
         self._window_ms = window_ms
@@ -47,14 +48,14 @@ class Accounts:
         return len(self._accounts)
 
     def __iter__(self) -> Iterator[tuple[AccountName, Account]]:
-        """As they are now; any thread may ask."""
+        """Iterate over a copy of the accounts; any thread may call it."""
         return iter(list(self._accounts.items()))
 
     def get(self, key: str, sharers: Sharers) -> Account | None:
         return self._accounts.get(AccountName(key, sharers))
 
     def of(self, key: str, sharers: Sharers) -> Account:
-        """Made where there is none."""
+        """Return the account, and create it if it does not exist."""
         name = AccountName(key, sharers)
         account = self._accounts.get(name)
         if account is None:
@@ -68,7 +69,7 @@ class Accounts:
         return account
 
     def _forget_the_silent(self) -> None:
-        """Once in the time that it takes to become silent, or each new name would cost a look at all others."""
+        """Remove idle accounts. It runs at most once in all windows' time, or each new name would scan all accounts."""
         now_ms = self._timers.monotonic_ms()
         if now_ms - self._swept_ms < self._windows * self._window_ms:
             return

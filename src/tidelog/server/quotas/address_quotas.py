@@ -1,8 +1,7 @@
-"""How fast each address may connect, out of the quotas of the metadata.
+"""Connection creation rates by IP address, derived from the quotas of the metadata.
 
-A host's name, as Kafka allows it, counts for the addresses it has now. One that has none is left out, and said in the
-log.
-Called by: Broker. Source: Kafka's ``ClientQuotaMetadataManager.handleIpQuota``.
+A host name, which Kafka allows too, applies to the addresses that it resolves to at that moment. A name without an
+address is skipped and logged. Source: Kafka's ``ClientQuotaMetadataManager.handleIpQuota``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def address_quotas(quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[str | None, float]:
-    """Connections a second by address, as the system writes it; of None: of each that has none of its own."""
+    """Return connections per second by address, as the system writes it. The key None is the default for all others."""
     found: dict[str | None, float] = {}
     for entity, limits in quotas.items():
         limit = limits.get(CONNECTION_CREATION_RATE)

@@ -1,23 +1,21 @@
-"""What clients have had of this broker, held against their quotas. Off, and free, while no quota is set.
+"""The client quotas of this broker, which throttle clients. They cost nothing while none is set.
 
 =====================  ===================================  ==========================================================
-quota                  what counts                          when
+quota                  counts                               when
 =====================  ===================================  ==========================================================
-producer_byte_rate     bytes of Produce requests            with the answer
-consumer_byte_rate     bytes of records in Fetch answers    with the answer
-request_percentage     time on the loop, 100 a second       after the answer: the next one tells, and waits one window
-                                                            at most
-controller_mutation_   partitions made and deleted          before they are: those that are too many are refused,
-rate                                                        or, in old versions, only paid for with time
+producer_byte_rate     bytes of Produce requests            with the response
+consumer_byte_rate     bytes of records in Fetch responses  with the response
+request_percentage     time on the event loop; 100 percent  after the response, so the next response carries the
+                       is one second a second               throttle time, which is at most one window
+controller_mutation_   partitions created and deleted       before the change: too many are refused; in old versions
+rate                                                        of the API the client is only throttled
 =====================  ===================================  ==========================================================
 
-Quotas of addresses are about connections, not clients: ``address_quotas``.
-A client that had more than its quota is told how long it is held back (``throttle_time``), and its connection is not
-read for as long, whether it heeds that or not. Records that were read for it are sent all the same, where Kafka sends
-none and has them fetched once more.
-What a crash leaves: nothing; rates begin anew.
-Thread rule: the loop's. Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager`` (KIP-13, KIP-124,
-KIP-219, KIP-599).
+Quotas of IP addresses limit connections, not clients: see ``address_quotas``. A client above its quota gets its
+throttle time in the response. Its connection is not read for that time, whether the client waits or not. A throttled
+Fetch response still has the records that were read. Kafka sends none, and the client fetches them again. A crash loses
+the counts: the rates start again at 0. Thread rule: the event loop only.
+Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager`` (KIP-13, KIP-124, KIP-219, KIP-599).
 """
 
 from __future__ import annotations
@@ -52,15 +50,16 @@ class ClientQuotas:
         burst_s = config.number("controller.quota.window.num") * config.number("controller.quota.window.size.seconds")
         self.accounts = Accounts(timers, windows=self._windows, window_ms=self._window_ms, burst_s=burst_s)
         self.is_on = False
-        """Whether anybody has a quota: if not, nothing need be asked or told."""
+        """True if any client quota is set. Otherwise nothing is checked or counted."""
 
     def change(self, quotas: Quotas) -> None:
-        """The quotas of the cluster are these now. Who was counted before stays counted."""
+        """Replace the quotas by those of the metadata. Usage that was counted before stays."""
         self._quotas = {entity: dict(limits) for entity, limits in quotas.items() if entity[0][0] != "ip"}
         self.is_on = bool(self._quotas)
 
     def throttle(self, context: RequestContext, *, produced: int = 0, fetched: int = 0) -> int:
-        """For how many ms the client of an answer is held back; its connection is. ``produced``, ``fetched``: bytes."""
+        """Count the bytes ``produced`` and ``fetched``, and return the client's throttle time in ms. The client's
+        connection is not read for that time."""
         if not self.is_on:
             return 0
         waits = [self._wait_ms(REQUEST_PERCENTAGE, context, longest_ms=self._window_ms)]
@@ -72,19 +71,19 @@ class ClientQuotas:
         return context.peer.held_back_ms
 
     def most_fetched(self, context: RequestContext) -> int | None:
-        """Bytes that one answer may have: what the client may fetch in all windows but one. None: no limit."""
+        """Return the most bytes for one Fetch response, or None without a limit: the quota of all windows but one."""
         found = self._find(CONSUMER_BYTE_RATE, context) if self.is_on else None
         most = math.inf if found is None else found.limit * (self._windows - 1) * self._window_ms / 1000
         return int(most) if math.isfinite(most) else None
 
     def limits_changes(self, context: RequestContext) -> bool:
-        """Whether the client has a quota for partitions that it makes and deletes."""
+        """Return True if the client has a quota for creating and deleting partitions."""
         return self.is_on and self._find(CONTROLLER_MUTATION_RATE, context) is not None
 
     def may_change(self, context: RequestContext, partitions: int, *, is_strict: bool) -> bool:
-        """Whether the client may make, or delete, so many more; they are on its account then.
+        """Return True if the client may create or delete that many partitions now, and count them if so.
 
-        ``is_strict`` False: it may in any case, and is held back for it.
+        If ``is_strict`` is False, the change is always allowed and the client is throttled for it.
         """
         found = self._find(CONTROLLER_MUTATION_RATE, context)
         if found is None:
@@ -102,7 +101,7 @@ class ClientQuotas:
         return not (is_strict and wait_ms)
 
     def count_time(self, context: RequestContext, spent_ms: int) -> None:
-        """The loop was busy with a request for so long."""
+        """Count the time in ms that a request took on the event loop."""
         if spent_ms:
             self._count(REQUEST_PERCENTAGE, context, spent_ms * _PERCENT_A_MS)
 

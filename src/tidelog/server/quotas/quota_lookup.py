@@ -1,4 +1,4 @@
-"""Which quota holds for a client, and who shares it with the client. Pure.
+"""Lookup of the quota that applies to a client, and of the clients that share it. Pure.
 
 =====================================  ======================================
 the first of these that has the key    is shared by
@@ -27,7 +27,7 @@ _DEFAULT = None
 
 
 class Sharers(NamedTuple):
-    """Empty: whoever it is."""
+    """The clients that share a quota. An empty field stands for every user or every client id."""
 
     user: str
     client_id: str
@@ -41,7 +41,7 @@ class FoundQuota(NamedTuple):
 def find_quota(
     quotas: Mapping[QuotaEntity, Mapping[str, float]], key: str, user: str, client_id: str
 ) -> FoundQuota | None:
-    """``quotas``: as the metadata has them. None: no limit."""
+    """Return the quota that applies, or None without a limit. ``quotas`` has the metadata's form."""
     both, of_user, of_client = Sharers(user, client_id), Sharers(user, ""), Sharers("", client_id)
     rows: tuple[tuple[QuotaEntity, Sharers], ...] = (
         ((("client-id", client_id), ("user", user)), both),

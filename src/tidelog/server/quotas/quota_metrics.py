@@ -1,8 +1,8 @@
-"""The metrics of quotas, under Kafka's names: what clients that have a quota had of it, and how long they waited.
+"""The metrics of client quotas, under Kafka's names: usage and throttle times.
 
-Names of users and clients are written as in addresses of the web, for they may have any characters. Clients choose
-their names, so only so many of them are reported of.
-Called by: Broker. Thread rule: a report is made by any thread, and reads what it finds at that moment.
+User names and client ids are percent-encoded, because they may have any characters. Clients choose their names, so the
+number of reported accounts is limited.
+Thread rule: any thread may make a report; it reads the state of that moment.
 Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager``, ``ControllerMutationQuotaManager``.
 """
 
@@ -23,7 +23,7 @@ from tidelog.server.quotas.client_quotas import (
 )
 
 MOST_REPORTED: Final = 1000
-"""Accounts."""
+"""The most accounts in one report."""
 
 
 def _described(kind: str, name: str, unit: str, meaning: str) -> tuple[MetricDescription, MetricDescription]:
@@ -56,5 +56,5 @@ def quota_samples(quotas: ClientQuotas, now_ms: int) -> Iterator[Sample]:
 
 
 def _sanitized(name: str) -> str:
-    """Kafka's ``Sanitizer``."""
+    """Encode a name as Kafka's ``Sanitizer`` does."""
     return quote(name, safe="").replace("~", "%7E")

@@ -1,4 +1,7 @@
-"""Tokens that come at a rate, up to a burst, and may be owed. Pure; time is given. Source: Kafka's ``TokenBucket``."""
+"""A token bucket that refills at a rate up to a burst and may go below 0.
+
+Pure: the caller passes the time. Source: Kafka's ``TokenBucket``.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from tidelog.runtime.metrics.sampled.sampled_rate import LONGEST_WAIT_MS
 
 
 class TokenBucket:
-    """Full at first. Times must not fall from call to call."""
+    """A bucket that starts full. ``now_ms`` must not decrease from call to call."""
 
     __slots__ = ("_rate", "_tokens", "_updated_ms", "_window_s")
 
     def __init__(self, *, window_s: float) -> None:
-        """The burst is what comes in ``window_s``."""
+        """Create a full bucket; the burst is the tokens of ``window_s`` seconds."""
         self._window_s = window_s
         self._rate = 0.0
         self._tokens = 0.0
@@ -19,22 +22,22 @@ class TokenBucket:
 
     @property
     def tokens(self) -> float:
-        """When it was last asked; below 0: owed."""
+        """The tokens at the last call; a negative number is owed."""
         return self._tokens
 
     def is_full(self, now_ms: int) -> bool:
-        """By the rate it was last asked with."""
+        """Return True if the bucket is full at the rate of the last call."""
         if self._updated_ms is not None:
             self._fill(self._rate, now_ms)
         return self._updated_ms is None or self._tokens >= self._rate * self._window_s
 
     def take(self, amount: float, rate: float, now_ms: int) -> None:
-        """``rate``: tokens a second."""
+        """Take ``amount`` tokens, which may leave a debt; ``rate`` is in tokens per second."""
         self._fill(rate, now_ms)
         self._tokens -= amount
 
     def wait_ms(self, rate: float, now_ms: int) -> int:
-        """Until nothing is owed."""
+        """Return the time in ms until no token is owed."""
         self._fill(rate, now_ms)
         return round(min(-self._tokens * 1000 / rate, LONGEST_WAIT_MS)) if self._tokens < 0 else 0
 

@@ -1,1 +1,1 @@
-"""The partitions of this broker: see ``replica_manager``."""
+"""The partitions of this broker. The entry point is ``replica_manager``."""

@@ -1,8 +1,9 @@
-"""Who wants to know when this broker begins or ends to lead partitions of a topic: coordinators, of their own topics.
+"""Listeners to leader changes of a topic's partitions on this broker.
 
-A listener that comes late is told at once of what is led already. Both calls must not fail; they are made on the loop,
-in the order of the changes, and for one partition an election always before its resignation.
-Called by: ReplicaManager. Thread rule: the loop's.
+Coordinators use them for their internal topics.
+A new listener is notified at once of the partitions that this broker leads already. Both callbacks must not raise. They
+run on the event loop in the order of the changes. A partition's election always precedes its resignation.
+Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from tidelog.model import TopicPartition
 from tidelog.server.replicas.partition import Partition
 
 OnElected = Callable[[int, int], None]
-"""Called with the partition's number and the leader epoch."""
+"""A callback with the partition's number and the leader epoch."""
 OnResigned = Callable[[int], None]
-"""Called with the partition's number."""
+"""A callback with the partition's number."""
 
 
 class _Listener(NamedTuple):
@@ -28,7 +29,7 @@ class LeaderListeners:
     def __init__(self) -> None:
         self._listeners: dict[str, list[_Listener]] = {}
         self._led: dict[str, dict[int, int]] = {}
-        """The leader epoch of each partition that is led, by topic and number."""
+        """The leader epoch of each partition that this broker leads, by topic and number."""
 
     def add(self, topic: str, on_elected: OnElected, on_resigned: OnResigned) -> None:
         self._listeners.setdefault(topic, []).append(_Listener(on_elected, on_resigned))
@@ -36,7 +37,7 @@ class LeaderListeners:
             on_elected(number, leader_epoch)
 
     def is_led(self, topic_partition: TopicPartition) -> bool:
-        """Elected, and not resigned since."""
+        """Return True if the listeners were notified of an election and of no resignation since."""
         return topic_partition.partition in self._led.get(topic_partition.topic, {})
 
     def elected(self, partition: Partition) -> None:
@@ -46,7 +47,7 @@ class LeaderListeners:
             listener.on_elected(number, partition.leader_epoch)
 
     def resigned(self, partition: Partition) -> None:
-        """Nothing where it was not led."""
+        """Notify the listeners. It is a no-op if this broker did not lead the partition."""
         topic, number = partition.topic_partition
         led = self._led.get(topic, {})
         if led.pop(number, None) is None:

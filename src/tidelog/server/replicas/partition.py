@@ -1,21 +1,21 @@
-"""One partition as this broker leads it: epoch and in-sync replicas over its log, and who waits for it to change.
+"""A partition of this broker: its leader epoch and in-sync replicas, its log, and its purgatory.
 
-States, moved by cluster metadata and by disks:
+The cluster metadata and disk failures change the state:
 
-==============  ==================================  ==============================================================
-state           because                             what it answers
-==============  ==================================  ==============================================================
-leading         the metadata names this broker      appends and reads
-not leading     it names another one, or none       NOT_LEADER_OR_FOLLOWER
-offline         the log's directory has failed      KAFKA_STORAGE_ERROR
-deleted         the topic was deleted               UNKNOWN_TOPIC_OR_PARTITION, for good
-==============  ==================================  ==============================================================
+==============  ====================================  ============================================================
+state           cause                                 response to a request
+==============  ====================================  ============================================================
+leading         the metadata names this broker        appends and reads
+not leading     the metadata names another or none    NOT_LEADER_OR_FOLLOWER
+offline         the log directory has failed          KAFKA_STORAGE_ERROR
+deleted         the topic was deleted                 UNKNOWN_TOPIC_OR_PARTITION, for good
+==============  ====================================  ============================================================
 
-The high watermark is the smallest log end of the in-sync replicas, and moves only while there are as many of them as
-``min.insync.replicas`` asks for: with this broker alone in sync it moves with each append. Whoever waits is asked
-again after each change. What a crash leaves is the log's; epoch and replicas come back with the metadata.
-Called by: ReplicaManager, data handlers, coordinators. Thread rule: the loop's; ``write`` and ``PartitionLog`` itself
-may be called from any thread. Source: Kafka's ``Partition`` (KIP-101, KIP-207, KIP-320, KIP-966).
+The high watermark is the smallest log end of the in-sync replicas. It moves only while at least ``min.insync.replicas``
+are in sync. If this broker is the only in-sync replica, each append moves it. Delayed operations are checked again
+after each change. A crash leaves the log's files. Epoch and replicas come from the metadata again.
+Thread rule: the event loop only. ``write``, ``cut`` and ``PartitionLog`` itself allow any thread.
+Source: Kafka's ``Partition`` (KIP-101, KIP-207, KIP-320, KIP-966).
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 
 NO_EPOCH = -1
-"""Of a request that does not say in which epoch it takes this broker for the leader."""
+"""The leader epoch of a request that does not state one."""
 NO_LEADER = -1
 ACKS_ALL = -1
 UP_TO_HIGH_WATERMARK = -1
-"""What ``delete_records`` is asked for, to delete all that may be."""
+"""The offset with which ``delete_records`` deletes all records below the high watermark."""
 
 
 class Leadership(Protocol):
-    """What cluster metadata says of a partition; ``PartitionState`` is one."""
+    """The metadata of one partition. ``PartitionState`` implements it."""
 
     @property
     def replicas(self) -> Sequence[int]: ...
@@ -59,7 +59,7 @@ class Leadership(Protocol):
 
 
 class PartitionRead(NamedTuple):
-    """``diverging``: where the fetcher's log parts from this one; nothing was read then."""
+    """The result of a read. If the fetcher's log diverges, ``diverging`` is set and nothing was read."""
 
     log_read: LogRead
     diverging: EpochEndOffset | None = None
@@ -69,7 +69,7 @@ class Partition:
     def __init__(
         self, topic_partition: TopicPartition, topic_id: uuid.UUID, *, node_id: int, logs: LogManager, timers: Timers
     ) -> None:
-        """Nobody leads it until ``update``."""
+        """Create a partition without a leader; ``update`` sets one."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.leader = NO_LEADER
@@ -86,7 +86,7 @@ class Partition:
         self._epoch_start_offset = 0
         self._follower_ends: dict[int, LogOffsetMetadata] = {}
 
-    # --- what it is ---
+    # --- state ---
 
     @property
     def is_leading(self) -> bool:
@@ -94,14 +94,14 @@ class Partition:
 
     @property
     def is_alone(self) -> bool:
-        """It leads, and no other replica is to have its records: what is appended is replicated."""
+        """True if this broker is the leader and the only replica: each append is replicated at once."""
         return self.isr == self._only_here == self.replicas and self.leader == self._node_id and not self.is_deleted
 
     @property
     def log(self) -> PartitionLog:
-        """The one that serves now: a move between directories puts another in its place.
+        """The log in use now. A move between log directories replaces it.
 
-        ApiError: KAFKA_STORAGE_ERROR where it is offline, UNKNOWN_TOPIC_OR_PARTITION where it is deleted.
+        Raise ApiError(KAFKA_STORAGE_ERROR) if it is offline, and UNKNOWN_TOPIC_OR_PARTITION if it is deleted.
         """
         log = self._logs.log(self.topic_partition)
         if log is not None and not self.is_deleted:
@@ -112,25 +112,25 @@ class Partition:
 
     @property
     def is_online(self) -> bool:
-        """Its log can be used."""
+        """True if the log can be used."""
         return self._logs.log(self.topic_partition) is not None
 
     @property
     def spare_in_sync(self) -> int:
-        """How many replicas more are in sync than have to be, of one that is online."""
+        """The number of in-sync replicas above the required minimum. The partition must be online."""
         return len(self.isr) - self._min_in_sync(self.log)
 
     @property
     def log_start_offset(self) -> int:
-        """-1 where the log is not here any more."""
+        """The log start offset, or -1 if the log is offline or deleted."""
         log = self._logs.log(self.topic_partition)
         return -1 if log is None else log.log_start_offset
 
     def leading_log(self, leader_epoch: int = NO_EPOCH) -> PartitionLog:
-        """The log, for a client that takes this broker for the leader in ``leader_epoch``.
+        """Return the log if this broker is the leader in the client's ``leader_epoch``.
 
-        ApiError as ``log``; NOT_LEADER_OR_FOLLOWER; FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH where the client's
-        epoch is older or newer.
+        Raise ApiError as ``log`` does, and NOT_LEADER_OR_FOLLOWER if this broker is not the leader. Raise
+        FENCED_LEADER_EPOCH if the client's epoch is older, and UNKNOWN_LEADER_EPOCH if it is newer.
         """
         if leader_epoch not in (NO_EPOCH, self.leader_epoch):
             newer = leader_epoch > self.leader_epoch
@@ -146,12 +146,12 @@ class Partition:
             )
         return log
 
-    # --- following the metadata ---
+    # --- metadata changes ---
 
     def update(self, state: Leadership) -> bool:
-        """Take over what the metadata says; whether this broker leads in an epoch that is new to it.
+        """Apply the metadata's state. Return True if this broker leads in an epoch that is new to it.
 
-        StorageError where the epoch cannot be noted.
+        Raise StorageError if the log cannot record the epoch.
         """
         before = (self.leader, self.leader_epoch)
         self.replicas, self.isr = tuple(state.replicas), tuple(state.isr)
@@ -169,12 +169,12 @@ class Partition:
         return is_new
 
     def deleted(self) -> None:
-        """The topic is gone: nothing is answered any more."""
+        """Mark the partition as deleted and complete its delayed operations."""
         self.is_deleted = True
         self.changed()
 
     def changed(self) -> None:
-        """Ask those who wait again."""
+        """Check the delayed operations again."""
         self.waiters.partition_changed(self)
 
     # --- appending ---
@@ -188,10 +188,9 @@ class Partition:
         guard: VerificationGuard = NO_GUARD,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Append as the leader; the buffer becomes the log's. The records are readable when they are replicated.
-
-        ApiError as ``leading_log``, NOT_ENOUGH_REPLICAS for acks=all; errors of ``PartitionLog.append_as_leader``.
-        """
+        """Append as the leader. The log owns the buffer from then on. Records are readable once they are replicated.
+        Raise ApiError as ``leading_log`` does, NOT_ENOUGH_REPLICAS for acks=all, and the errors of
+        ``PartitionLog.append_as_leader``."""
         is_alone = self.is_alone
         log = self.leading_log() if is_alone else self.require_appendable(required_acks)
         result = self.write(
@@ -204,7 +203,7 @@ class Partition:
         return result
 
     def require_appendable(self, required_acks: int) -> PartitionLog:
-        """The first of the three steps of ``append``: the log, if it may be appended to."""
+        """Return the log if it accepts appends; the first of the three steps of ``append``."""
         log = self.leading_log()
         if required_acks == ACKS_ALL and len(self.isr) < self._min_in_sync(log):
             raise ApiError(
@@ -224,7 +223,8 @@ class Partition:
         transaction_version: int = 0,
         is_replicated: bool = False,
     ) -> AppendResult:
-        """The second step, in any thread. ``is_replicated``: as ``append_as_leader`` has it, of who is on the loop."""
+        """Append to the log in any thread; the second step of ``append``. ``is_replicated`` also moves the high
+        watermark to the log end. Only the event loop's thread may set it."""
         while True:
             try:
                 return log.append_as_leader(
@@ -235,11 +235,11 @@ class Partition:
                     transaction_version=transaction_version,
                     is_replicated=is_replicated,
                 )
-            except ClosedError:  # the records are as they were
+            except ClosedError:  # the buffer is unchanged, so the append can run again
                 log = self._log_instead_of(log)
 
     def appended(self) -> None:
-        """The third step."""
+        """Advance the high watermark and check the delayed operations; the third step of ``append``."""
         self._advance_high_watermark(self.log)
         self.changed()
 
@@ -250,9 +250,9 @@ class Partition:
         return self.log.high_watermark
 
     def replication_error(self, end: int) -> ErrorCode | None:
-        """What acks=all waits for: None until all in-sync replicas have everything below ``end``, then ``none``.
+        """Return None while acks=all must wait, and NONE once all in-sync replicas have every record below ``end``.
 
-        An error where that cannot be any more, or where too few replicas are in sync by now.
+        Return an error if that has become impossible, or if too few replicas are in sync now.
         """
         try:
             log = self.leading_log()
@@ -264,7 +264,8 @@ class Partition:
         return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     async def replicated(self, end: int, timeout_ms: int) -> None:
-        """Return when the in-sync replicas have everything below ``end``; ApiError, REQUEST_TIMED_OUT among them."""
+        """Return once the in-sync replicas have every record below ``end``. Raise ApiError(REQUEST_TIMED_OUT) after the
+        timeout, and ApiError with the code of ``replication_error``."""
         error = self.replication_error(end)
         if error is None:
             met = await wait_until(lambda _: self.replication_error(end) is not None, (self,), self._timers, timeout_ms)
@@ -273,13 +274,13 @@ class Partition:
             raise ApiError(error, f"{self.topic_partition}: what was appended below {end} is not replicated")
 
     def follower_fetches(self, replica_id: int, start: LogOffsetMetadata) -> None:
-        """A follower has everything below ``start``."""
+        """Record that a follower has every record below ``start``."""
         self._follower_ends[replica_id] = start
         if self._advance_high_watermark(self.log):
             self.changed()
 
     def require_replica(self, replica_id: int, leader_epoch: int) -> None:
-        """ApiError for a follower that the partition does not have (yet)."""
+        """Raise ApiError if ``replica_id`` is not, or not yet, a replica of the partition."""
         if replica_id not in self.replicas:
             raise ApiError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_epoch == NO_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -292,7 +293,8 @@ class Partition:
     def read(
         self, limits: ReadLimits, *, leader_epoch: int = NO_EPOCH, last_fetched_epoch: int = NO_EPOCH
     ) -> PartitionRead:
-        """Where the records from an offset on lie. ApiError as ``leading_log``; OffsetOutOfRangeError."""
+        """Return the file positions of the records from an offset on. Raise ApiError as ``leading_log`` does, and
+        OffsetOutOfRangeError."""
         log = self.leading_log(leader_epoch)
         if last_fetched_epoch != NO_EPOCH:
             diverging = log.epochs.diverging(last_fetched_epoch, limits.start_offset)
@@ -302,14 +304,13 @@ class Partition:
         return PartitionRead(log.read(limits))
 
     def offsets(self, leader_epoch: int = NO_EPOCH) -> LogOffsetSnapshot:
-        """ApiError as ``leading_log``."""
+        """Return the log's offsets. Raise ApiError as ``leading_log`` does."""
         return self.leading_log(leader_epoch).offsets()
 
     def list_offset(self, timestamp: int, isolation: Isolation, leader_epoch: int = NO_EPOCH) -> ListedOffset | None:
-        """The answer to ListOffsets; None where there is no such record, or nobody may read it yet.
-
-        ApiError as ``leading_log``, OFFSET_NOT_AVAILABLE where a new leader does not know yet (KIP-207).
-        """
+        """Return the offset for ListOffsets, or None if no record matches or the client may not read it yet. Raise
+        ApiError as ``leading_log`` does. Raise OFFSET_NOT_AVAILABLE if the high watermark of a new leader is still
+        below the start of its epoch (KIP-207)."""
         log = self.leading_log(leader_epoch)
         is_lagging = isolation is not Isolation.LOG_END and self._epoch_start_offset > log.high_watermark
         listed = log.list_offset(timestamp, isolation)
@@ -326,26 +327,25 @@ class Partition:
         return listed
 
     def epoch_end(self, epoch: int, leader_epoch: int = NO_EPOCH) -> EpochEndOffset | None:
-        """Where the largest epoch not above ``epoch`` ends; None where it is not known. ApiError as ``leading_log``."""
+        """Return the end of the largest epoch up to ``epoch``, or None if unknown. Raise ApiError as ``leading_log``
+        does."""
         return self.leading_log(leader_epoch).epochs.end_offset_for(epoch)
 
     # --- deleting ---
 
     def delete_records(self, offset: int) -> int:
-        """Delete the records below ``offset`` (``UP_TO_HIGH_WATERMARK``: all that may be); the offset it comes to.
-
-        ApiError as ``deletable``; OffsetOutOfRangeError above the high watermark.
-        """
+        """Delete the records below ``offset`` and return that offset. ``UP_TO_HIGH_WATERMARK`` stands for the high
+        watermark, and it is returned then. Raise ApiError as ``deletable`` does, and OffsetOutOfRangeError if the
+        offset is above the high watermark."""
         log, wanted = self.deletable(offset)
         if self.cut(log, wanted):
             self.changed()
         return wanted
 
     def deletable(self, offset: int) -> tuple[PartitionLog, int]:
-        """The first step of ``delete_records``: the log, and the offset it comes to. The third one is ``changed``.
-
-        ApiError as ``leading_log``, POLICY_VIOLATION where the topic is not one that deletes; OFFSET_OUT_OF_RANGE.
-        """
+        """Return the log and the resolved offset; the first step of ``delete_records``. The third one is ``changed``.
+        Raise ApiError as ``leading_log`` does, POLICY_VIOLATION if the topic's cleanup policy has no "delete", and
+        OFFSET_OUT_OF_RANGE if the offset is negative."""
         log = self.leading_log()
         if "delete" not in log.config.cleanup_policy:
             raise ApiError(
@@ -361,7 +361,8 @@ class Partition:
         return log, wanted
 
     def cut(self, log: PartitionLog, wanted: int) -> bool:
-        """The second step, in any thread: it may take as long as the disk does. Whether anything is gone."""
+        """Delete the records in any thread; the second step of ``delete_records``. Return True if any were deleted. It
+        may wait for the disk."""
         while True:
             try:
                 return log.maybe_increment_log_start_offset(wanted)
@@ -370,30 +371,30 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset of the logs that serve it here, now or after a move."""
+        """The smallest log start offset of the current log and of the future log, if a move is under way."""
         future = self._logs.log(self.topic_partition, is_future=True)
         starts = [self.leading_log().log_start_offset] + ([] if future is None else [future.log_start_offset])
         return min(starts)
 
-    # --- inside ---
+    # --- internals ---
 
     def _log_instead_of(self, closed: PartitionLog) -> PartitionLog:
-        """The partition has moved to another directory, or its own has failed; in any thread.
+        """Return the log that replaced ``closed`` after a move or a failure; any thread.
 
-        ApiError as ``log``; ClosedError where there is no other.
+        Raise ApiError as ``log`` does, and ClosedError if there is no other log.
         """
-        self._logs.handle_failures()  # returns when a move or failure under way is over
+        self._logs.handle_failures()  # returns once a running move or failure handling has ended
         log = self.log
         if log is closed:
             raise ClosedError("the log is closed", path=closed.directory)
         return log
 
     def _min_in_sync(self, log: PartitionLog) -> int:
-        """No more replicas can be asked for than there are."""
+        """Return ``min.insync.replicas``, at most the number of replicas."""
         return min(log.config.min_insync_replicas, len(self.replicas))
 
     def _advance_high_watermark(self, log: PartitionLog) -> bool:
-        """Whether it moved."""
+        """Return True if the high watermark moved."""
         if len(self.isr) < self._min_in_sync(log):
             return False
         end = log.log_end

@@ -1,22 +1,20 @@
-"""Which partitions this broker serves: it follows the cluster metadata, one change after the other.
+"""The partitions that this broker serves. It applies the changes of the cluster metadata one by one.
 
 =====================================  =============================================================================
-the metadata                           what is done
+change of the metadata                 effect
 =====================================  =============================================================================
-a partition gets a replica here        ``prepare``: its log is made where there is none, in a thread, before anybody
-                                       can read of the partition; ``follow``: it is led, or not
-a partition changes                    its leader, epoch and in-sync replicas are taken over
-a topic is deleted, or the replica     it answers at once that it is not here; its log is taken out of service, in a
-moves elsewhere                        thread
-a topic's settings change              its logs go by them
+a partition gets a replica here        ``prepare`` creates a missing log in a background thread, before any client
+                                       can read the partition; ``follow`` makes this broker the leader or not
+a partition changes                    its leader, epoch and in-sync replicas are updated
+a topic is deleted, or the replica     requests fail at once; the log is deleted in a background thread
+moves to another broker
+a topic's configs change               its logs use the new configs
 =====================================  =============================================================================
 
-A change waits until the threads have done their part of the one before, so a topic can be deleted and made again. A log
-that cannot be made or opened is one of an offline directory: KAFKA_STORAGE_ERROR. What a crash leaves: logs of topics
-that are gone are strays to the log manager; at the next start missing logs are made, and logs whose topic id was not
-written yet get it.
-Called by: the broker, data handlers, coordinators. Thread rule: the loop's. Source: Kafka's ``ReplicaManager``,
-``BrokerMetadataPublisher``.
+A change waits for the background work of the previous one, so a topic can be deleted and created again. A log that
+cannot be created or opened counts as one in an offline log directory: KAFKA_STORAGE_ERROR. After a crash, logs of
+deleted topics are strays for the log manager. The next start creates missing logs, and writes missing topic ids.
+Thread rule: the event loop only. Source: Kafka's ``ReplicaManager``, ``BrokerMetadataPublisher``.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class Metadata(Protocol):
-    """What is asked of the cluster's metadata; see ``ClusterMetadata``."""
+    """The part of ``ClusterMetadata`` that the replica manager uses."""
 
     @property
     def image(self) -> MetadataImage: ...
@@ -52,7 +50,7 @@ class Metadata(Protocol):
 
 
 class _Wanted(NamedTuple):
-    """A replica that the metadata has here; ``is_new``: nobody had it before."""
+    """A replica that the metadata assigns to this broker. ``is_new``: the partition did not exist before."""
 
     topic_partition: TopicPartition
     topic_id: uuid.UUID
@@ -71,7 +69,7 @@ class ReplicaManager:
         in_thread: InThread,
         spawn: Spawn,
     ) -> None:
-        """Nothing is served before ``start``."""
+        """Create the manager; it serves nothing before ``start``."""
         self.logs = logs
         self._node_id = node_id
         self._metadata = metadata
@@ -82,21 +80,22 @@ class ReplicaManager:
         self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
         self._listeners = LeaderListeners()
         self._newest: asyncio.Task[None] | None = None
-        """That carries out the last change there was."""
+        """The task that carries out the latest change."""
 
     async def start(self) -> None:
-        """Return when all that the metadata has here is served; ``follow`` every change from then on."""
+        """Serve every replica that the metadata assigns to this broker. Every later change must go through
+        ``follow``."""
         replicas = list(self._replicas_here())
         await self._make_missing_logs(replicas)
         self._serve(replicas)
 
     async def prepare(self, change: MetadataChange) -> None:
-        """Make the logs of a change that the image does not have yet."""
+        """Create the logs of a change that is not in the image yet."""
         await self.settled()
         await self._make_missing_logs(list(self._changed(change)))
 
     def follow(self, change: MetadataChange) -> asyncio.Task[None]:
-        """Take over a change that the image has from now on; the task is done when it is carried out."""
+        """Apply a change that is now in the image. The task ends when its background work is done."""
         gone = [
             partition
             for (topic_id, number), delta in change.partitions.items()
@@ -109,21 +108,22 @@ class ReplicaManager:
         return self._newest
 
     def directory_failed(self, directory_id: uuid.UUID | None) -> None:
-        """Whoever waits for one of its partitions is told, and so is the cluster."""
+        """Check the delayed operations of all partitions, and report the log directory to the controller."""
         for partition in self._partitions.values():
             partition.changed()
         if directory_id is not None:
             self._spawn(self._report_failure(directory_id))
 
     async def settled(self) -> None:
-        """Return when every change so far is carried out: a change waits for the one before it."""
+        """Return once every change so far is carried out. A change waits for the previous one."""
         if self._newest is not None:
             await asyncio.wait((self._newest,))
 
     # --- partitions ---
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
-        """ApiError: UNKNOWN_TOPIC_OR_PARTITION; NOT_LEADER_OR_FOLLOWER for one that is not here, or not yet."""
+        """Return the partition. Raise ApiError(UNKNOWN_TOPIC_OR_PARTITION) if it does not exist, and
+        NOT_LEADER_OR_FOLLOWER if it is not served here."""
         partition = self._partitions.get(topic_partition)
         if partition is not None:
             return partition
@@ -132,7 +132,7 @@ class ReplicaManager:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on broker {self._node_id}")
 
     def by_topic_id(self, topic_id: uuid.UUID | None, number: int) -> Partition:
-        """As ``partition``; UNKNOWN_TOPIC_ID where the topic is not known."""
+        """Return the partition as ``partition`` does. Raise ApiError(UNKNOWN_TOPIC_ID) if the topic id is unknown."""
         topic = None
         if topic_id is not None:
             partition = self._by_id.get((topic_id, number))
@@ -144,17 +144,17 @@ class ReplicaManager:
         return self.partition(TopicPartition(topic.name, number))
 
     def is_led(self, topic_partition: TopicPartition) -> bool:
-        """By this broker, and whoever listens was told so."""
+        """Return True if this broker leads the partition and the listeners were notified."""
         return self._listeners.is_led(topic_partition)
 
     def partitions(self) -> Iterable[Partition]:
         return self._partitions.values()
 
     def add_leader_listener(self, topic: str, on_elected: OnElected, on_resigned: OnResigned) -> None:
-        """See ``LeaderListeners``; ``on_elected`` comes when the log is there."""
+        """Add a listener: see ``LeaderListeners``. When ``on_elected`` is called, the log exists."""
         self._listeners.add(topic, on_elected, on_resigned)
 
-    # --- inside ---
+    # --- internals ---
 
     async def _carry_out(self, change: MetadataChange, gone: list[TopicPartition]) -> None:
         changed = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
@@ -172,7 +172,7 @@ class ReplicaManager:
                 yield _Wanted(TopicPartition(topic.name, number), topic.id, state, is_new=False)
 
     def _changed(self, change: MetadataChange) -> Iterator[_Wanted]:
-        """Yield what the change has here, which is part of the image or will be."""
+        """Yield the replicas on this broker that the change creates or updates. The image may not have it yet."""
         names = {topic.id: topic.name for topic in change.created_topics}
         for (topic_id, number), delta in change.partitions.items():
             if delta.after is not None and self._is_here(delta.after):
@@ -186,7 +186,7 @@ class ReplicaManager:
             await self._in_thread(self._make_logs, missing)
 
     def _serve(self, replicas: Iterable[_Wanted]) -> None:
-        """Serve these from now on; their logs are there."""
+        """Serve these replicas, whose logs exist, and report misplaced ones to the controller."""
         for replica in replicas:
             self._update(replica)
         misplaced = self._misplaced(replicas)
@@ -194,14 +194,15 @@ class ReplicaManager:
             self._spawn(self._metadata.assign_directories(misplaced))
 
     async def _report_failure(self, directory_id: uuid.UUID) -> None:
-        """What has moved away from it is not lost with it: the cluster is told where that lies first."""
+        """Report a failed log directory to the controller. Replicas that were moved out of it are assigned to their new
+        directories first, or the controller would count them as lost."""
         misplaced = self._misplaced(self._replicas_here())
         if misplaced:
             await self._metadata.assign_directories(misplaced)
         await self._metadata.report_offline_directories([directory_id])
 
     def _misplaced(self, replicas: Iterable[_Wanted]) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
-        """The directories of those that do not lie where the metadata has them."""
+        """Return the log directory ids of replicas that are not in the directory that the metadata has for them."""
         ids = {directory.path: directory.id for directory in self.logs.online}
         found = {}
         for replica in replicas:
@@ -237,12 +238,12 @@ class ReplicaManager:
         self._listeners.resigned(partition)
 
     def _update_configs(self, topics: list[str]) -> None:
-        """In a thread: the manager may be busy, and the cleaner has to let go."""
+        """Update the log configs in a background thread: the log manager's lock may be taken for long."""
         for topic in topics:
             self.logs.update_topic_config(topic)
 
     def _make_logs(self, replicas: list[_Wanted]) -> None:
-        """Make those that do not exist, and give an id to those that have none. In a thread."""
+        """Create missing logs and write missing topic ids, in a background thread."""
         for replica in replicas:
             directory_id = replica.state.directory_of(self._node_id)
             known = self.logs.directory_of(directory_id) is not None
@@ -259,6 +260,6 @@ class ReplicaManager:
         self.logs.sync_directories()
 
     def _delete_logs(self, gone: list[TopicPartition]) -> None:
-        """In a thread."""
+        """Delete logs in a background thread."""
         for topic_partition, error in self.logs.delete_all(gone).items():
             _log.error("The log of %s cannot be deleted: %s", topic_partition, error)

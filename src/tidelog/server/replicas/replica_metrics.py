@@ -1,7 +1,6 @@
 """The metrics of the partitions that this broker serves, under Kafka's names.
 
-Called by: Broker. Thread rule: a report is made by any thread, and reads what it finds at that moment.
-Source: Kafka's ``ReplicaManager``.
+Thread rule: any thread may make a report; it reads the state of that moment. Source: Kafka's ``ReplicaManager``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What waits for partitions to change: acks=all for replicas, a fetch for records, deletions for other replicas.
+"""The purgatory of a partition, where acks=all, fetches and record deletions wait for a change.
 
-An operation looks at its partitions first; what is not there yet it waits for with ``wait_until``, which asks again
-whenever one of them changes (append, high watermark, last stable offset, log start, leadership, deletion) or gives up
-when the time is over. Nothing can change between the look and the wait: both happen on the loop.
-Called by: Partition, the data handlers, coordinators. Thread rule: the loop's. Source: Kafka's ``DelayedOperation``.
+An operation first checks its partitions and then calls ``wait_until`` if it must wait. That checks the condition after
+each change of a partition (append, high watermark, last stable offset, log start, leadership, deletion). It gives up
+after the timeout. No change is lost between the check and the wait, because both run on the event loop.
+Thread rule: the event loop only. Source: Kafka's ``DelayedOperation``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tidelog.server.timers import Timers
 
 Condition = Callable[["Partition"], bool]
-"""Whether the wait is over, asked with the partition that has just changed."""
+"""A callback that gets the changed partition and returns True if the operation can complete."""
 
 
 class Waiter:
-    """One wait; over for good once."""
+    """A delayed operation. It completes once, by its condition or its timeout."""
 
     __slots__ = ("_condition", "_over")
 
@@ -38,12 +38,12 @@ class Waiter:
             self._over.set_result(False)
 
     async def over(self) -> bool:
-        """True where the condition was met, False where the time is over."""
+        """Return True if the condition was met, and False after the timeout."""
         return await self._over
 
 
 class Waiters:
-    """Those that watch one partition, in the order in which they came."""
+    """The delayed operations of one partition, oldest first."""
 
     __slots__ = ("_waiting",)
 
@@ -66,7 +66,7 @@ class Waiters:
 
 
 async def wait_until(condition: Condition, partitions: Iterable[Partition], timers: Timers, timeout_ms: int) -> bool:
-    """Whether the condition was met before the time was over. May be cancelled: nothing is left behind."""
+    """Return True if the condition was met before the timeout. A cancelled call leaves nothing behind."""
     waiter = Waiter(condition)
     watched = tuple(partitions)
     for partition in watched:

@@ -1,1 +1,1 @@
-"""Who clients are, and how they show it: TLS and SASL. Bytes in, bytes out; sockets are the network's."""
+"""Authentication and encryption: TLS and SASL on bytes, without sockets. The network layer owns the sockets."""

@@ -1,8 +1,8 @@
-"""``ssl.cipher.suites``: the names that Java has, as OpenSSL knows them, and OpenSSL's security level. Pure.
+"""``ssl.cipher.suites``: the mapping from Java's names to OpenSSL's, and OpenSSL's security level. Pure.
 
-``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`` is ``ECDHE-RSA-AES128-GCM-SHA256``. The suites of TLS 1.3 have one name
-everywhere, and Python's ssl cannot choose among them: all are offered, or none. An entry ``@SECLEVEL=1`` is OpenSSL's
-notation of a security level: which keys and signatures are too weak for it.
+``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`` is ``ECDHE-RSA-AES128-GCM-SHA256``. The suites of TLS 1.3 have the same names
+everywhere. Python's ssl cannot choose among them: it offers all or none. An entry ``@SECLEVEL=1`` is OpenSSL's notation
+of a security level, which sets the minimum strength of keys and signatures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def split_security_level(entries: Sequence[str]) -> tuple[str | None, list[str]]
 
 
 def openssl_name(suite: str) -> str | None:
-    """Of a suite of TLS 1.2; None for what is no name of one."""
+    """Return OpenSSL's name of a TLS 1.2 suite, or None if ``suite`` is not the name of one."""
     match = _NAME.fullmatch(suite)
     if match is None:
         return None

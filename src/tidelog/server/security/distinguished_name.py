@@ -1,10 +1,10 @@
-"""The name in a certificate, as Java writes it: what Kafka's principals and access control lists have. Pure.
+"""The distinguished name of a certificate in Java's form, as Kafka's principals and ACLs have it. Pure.
 
-``CN=alice,OU=accounts,O=Example\\, Inc.,C=SE``: the last part first, by RFC 2253, with its nine short names.
-What it has no name for, an e-mail address say, is its number and its bytes: ``1.2.840.113549.1.9.1=#1603612e62``. Bytes
-stand for what is no text, too.
-It is read from the certificate's own bytes: whatever an authority has put there has a name, also text that is not what
-its type says, as in Java. Source: ``X500Principal.getName``; X.690 for the bytes.
+``CN=alice,OU=accounts,O=Example\\, Inc.,C=SE``: the last part comes first, with the nine short names of RFC 2253. An
+attribute without a short name, such as an e-mail address, is its OID with its bytes in hex:
+``1.2.840.113549.1.9.1=#1603612e62``. A value that is not a text is in hex too. The name is decoded from the
+certificate's own bytes. Every certificate has a name, even if a text does not match its declared type, as in Java.
+Source: ``X500Principal.getName``; X.690 for the bytes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _NAMES = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _TEXTS = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
-"""Tags of the strings that are written as text: UTF8, printable, T61, IA5, general, BMP. All are read as UTF-8."""
+"""The tags of strings that are written as text: UTF8, printable, T61, IA5, general, BMP. All are read as UTF-8."""
 _ESCAPED = frozenset(',=+<>#;"\\')
 _SPACES = " \r"
 _VERSION = 0xA0
 _SUBJECT = 4
-"""Behind serial number, algorithm, issuer and validity."""
+"""The subject's position, after serial number, algorithm, issuer and validity."""
 
 
 def distinguished_name(certificate: bytes) -> str:
-    """Of the subject of a certificate, whose DER is given. ValueError for bytes that are none."""
+    """Return the subject of a DER certificate. Raise ValueError if the bytes are not a certificate."""
     try:
         fields = list(_elements(next(_elements(next(_elements(certificate)).content)).content))
         subject = [field for field in fields if field.tag != _VERSION][_SUBJECT]
@@ -46,7 +46,7 @@ def distinguished_name(certificate: bytes) -> str:
 class _Element(NamedTuple):
     tag: int
     data: bytes
-    """Whole, with tag and length."""
+    """The complete bytes with tag and length."""
     content: bytes
 
 
@@ -75,7 +75,7 @@ def _attribute(attribute: _Element) -> str:
 
 
 def _dotted(number: bytes) -> str:
-    """Seven bits a byte; the first two numbers are one."""
+    """Decode an object identifier: seven bits per byte, and the first two numbers in one."""
     numbers, value = [], 0
     for byte in number:
         value = value << 7 | byte & 0x7F

@@ -1,4 +1,4 @@
-"""The text of ``sasl.jaas.config``: one login module with its options, as a JAAS file has it. Pure.
+"""The text of ``sasl.jaas.config``: one login module with its options, in JAAS syntax. Pure.
 
 ::
 
@@ -6,8 +6,8 @@
         user_alice="alice's password"
         user_bob='…';
 
-Texts stand in quotes of either kind, with Java's escapes; words need none. ``//`` and ``/* */`` are comments. Errors
-say what was expected, never a value: most are passwords. Source: Kafka's ``JaasConfig``.
+Texts are in single or double quotes, with Java's escapes; words need no quotes. ``//`` and ``/* */`` are comments.
+Errors name the expected token, never a value, because most values are passwords. Source: Kafka's ``JaasConfig``.
 """
 
 from __future__ import annotations
@@ -34,18 +34,21 @@ _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 class Token(NamedTuple):
     text: str
     is_sign: bool
-    """Not a word, nor a text."""
+    """True for ``=`` and ``;``. False for a word or a quoted text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginModule:
     name: str
-    """Of its Java class."""
+    """The name of the Java class."""
     options: Mapping[str, str] = field(repr=False)
 
 
 def parse_jaas_config(text: str) -> LoginModule:
-    """ConfigError, without a word of the options' values, for what is not one login module."""
+    """Return the login module.
+
+    Raise ConfigError, without any option's value, if ``text`` is not exactly one login module.
+    """
     tokens = _tokens(text)
     name = _word(tokens, "the name of a login module")
     flag = _word(tokens, "a control flag")

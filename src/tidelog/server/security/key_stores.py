@@ -1,17 +1,17 @@
-"""The key of a listener and the certificates it trusts, from where Kafka's settings say they are.
+"""The key and the trusted certificates of a listener, from Kafka's key store and trust store settings.
 
 =========  =================================================  ====================================================
 type       key store                                          trust store
 =========  =================================================  ====================================================
-PEM        a file with the key and its chain, or both in the  a file of certificates, or the setting itself
-           settings themselves
+PEM        a file with the key and its chain, or both as      a file of certificates, or the setting's value
+           values of settings
 PKCS12     a file; needs the library ``cryptography``         a file of certificates, without a key
-JKS        a PKCS12 file under that name, as Java takes it    the same
-           too; else refused, with the command that makes
-           it one
+JKS        a PKCS12 file, as Java accepts it too; a real JKS  the same
+           file is refused, with the command that converts
+           it
 =========  =================================================  ====================================================
 
-Called by: TlsSettings. Source: Kafka's ``DefaultSslEngineFactory``; KIP-651.
+Source: Kafka's ``DefaultSslEngineFactory``; KIP-651.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 _JAVAS_OWN = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-"""How files of JKS and JCEKS begin."""
+"""The first bytes of JKS and JCEKS files."""
 INSTALL = "pip install 'tidelog[tls]'"
 
 
 class KeyChain(NamedTuple):
-    """PEM text; its text does not show the key."""
+    """A private key and its certificates in PEM. The ``repr`` hides the key."""
 
     chain: str
     key: str
@@ -46,7 +46,7 @@ class KeyChain(NamedTuple):
 
 
 def key_chain(config: ListenerConfig) -> KeyChain:
-    """ConfigError where there is none, or none that can be read."""
+    """Return the key and its certificates. Raise ConfigError if there are none, or if they cannot be read."""
     key, chain = config.text("ssl.keystore.key"), config.text("ssl.keystore.certificate.chain")
     location, password = config.text("ssl.keystore.location"), config.text("ssl.keystore.password")
     kind = _kind(config, "ssl.keystore.type")
@@ -67,7 +67,7 @@ def key_chain(config: ListenerConfig) -> KeyChain:
 
 
 def trusted_certificates(config: ListenerConfig) -> str | None:
-    """PEM text; None where there is no trust store. ConfigError for one that cannot be read."""
+    """Return the certificates in PEM, or None without a trust store. Raise ConfigError if it cannot be read."""
     inline, location = config.text("ssl.truststore.certificates"), config.text("ssl.truststore.location")
     password = config.text("ssl.truststore.password")
     kind = _kind(config, "ssl.truststore.type")
@@ -95,7 +95,7 @@ def _kind(config: ListenerConfig, key: str) -> str:
 
 
 def _check_inline(config: ListenerConfig, kind: str, group: str, has_file: bool, is_whole: bool) -> None:
-    """Of what stands in the settings themselves."""
+    """Raise ConfigError if settings conflict with PEM text in the settings themselves."""
     if kind != PEM:
         raise ConfigError(f"{config.named(group + '.type')} has to be PEM for what stands in the settings themselves")
     if has_file:
@@ -158,7 +158,7 @@ def _loaded(where: str, data: bytes, password: str | None) -> pkcs12.PKCS12KeyAn
 
 
 def _ordered(leaf: x509.Certificate, others: list[x509.Certificate]) -> Iterator[x509.Certificate]:
-    """The key's certificate, then each one's issuer, as far as they are there."""
+    """Yield the key's certificate, then each issuer, as far as they are present."""
     yield leaf
     while (issuer := next((one for one in others if one.subject == leaf.issuer), None)) is not None:
         others.remove(issuer)

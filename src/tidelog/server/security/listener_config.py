@@ -1,7 +1,7 @@
-"""A broker's settings as one listener has them: what is set for it goes before what is set for all.
+"""The configuration of one listener: a value for the listener takes precedence over the broker's.
 
-The key of a listener is ``listener.name.NAME.KEY``, of a mechanism of it ``listener.name.NAME.MECHANISM.KEY``, with
-both names in lower case. Source: Kafka's ``valuesWithPrefixOverride``, ``ListenerName.saslMechanismConfigPrefix``.
+A listener's key is ``listener.name.NAME.KEY``, and its mechanism's is ``listener.name.NAME.MECHANISM.KEY``. Both names
+are in lower case. Source: Kafka's ``valuesWithPrefixOverride``, ``ListenerName.saslMechanismConfigPrefix``.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ class ListenerConfig:
         self._config = config
 
     def __getitem__(self, key: str) -> Value | None:
-        """The listener's, else the broker's, else the default."""
+        """Return the listener's value, else the broker's, else the default."""
         own = self.own(key)
         return self._config[key] if own is None else own
 
     def own(self, key: str) -> Value | None:
-        """What is set for this listener alone."""
+        """Return the value that is set for this listener alone."""
         return self._set(key, key)
 
     def of_mechanism(self, mechanism: str, key: str) -> Value | None:
-        """What is set for one mechanism of this listener."""
+        """Return the value that is set for one mechanism of this listener."""
         return self._set(f"{mechanism.lower()}.{key}", key)
 
     def text(self, key: str) -> str | None:
-        """Of a STRING or PASSWORD key; None where it is empty, too."""
+        """Return the text of a STRING or PASSWORD key, or None if it is empty or missing."""
         value = self[key]
         text = value.text if isinstance(value, Password) else value
         return str(text) if text else None
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The items of a LIST key; empty ones do not count."""
+        """Return the non-empty items of a LIST key."""
         value = self[key]
         return tuple(filter(None, value)) if isinstance(value, tuple) else ()
 
     def named(self, key: str) -> str:
-        """By which name the value of ``key`` is set, for messages."""
+        """Return the name under which the value of ``key`` is set, for messages."""
         return self.prefix + key if self.prefix + key in self._config.settings else key
 
     def _set(self, name: str, key: str) -> Value | None:

@@ -1,4 +1,4 @@
-"""How one listener speaks with its clients, and how they show who they are."""
+"""The security of one listener: its protocol, and the settings of TLS and SASL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ListenerSecurity:
 
     @classmethod
     def of(cls, config: BrokerConfig, listener: str, protocol: SecurityProtocol) -> ListenerSecurity:
-        """ConfigError names every mistake."""
+        """Return the security of a listener. Raise ConfigError with every mistake."""
         own = ListenerConfig(config, listener)
         mistakes: list[str] = []
         if own.text(_BUILDER) not in (None, _KAFKAS_BUILDER):
@@ -44,4 +44,4 @@ class ListenerSecurity:
 
 
 OPEN: Final = ListenerSecurity()
-"""Everybody is let in, as nobody, and everything can be read on the way."""
+"""The security of a PLAINTEXT listener: every client is ANONYMOUS, and nothing is encrypted."""

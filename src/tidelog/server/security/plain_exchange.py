@@ -1,7 +1,7 @@
-"""SASL PLAIN (RFC 4616): one token with name and password, which the settings know. Pure.
+"""SASL PLAIN (RFC 4616): one token with name and password, checked against the settings. Pure.
 
-The names and passwords are ``user_NAME="password"`` in the listener's ``sasl.jaas.config``. All comparisons take the
-same time, whether there is such a user or not. Source: Kafka's ``PlainSaslServer``, ``PlainServerCallbackHandler``.
+The listener's ``sasl.jaas.config`` has the users as ``user_NAME="password"``. A comparison takes the same time for
+known and unknown users. Source: Kafka's ``PlainSaslServer``, ``PlainServerCallbackHandler``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INVALID = "Authentication failed: Invalid username or password"
 
 class PlainExchange:
     def __init__(self, passwords: Mapping[str, str]) -> None:
-        """``passwords``: by user."""
+        """Create the exchange. ``passwords`` has them by user."""
         self._passwords = passwords
         self._user: str | None = None
         self._is_over = False
@@ -52,5 +52,5 @@ def _parts(token: bytes) -> tuple[str, str, str]:
 
 
 def _digest(text: str) -> bytes:
-    """Of a fixed length, so that comparing does not tell how long a password is."""
+    """Return a hash of fixed length, so that the comparison's time does not reveal the length of a password."""
     return hashlib.sha256(text.encode()).digest()

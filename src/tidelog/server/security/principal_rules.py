@@ -1,11 +1,11 @@
-"""``ssl.principal.mapping.rules``: which user a certificate's distinguished name stands for. Pure.
+"""``ssl.principal.mapping.rules``: the mapping from a certificate's distinguished name to a user. Pure.
 
 ::
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L , RULE:^UID=(.*?),.*$/$1/ , DEFAULT
 
-The first rule whose pattern matches the whole name counts: its replacement, in lower case with ``L``, in upper case
-with ``U``. DEFAULT is the name as it is. Patterns are Java's; what of them Python's ``re`` does not know is refused.
+The first rule whose pattern matches the complete name counts. The user is its replacement, in lower case with ``L`` or
+upper case with ``U``. DEFAULT keeps the name. Patterns are Java's; syntax that Python's ``re`` lacks is refused.
 Source: Kafka's ``SslPrincipalMapper``; KIP-371.
 """
 
@@ -24,20 +24,20 @@ _RULE = re.compile(
 )
 _REFERENCE = re.compile(r"\\(.)|\$(\d+)|\$\{([A-Za-z]\w*)\}")
 _NAMED = re.compile(r"\(\?<(?=[A-Za-z])")
-"""How a group with a name begins in Java."""
+"""The beginning of a named group in Java."""
 _CASES: dict[str, Callable[[str], str]] = {"": str, "L": str.lower, "U": str.upper}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``pattern`` None: DEFAULT."""
+    """A rule. ``pattern`` is None for DEFAULT."""
 
     pattern: re.Pattern[str] | None
     replacement: str = ""
     case: str = ""
 
     def apply(self, name: str) -> str | None:
-        """None where it says nothing of this name."""
+        """Return the user, or None if the rule does not match."""
         if self.pattern is None:
             return name
         if self.pattern.fullmatch(name) is None:
@@ -53,11 +53,11 @@ class Rule:
 
 class PrincipalRules:
     def __init__(self, text: str) -> None:
-        """ConfigError for what is no list of rules."""
+        """Parse the rules. Raise ConfigError if ``text`` is not a list of rules."""
         self._rules = tuple(_parsed(text.strip() or "DEFAULT"))
 
     def user_of(self, name: str) -> str | None:
-        """None where no rule is about it: there is no such user."""
+        """Return the user, or None if no rule matches: then the client has no user."""
         return next((user for rule in self._rules if (user := rule.apply(name)) is not None), None)
 
 
@@ -70,7 +70,7 @@ def _parsed(text: str) -> list[Rule]:
         position = match.end()
         if match["default"]:
             rules.append(Rule(None))
-        elif match["pattern"] is not None:  # one that is empty says nothing
+        elif match["pattern"] is not None:  # an empty entry is ignored
             rules.append(_rule(match))
     return rules
 

@@ -1,8 +1,8 @@
-"""The server's side of a SASL mechanism: the client's tokens in, the server's out, until it is clear who the client is.
+"""The server's side of a SASL mechanism: tokens in and out until the client has authenticated.
 
-What goes wrong has two texts: one for the log, and one for the client, which must not learn whether it was the name or
-the password. Neither has a password in it, nor bytes of a token.
-Implementations: ``plain_exchange``, ``scram_exchange``. Source: Java's ``SaslServer`` as Kafka uses it.
+An error has two texts: one for the log, and one for the client. The client's text does not reveal if the name or the
+password was wrong. Neither has a password or bytes of a token. Implementations: ``plain_exchange`` and
+``scram_exchange`` implement it. Source: Java's ``SaslServer`` as Kafka uses it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from tidelog.model import TidelogError
 
 
 class SaslError(TidelogError):
-    """The client is not let in. The message is for the log."""
+    """A failed authentication. The message is for the log."""
 
     def __init__(self, message: str, *, told: str | None = None) -> None:
-        """``told``: what the client is told, where that is more than that its credentials are not valid."""
+        """Create the error. ``told`` is the client's message if it says more than invalid credentials."""
         super().__init__(message)
         self.told = told
 
@@ -24,13 +24,16 @@ class SaslError(TidelogError):
 class SaslExchange(Protocol):
     @property
     def user(self) -> str | None:
-        """Who the client is; None until it has shown it."""
+        """The authenticated user, or None before that."""
         ...
 
     def respond(self, token: bytes) -> bytes:
-        """What to answer a token. SaslError; nothing is taken any more then, nor once there is a ``user``."""
+        """Return the next token for the client.
+
+        Raise SaslError on a failure, and for any token after a failure or a success.
+        """
         ...
 
 
 OTHER_USER = "Authentication failed: Client requested an authorization id that is different from username"
-"""What Kafka tells a client that wants to be somebody else."""
+"""Kafka's message for a client that requests another user's authorization id."""

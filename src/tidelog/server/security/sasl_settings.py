@@ -1,13 +1,14 @@
-"""Which SASL mechanisms a listener offers, and what each needs; checked when the broker starts.
+"""The SASL mechanisms of a listener and their settings; validated when the broker starts.
 
 ============================================  =========================================================================
-key                                           what it is here
+key                                           meaning here
 ============================================  =========================================================================
 ``sasl.enabled.mechanisms``                   PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; Kafka's default, GSSAPI, is refused
 ``listener.name.NAME.plain.sasl.jaas.config``  the users of PLAIN and their passwords, as ``user_NAME="password"``
-``….scram-sha-256.sasl.jaas.config``          nothing: users are in the cluster's metadata; Kafka wants it to be there
-``connections.max.reauth.ms``                 how long a log-in is good for, of a mechanism, a listener or all; 0: ever
-``sasl.server.max.receive.size``              the most bytes of a request before a client is known
+``….scram-sha-256.sasl.jaas.config``          no effect: users are in the cluster metadata; Kafka requires the key
+``connections.max.reauth.ms``                 the lifetime of an authentication, by mechanism, listener or for all; 0
+                                              means no limit
+``sasl.server.max.receive.size``              the most bytes of a request before the authentication
 ============================================  =========================================================================
 
 Source: Kafka's ``SaslChannelBuilder``, ``JaasContext``; KIP-103, KIP-368.
@@ -42,18 +43,18 @@ ScramCredentialsOf = Callable[[ScramMechanism], ScramCredentials]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
     mechanisms: tuple[str, ...]
-    """In the order of the setting."""
+    """The mechanisms in the order of the setting."""
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Of PLAIN, by user."""
+    """The passwords of PLAIN by user."""
     max_reauth_ms: Mapping[str, int]
-    """By mechanism; 0: a log-in is good for ever."""
+    """The lifetime of an authentication by mechanism; 0 means no limit."""
     max_receive_bytes: int
     failure_delay_ms: int
-    """How long the answer to a failed log-in waits."""
+    """The delay of the response to a failed authentication."""
 
     @classmethod
     def of(cls, config: ListenerConfig) -> SaslSettings:
-        """ConfigError names every mistake."""
+        """Return the settings of a listener. Raise ConfigError with every mistake."""
         mechanisms = tuple(dict.fromkeys(config.texts("sasl.enabled.mechanisms")))
         mistakes = list(_mistakes(config, mechanisms))
         passwords: Mapping[str, str] = {}
@@ -76,7 +77,7 @@ class SaslSettings:
         )
 
     def exchange(self, mechanism: str, credentials_of: ScramCredentialsOf) -> SaslExchange:
-        """A new one; ``mechanism``: one of those."""
+        """Return a new exchange of one of the enabled mechanisms."""
         if mechanism == PLAIN:
             return PlainExchange(self.passwords)
         scram = SCRAM_MECHANISMS[mechanism]
@@ -97,7 +98,7 @@ def _mistakes(config: ListenerConfig, mechanisms: tuple[str, ...]) -> Iterator[s
 
 
 def _login_module(config: ListenerConfig, mechanism: str) -> LoginModule | None:
-    """None where SCRAM has none: there is nothing in it."""
+    """Return the login module, or None for SCRAM without one, which needs none."""
     key = f"{config.prefix}{mechanism.lower()}.sasl.jaas.config"
     value = config.of_mechanism(mechanism, "sasl.jaas.config")
     if value is None:

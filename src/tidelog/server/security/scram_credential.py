@@ -1,14 +1,14 @@
-"""What is kept of a SCRAM user's password: enough to check who knows it, too little to say that one knows it.
+"""The stored credential of a SCRAM user: it verifies the password but does not reveal it.
 
 ::
 
     salted password = PBKDF2(password, salt, iterations)
     client key      = HMAC(salted password, "Client Key")
-    stored key      = H(client key)                          checks the client's proof
-    server key      = HMAC(salted password, "Server Key")    signs the server's answer
+    stored key      = H(client key)                          verifies the client's proof
+    server key      = HMAC(salted password, "Server Key")    signs the server's final message
 
-A password is its UTF-8 bytes, as in Kafka: they are not normalized. Pure but for ``random_salt``; any thread.
-Source: RFC 5802, section 3; RFC 7677; Kafka's ``ScramFormatter`` and ``UserScramCredentialRecord``.
+A password is its UTF-8 bytes without normalization, as in Kafka. All is pure except ``random_salt``. Thread rule: any
+thread. Source: RFC 5802, section 3; RFC 7677; Kafka's ``ScramFormatter`` and ``UserScramCredentialRecord``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMec
 _SALT_BITS = 130
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LONGEST_SALT = 26
-"""Digits of 130 bits."""
+"""The base-36 digits of 130 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """Its text does not show the keys."""
+    """A credential. The ``repr`` hides the salt and the keys."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -47,14 +47,14 @@ class ScramCredential:
         iterations: int = MINIMUM_ITERATIONS,
         salt: bytes | None = None,
     ) -> Self:
-        """Takes milliseconds. ``salt`` None: a new one."""
+        """Return the credential of a password. It takes milliseconds. With ``salt`` None the salt is random."""
         salt = random_salt() if salt is None else salt
         salted = salted_password(mechanism, password, iterations=iterations, salt=salt)
         return cls.of_salted_password(mechanism, salted, iterations=iterations, salt=salt)
 
     @classmethod
     def of_salted_password(cls, mechanism: ScramMechanism, salted: bytes, *, iterations: int, salt: bytes) -> Self:
-        """Of what clients send who set a password: they salt it themselves (KIP-554)."""
+        """Return the credential of a salted password, which is all that a client sends to set one (KIP-554)."""
         client_key = hmac.digest(salted, b"Client Key", mechanism.digest)
         return cls(
             mechanism=mechanism,
@@ -66,7 +66,7 @@ class ScramCredential:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Of a ``UserScramCredentialRecord``. ValueError for a mechanism that there is not."""
+        """Return the credential of a ``UserScramCredentialRecord``. Raise ValueError if the mechanism is unknown."""
         return cls(
             mechanism=ScramMechanism(fields["mechanism"]),
             iterations=fields["iterations"],
@@ -76,7 +76,7 @@ class ScramCredential:
         )
 
     def fields(self, user: str) -> Mapping[str, Any]:
-        """Of the ``UserScramCredentialRecord`` that gives it to ``user``."""
+        """Return the fields of the ``UserScramCredentialRecord`` for ``user``."""
         return {
             "name": user,
             "mechanism": int(self.mechanism),
@@ -88,18 +88,17 @@ class ScramCredential:
 
 
 def salted_password(mechanism: ScramMechanism, password: str, *, iterations: int, salt: bytes) -> bytes:
-    """What an administrator's client makes of a password before it sends it."""
+    """Hash a password with its salt, as an administrator's client does before it sends it."""
     return hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
 
 
 def random_salt() -> bytes:
-    """130 bits as a number to the base of 36, as Kafka's clients make them: nobody can tell a salt of theirs from one
-    of ours."""
+    """Return 130 random bits as a base-36 number, as Kafka's clients do. The two cannot be distinguished."""
     return salt_of(secrets.randbits(_SALT_BITS))
 
 
 def salt_of(number: int) -> bytes:
-    """The same of a number that the caller has; what is beyond 130 bits does not count."""
+    """Return a salt in the same form from the low 130 bits of ``number``."""
     number %= 1 << _SALT_BITS
     digits = ""
     while number or not digits:
@@ -109,5 +108,5 @@ def salt_of(number: int) -> bytes:
 
 
 def is_salt_of_kafka(salt: bytes) -> bool:
-    """Whether it looks like those. So does none at all."""
+    """Return True if ``salt`` has that form. An empty salt counts too."""
     return len(salt) <= _LONGEST_SALT and not salt.strip(_DIGITS.encode())

@@ -1,8 +1,9 @@
-"""Credentials for users there are not: nobody can tell from the exchange that there are none.
+"""Fake credentials for unknown users, so that an exchange does not reveal which users exist.
 
-A name gets the same salt each time, also after a restart: it is made from a secret that stays. How the salt looks, and
-the iterations, are those of some user there is, and users who come move few names to another. The keys fit no password.
-Called by: ScramExchange. Thread rule: any. Source: RFC 5802, section 5.1, which leaves it to the server; Kafka tells.
+A name gets the same salt each time, even after a restart, because it is derived from a lasting secret. The fake takes
+the salt's form and the iterations from some existing user. Adding a user changes that choice for few names. The keys
+match no password. Thread rule: any thread. Source: RFC 5802, section 5.1, which leaves it to the server. Kafka reveals
+unknown users.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMec
 
 
 def decoy(mechanism: ScramMechanism, user: str, users: Mapping[str, ScramCredential], secret: bytes) -> ScramCredential:
-    """``users``: of those there are, some."""
+    """Return the fake credential of ``user``. ``users`` has some existing users."""
     seed = hmac.digest(secret, f"{mechanism.title} {user}".encode(), "sha512")
     nearest = min(users, key=lambda name: hmac.digest(seed, name.encode(), "sha256"), default=None)
     model = None if nearest is None else users[nearest]

@@ -1,4 +1,4 @@
-"""SASL SCRAM (RFC 5802, RFC 7677): who the client is without its password on the wire. Pure but for the nonce.
+"""SASL SCRAM (RFC 5802, RFC 7677): authentication without sending the password.
 
 ::
 
@@ -8,18 +8,19 @@
     server final   v=SIGNATURE
 
 ===========================================  =======================================================================
-a client that                                is refused
+a client is refused if it                    when, and why
 ===========================================  =======================================================================
-is not known, or has the wrong password      after its proof, in the same words: ``scram_decoys``
-wants channel binding (``p=``) or could have at once: no mechanism with it is offered (``y``: as in Kafka)
-it (``y``)
-answers with another nonce, another binding  after its proof: a replay, or somebody between who took the binding away
-wants to be another user                     at once
-uses an extension that must be known (m=)    at once
-shows a delegation token (``tokenauth``)     at once: there are none
+is unknown, or has the wrong password        after its proof, with the same message: ``scram_decoys``
+requires channel binding (``p=``) or         at once: no mechanism with it is offered (``y``: as in Kafka)
+supports it (``y``)
+sends another nonce or channel binding in    after its proof: a replay, or a third party removed the binding
+its final message
+requests another authorization id            at once
+uses a mandatory extension (``m=``)          at once
+sends a delegation token (``tokenauth``)     at once: delegation tokens are not supported
 ===========================================  =======================================================================
 
-Other extensions are ignored. Source: Kafka's ``ScramSaslServer``, ``ScramMessages``.
+Other extensions are ignored. All is pure except the nonce. Source: Kafka's ``ScramSaslServer``, ``ScramMessages``.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMec
 
 _NAME = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE = r"[!-+\--~]+"
-"""What can be printed, but for a comma."""
+"""The printable characters except the comma."""
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
 _FIRST = re.compile(
     rf"(?P<header>n,(?:a=(?P<wanted>{_NAME}))?,)"
@@ -52,15 +53,15 @@ _FINAL = re.compile(
 
 
 class ScramCredentials(Protocol):
-    """Those of one mechanism."""
+    """The credentials of one mechanism's users."""
 
     secret: bytes
-    """That nobody else has, and that stays: for ``scram_decoys``."""
+    """A lasting secret of the broker, for ``scram_decoys``."""
 
     def of(self, user: str) -> ScramCredential | None: ...
 
     def some(self) -> Mapping[str, ScramCredential]:
-        """Those of some users, by name: the same ones, as long as there are."""
+        """Return the credentials of some users by name: the same users on each call, while they exist."""
         ...
 
 
@@ -75,14 +76,14 @@ class _Nobody:
 
 
 NOBODY: Final = _Nobody()
-"""No users."""
+"""Credentials without users."""
 
 
 class ScramExchange:
-    """State: client first -> client final -> complete; a refusal ends it."""
+    """An exchange and its states: client first -> client final -> complete. An error ends it."""
 
     def __init__(self, mechanism: ScramMechanism, credentials: ScramCredentials, nonce: str | None = None) -> None:
-        """``nonce``: ours; None: a new one."""
+        """Create the exchange. ``nonce`` is the server's; with None it is random."""
         self._mechanism = mechanism
         self._credentials = credentials
         self._own_nonce = nonce or secrets.token_urlsafe(24)
@@ -134,7 +135,7 @@ class ScramExchange:
         return known if known is not None and self._is_known else substitute
 
     def _verified(self, credential: ScramCredential, text: str) -> str:
-        """The last answer, to a client whose proof is right."""
+        """Return the final message if the client's proof is right. Raise SaslError if it is not."""
         match = _FINAL.fullmatch(text)
         if match is None:
             raise SaslError("its final message is none of SCRAM's")

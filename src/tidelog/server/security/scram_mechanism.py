@@ -1,7 +1,4 @@
-"""The SCRAM mechanisms there are, by Kafka's names and numbers.
-
-Source: Kafka's ``ScramMechanism``; RFC 5802, RFC 7677.
-"""
+"""The SCRAM mechanisms with Kafka's names and numbers. Source: Kafka's ``ScramMechanism``; RFC 5802, RFC 7677."""
 
 from __future__ import annotations
 
@@ -9,25 +6,25 @@ import enum
 from typing import Final
 
 MINIMUM_ITERATIONS: Final = 4096
-"""Of a credential that may be used; also how many there are where nobody says."""
+"""The minimum of a usable credential, and the default of a new one."""
 MAXIMUM_ITERATIONS: Final = 16384
-"""Of a new credential: each costs the client's time, and the broker's where it is made of a password."""
+"""The maximum of a new credential. Iterations cost the client time, and the broker if it salts a password."""
 
 
 class ScramMechanism(enum.IntEnum):
-    """The number is what requests and the metadata log have."""
+    """The mechanisms. The numbers are those of requests and of the metadata log."""
 
     SHA_256 = 1
     SHA_512 = 2
 
     @property
     def title(self) -> str:
-        """As clients ask for it: ``SCRAM-SHA-256``."""
+        """The name that clients use: ``SCRAM-SHA-256``."""
         return f"SCRAM-{self.name.replace('_', '-')}"
 
     @property
     def digest(self) -> str:
-        """The hash function, by hashlib's name."""
+        """The hash function's name in hashlib."""
         return self.name.replace("_", "").lower()
 
 

@@ -1,4 +1,4 @@
-"""How a listener speaks with its clients. Source: Kafka's ``SecurityProtocol``."""
+"""The security protocol of a listener. Source: Kafka's ``SecurityProtocol``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class SecurityProtocol(enum.IntEnum):
-    """The numbers are Kafka's, as brokers register with them."""
+    """The protocols. The numbers are Kafka's and are part of a broker's registration."""
 
     PLAINTEXT = 0
     SSL = 1

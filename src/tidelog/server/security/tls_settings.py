@@ -1,19 +1,19 @@
-"""What a listener with TLS needs, from Kafka's ``ssl`` keys; checked when the broker starts.
+"""The TLS settings of a listener, from Kafka's ``ssl`` keys; validated when the broker starts.
 
 ===========================  ==========================================================================================
-key                          what it is here
+key                          meaning here
 ===========================  ==========================================================================================
 ``ssl.keystore.…``           the listener's key and certificates: ``key_stores``
-``ssl.truststore.…``         who may sign the certificates of clients
-``ssl.client.auth``          for SASL_SSL only where it is set for that listener, as in Kafka
-``ssl.enabled.protocols``    TLSv1.2 and TLSv1.3, one or both; what is older is refused
-``ssl.protocol``             nothing: the last says it
-``ssl.cipher.suites``        by Java's names; ``@SECLEVEL=N`` is OpenSSL's security level
-``ssl.principal.mapping.rules``  from a client's certificate to its user
+``ssl.truststore.…``         the CAs that may sign clients' certificates
+``ssl.client.auth``          for SASL_SSL it counts only if it is set for that listener, as in Kafka
+``ssl.enabled.protocols``    TLSv1.2, TLSv1.3 or both; older versions are refused
+``ssl.protocol``             validated, but without effect: ``ssl.enabled.protocols`` decides
+``ssl.cipher.suites``        Java's names; ``@SECLEVEL=N`` is OpenSSL's security level
+``ssl.principal.mapping.rules``  the mapping from a client's certificate to its user
 ===========================  ==========================================================================================
 
-A key never lies in a file of ours: where OpenSSL wants one it gets memory that has a file's name.
-Source: Kafka's ``SslFactory``, ``DefaultSslEngineFactory``, ``SslChannelBuilder``.
+OpenSSL reads the key from a path. On Linux that path is anonymous memory, so the key is not written to a disk. Source:
+Kafka's ``SslFactory``, ``DefaultSslEngineFactory``, ``SslChannelBuilder``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 _PROTOCOLS = ("TLS", *_VERSIONS)
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _HIGHEST_LEVEL = 5
-"""Of OpenSSL's security levels; 0 allows everything."""
+"""The highest of OpenSSL's security levels; 0 allows everything."""
 _KEY_ERRORS = {
     "KEY_VALUES_MISMATCH": "the key is not the certificate's",
     "CA_MD_TOO_WEAK": (
@@ -49,7 +49,7 @@ _KEY_ERRORS = {
         " lower @SECLEVEL in ssl.cipher.suites"
     ),
 }
-"""What is wrong, and what to do, by OpenSSL's reason."""
+"""The problem and its remedy by OpenSSL's reason."""
 _REFUSED = ("ssl.engine.factory.class", "ssl.provider")
 
 
@@ -60,21 +60,23 @@ class TlsSettings:
 
     @classmethod
     def of(cls, config: ListenerConfig, *, has_sasl: bool = False) -> TlsSettings:
-        """Reads the files. ConfigError names what is wrong, without a secret."""
+        """Read the files. Raise ConfigError with the mistake, but without a secret."""
         for key in _REFUSED:
             if config.text(key):
                 raise ConfigError(f"{config.named(key)}: classes of one's own are not supported")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.options |= ssl.OP_NO_RENEGOTIATION
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whoever is trusted ends a chain, as in Java
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any trusted certificate may end a chain, as in Java
         _set_versions(context, config)
         _load_key(context, key_chain(config), config.named("ssl.keystore.location"))
         _set_client_auth(context, config, has_sasl=has_sasl)
         return cls(context=context, rules=PrincipalRules(str(config["ssl.principal.mapping.rules"] or "DEFAULT")))
 
     def principal_of(self, certificate: bytes | None) -> Principal | None:
-        """Of a client with this certificate, in DER; None where no rule is about its name. ValueError for what is no
-        certificate."""
+        """Return the principal of a client with this DER certificate, or None if no rule matches its name.
+
+        Raise ValueError if the bytes are not a certificate.
+        """
         if certificate is None:
             return ANONYMOUS
         user = self.rules.user_of(distinguished_name(certificate))
@@ -82,7 +84,7 @@ class TlsSettings:
 
 
 def _set_versions(context: ssl.SSLContext, config: ListenerConfig) -> None:
-    """And the suites, for those of TLS 1.3 stand for it."""
+    """Set the versions and the cipher suites. If suites are configured, a version without any is disabled."""
     protocol = config.text("ssl.protocol")
     if protocol not in (None, *_PROTOCOLS):
         raise ConfigError(
@@ -105,7 +107,7 @@ def _set_versions(context: ssl.SSLContext, config: ListenerConfig) -> None:
 
 
 def _set_security_level(context: ssl.SSLContext, level: str, key: str) -> None:
-    """The suites stay those that are offered by default."""
+    """Set the security level, and keep the default suites."""
     suites = [suite["name"] for suite in context.get_ciphers() if suite["protocol"] != "TLSv1.3"]
     number = level.partition("=")[2]
     if not (number.isascii() and number.isdigit() and int(number) <= _HIGHEST_LEVEL):
@@ -116,7 +118,7 @@ def _set_security_level(context: ssl.SSLContext, level: str, key: str) -> None:
 def _set_suites(
     context: ssl.SSLContext, suites: Sequence[str], versions: set[ssl.TLSVersion], key: str
 ) -> set[ssl.TLSVersion]:
-    """The versions that there are suites for."""
+    """Set the suites and return the versions that have any."""
     newest = TLS_13_SUITES.intersection(suites)
     if newest and newest != TLS_13_SUITES and ssl.TLSVersion.TLSv1_3 in versions:
         missing = _listed(sorted(TLS_13_SUITES - newest))
@@ -149,7 +151,7 @@ def _load_key(context: ssl.SSLContext, found: KeyChain, where: str) -> None:
 
 
 def _reason_of(error: ssl.SSLError) -> str:
-    """OpenSSL gives no reason for what it cannot parse, nor for a key that another password encrypts."""
+    """Return the reason. OpenSSL gives none for an invalid PEM, or if the password of the key is wrong."""
     if not error.reason:
         return "they are not valid PEM, or ssl.key.password is not the key's password"
     explained = _KEY_ERRORS.get(error.reason)
@@ -173,8 +175,10 @@ def _set_client_auth(context: ssl.SSLContext, config: ListenerConfig, *, has_sas
 
 @contextmanager
 def _named_memory(data: bytes) -> Iterator[str]:
-    """A path under which ``data`` can be read meanwhile; nobody else can, nor is any of it on a disk where the system
-    has such memory."""
+    """Yield a path from which this process can read ``data`` for now.
+
+    It is anonymous memory if the system supports that, else a temporary file.
+    """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tidelog")
         try:

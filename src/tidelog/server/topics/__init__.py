@@ -1,1 +1,1 @@
-"""Topics as clients see them, make them and take them away."""
+"""Topics as clients see, create and delete them."""

@@ -1,7 +1,7 @@
-"""Topics made because a client asked for them (``auto.create.topics.enable``).
+"""Automatic creation of the topics that clients ask for (``auto.create.topics.enable``).
 
-A topic is made in the background, once however many ask: the client is told that it is not there, and asks again.
-What a crash leaves: the topic, or nothing. Called by: Metadata. Thread rule: the loop's.
+A topic is created in the background, once for all concurrent requests. Those clients get an error and try again. A
+crash leaves the topic, or nothing. Thread rule: the event loop only.
 Source: Kafka's ``DefaultAutoTopicCreationManager``.
 """
 
@@ -24,7 +24,7 @@ class AutomaticTopics:
         self._under_way: set[str] = set()
 
     def create(self, names: Iterable[str]) -> None:
-        """Legal names of topics that are not there. What becomes of them is said in the log."""
+        """Start to create missing topics with valid names. Failures are only logged."""
         new = [name for name in names if name not in self._under_way]
         if new:
             self._under_way.update(new)

@@ -1,6 +1,5 @@
-"""What a topic gets that is made because somebody asked for it: counts and settings, of Kafka's own topics, too. Pure.
+"""The counts and configs of automatically created and internal topics. Pure.
 
-Called by: Metadata, FindCoordinator, the coordinators.
 Source: Kafka's ``AutoTopicCreationManager`` and the coordinators' topic configs.
 """
 
@@ -15,7 +14,7 @@ from tidelog.server.topic_name import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TO
 
 
 class _Keys(NamedTuple):
-    """The broker's, of one of Kafka's own topics."""
+    """The broker's config keys for an internal topic."""
 
     partitions: str
     replication_factor: str
@@ -53,7 +52,7 @@ _SETTINGS = {
 
 
 def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
-    """How ``name`` is made."""
+    """Return the topic to create: an internal topic by the broker's configs, another with the defaults."""
     keys = _KEYS.get(name)
     if keys is None:
         return NewTopic(name=name)
@@ -69,6 +68,6 @@ def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
 
 
 def partition_count(name: str, image: MetadataImage, config: BrokerConfig) -> int:
-    """Of one of Kafka's own topics: what it has, or what it will be made with."""
+    """Return the partition count of an internal topic: its own, or the configured one before it exists."""
     topic = image.topics.get(name)
     return len(topic.partitions) if topic else config.number(_KEYS[name].partitions)

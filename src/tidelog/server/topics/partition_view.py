@@ -1,15 +1,15 @@
-"""One partition as a client of one listener sees it. Pure.
+"""A partition as a client of one listener sees it. Pure.
 
 ===================================  =================================================================================
-leader                               it and its epoch; LEADER_NOT_AVAILABLE for a broker that is not registered,
-                                     LISTENER_NOT_FOUND for one without the listener (to new clients)
-replicas, in-sync replicas           as they are; version 0 of Metadata leaves out those that are not there, and says
-                                     REPLICA_NOT_AVAILABLE
-offline replicas                     of brokers that are fenced, not registered, without the listener, or whose log
-                                     directory is offline
+leader                               its id and epoch; LEADER_NOT_AVAILABLE if there is none or it is not registered,
+                                     LISTENER_NOT_FOUND (Metadata v6 and later) if it lacks the listener
+replicas, in-sync replicas           all of them; Metadata v0 leaves out brokers that are not registered or lack the
+                                     listener, and then returns REPLICA_NOT_AVAILABLE
+offline replicas                     the replicas on brokers that are fenced, not registered, without the listener, or
+                                     whose log directory is offline
 ===================================  =================================================================================
 
-Called by: metadata answers. Source: Kafka's ``KRaftMetadataCache``.
+Source: Kafka's ``KRaftMetadataCache``.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewpoint:
-    """Whose view it is: the clients of ``listener``, and what their version of the protocol can be told."""
+    """The view of the clients of ``listener``, limited to facts that their protocol version can carry."""
 
     image: MetadataImage
     listener: str
     leaves_out_the_dead: bool = False
-    """Metadata version 0."""
+    """True for Metadata v0."""
     names_listeners: bool = True
-    """Metadata version 6 and later: a listener that is missing is an error of its own."""
+    """True for Metadata v6 and later: a missing listener has an error code of its own."""
 
     def endpoint(self, broker_id: int) -> Endpoint | None:
-        """Where the broker is reached; None for one that is not registered, or without the listener."""
+        """Return the broker's endpoint, or None if it is not registered or lacks the listener."""
         broker = self.image.brokers.get(broker_id)
         return None if broker is None else broker.listeners.get(self.listener)
 
     def nodes(self) -> list[tuple[BrokerRegistration, Endpoint]]:
-        """The brokers that clients may turn to, by their numbers."""
+        """Return the brokers that clients can connect to, sorted by id: not fenced, and with the listener."""
         brokers = sorted(self.image.brokers.values(), key=lambda broker: broker.id)
         return [
             (broker, broker.listeners[self.listener])
@@ -53,7 +53,7 @@ class Viewpoint:
         ]
 
     def partition(self, number: int, state: PartitionState) -> dict[str, Any]:
-        """Of a Metadata or a DescribeTopicPartitions response."""
+        """Return the partition's fields for a Metadata or DescribeTopicPartitions response."""
         leader = self.endpoint(state.leader)
         replicas, isr = self._shown(state.replicas), self._shown(state.isr)
         is_whole = len(replicas) == len(state.replicas) and len(isr) == len(state.isr)
@@ -69,7 +69,7 @@ class Viewpoint:
         }
 
     def partitions(self, topic: Topic) -> list[dict[str, Any]]:
-        """All of a topic, in order."""
+        """Return all partitions of a topic, sorted by number."""
         return [self.partition(number, state) for number, state in sorted(topic.partitions.items())]
 
     def _shown(self, brokers: Iterable[int]) -> list[int]:

@@ -1,1 +1,1 @@
-"""Work over many log directories as Spark jobs: ``python -m tidelog.spark.jobs.NAME``, or ``spark-submit``."""
+"""Spark jobs over many log directories: ``python -m tidelog.spark.jobs.NAME``, or ``spark-submit``."""

@@ -1,16 +1,16 @@
-"""``tidelog verify`` over many log directories as a Spark job: every CRC, index, snapshot and checkpoint, as a table.
+"""The Spark job for ``tidelog verify`` over many log directories, with a table as the result.
 
-A row's ``kind``:
+It checks every CRC, index, snapshot and checkpoint. A row's ``kind``:
 
 =============  =======================================================================================================
-``finding``    what contradicts itself or the log, by severity; of a partition, or of the files beside the partitions
-``outlook``    a partition's one, always: what a broker would do with it at its next start, and where its log ends
-``error``      what could not be looked at: a partition, or a directory
+``finding``    a finding with its severity, in a partition or in the log directory's own files
+``outlook``    one row for each partition: a broker's actions on it at the next start, and its log end
+``error``      a partition or a directory that could not be checked
 =============  =======================================================================================================
 
-Partitions are read by tasks, about 128 MiB of them together; a partition is one task's, however large. The driver holds
-the checkpoints against what the tasks found. Nothing is written, and the directories may be a live broker's; they have
-to be visible under the same path to the driver and to every executor.
+Tasks read the partitions, about 128 MiB per task. A partition is never divided, however large. The driver compares the
+checkpoints with the tasks' results. Nothing is written, and a live broker may hold the directories. They must be
+visible under the same path to the driver and to every executor. Usage::
 
     python -m tidelog.spark.jobs.audit DIR... [--topic NAME]
     spark-submit …/tidelog/spark/jobs/audit.py DIR…
@@ -57,10 +57,8 @@ def audit(
     topics: Collection[str] | None = None,
     on_progress: OnProgress | None = None,
 ) -> DataFrame:
-    """Rows by directory, those of its own files last. With ``topics`` only their partitions, and no such files.
-
-    DirectoryError for a path that is no log directory.
-    """
+    """Check the directories and return rows by directory, with the rows of its own files last. With ``topics``, only
+    the partitions of those topics are checked. Raise DirectoryError for a path that is no log directory."""
     paths = require_directories(directories)
     works = works_of(paths, topics)
     advance = advancing(on_progress, sum(work.log_bytes for work in works))
@@ -70,12 +68,12 @@ def audit(
 
 
 def finds_anything(rows: Iterable[Any]) -> bool:
-    """Whether there is more than notes and outlooks among collected rows, or dictionaries of them."""
+    """Return True if collected rows, or dictionaries of them, hold more than notes and outlooks."""
     return any(row["kind"] == ERROR or row["severity"] not in _SOUND for row in rows)
 
 
 def _verify(work: PartitionsWork) -> _Verified:
-    """In a task."""
+    """Check partitions inside a Spark task."""
     return verify_directory(BY_PATH, work.path, only=work.partitions, threads=1).partitions
 
 
@@ -109,7 +107,7 @@ def _rows(
 
 
 def _unknown(path: Path, partition: TopicPartition) -> VerifiedPartition:
-    """Of a partition that is there, and more is not known."""
+    """Return a stand-in for a partition that exists but could not be checked."""
     return VerifiedPartition(
         partition=partition,
         directory=path / partition.directory_name,
@@ -154,7 +152,7 @@ def _row(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a JSON object a row. Exit code: 0, or 1 where there is more than notes."""
+    """Print a JSON object per row. Return exit code 0, or 1 if there is more than notes."""
     given = job_parser("audit", "tidelog verify as a Spark job: prints a JSON object a row.").parse_args(arguments)
     rows = audit(session("tidelog audit", master=given.master), given.directories, topics=given.topic or None).collect()
     print_rows(rows)
@@ -162,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # What is sent to executors has to be of a module that they can import, which __main__ is not.
+    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
     from tidelog.spark.jobs.audit import main as run_main
 
     sys.exit(run_main())

@@ -1,6 +1,6 @@
-"""What jobs that run as programs have in common: their arguments, and rows as JSON lines.
+"""The common parts of jobs that run as programs: their arguments, and rows as JSON lines.
 
-Called by: the jobs' ``main``, for ``python -m`` and ``spark-submit``, where the command line is not needed.
+They work with ``python -m`` and ``spark-submit`` without the ``tidelog`` command line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def print_rows(rows: Iterable[Row]) -> None:
 
 
 def add_topic_config(parser: argparse.ArgumentParser) -> None:
-    """Adds ``topic_config``, for ``topic_settings``."""
+    """Add the ``topic_config`` argument, whose values ``topic_settings`` takes."""
     parser.add_argument(
         "--topic-config",
         action="append",
@@ -40,7 +40,7 @@ def add_topic_config(parser: argparse.ArgumentParser) -> None:
 
 
 def topic_settings(given: Sequence[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]]:
-    """By topic and key."""
+    """Return the settings by topic and key."""
     settings: dict[str, dict[str, str]] = {}
     for topic, key, value in given:
         settings.setdefault(topic, {})[key] = value

@@ -1,17 +1,17 @@
-"""``tidelog compact`` over many log directories as a Spark job: the same plans, the same logs afterwards.
+"""The Spark job for ``tidelog compact`` over many log directories: the same plans and results.
 
 =============  =======================================================================================================
 on the driver  takes every directory's ``.lock`` (with ``apply``), reads the settings, writes the cleaner's checkpoints
-a task each    plans a directory; looks through a log that is due for what would stop a cleaner (without ``apply``), or
+one task each  plans a directory; checks a due log for problems that would stop a cleaner (without ``apply``), or
                cleans it and swaps it in (``log_compaction``)
-many tasks     a log of more than ``spread_bytes``: by key and by groups of segments, swapped in by the driver at once
-               (``spread``)
+many tasks     clean a log of more than ``spread_bytes``, by key and by groups of segments; the driver swaps all
+               segments in at once (``spread``)
 =============  =======================================================================================================
 
-Directories have to be visible under the same path to the driver and to every executor. Without ``apply`` nothing is
-written, and they may be a live broker's. With it, no broker may have them, and they were stopped in order; a log that
-cannot be cleaned, and a directory that is refused, is told in its row, and the others go on. What a crash leaves:
-each log as it was, or compacted; checkpoints that lag behind, so that a clean is done again.
+Directories must be visible under the same path to the driver and to every executor. Without ``apply`` nothing is
+written, and a live broker may hold them. With ``apply``, no broker may hold them, and their last shutdown must be
+clean. If a log cannot be cleaned or a directory is refused, its row has the error and the others go on. A crash leaves
+each log unchanged or compacted. Checkpoints may lag behind, so that a log is cleaned again. Usage::
 
     python -m tidelog.spark.jobs.compact DIR... [--apply] …
     spark-submit …/tidelog/spark/jobs/compact.py DIR… --apply
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SPREAD_BYTES = 4 * 1024**3
-"""A log of more is worth several tasks: below, one core takes less time than Spark to move its keys about."""
+"""A log above this size is worth several tasks. Below it, one core is faster than Spark's shuffle of the keys."""
 RATIO_KEY = "min.cleanable.dirty.ratio"
 
 Outcome = CompactedLog | TidelogError
@@ -66,24 +66,24 @@ Outcome = CompactedLog | TidelogError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """As ``tidelog compact`` has them. ``topics``: None for all."""
+    """The options of ``tidelog compact``. ``topics`` None selects all topics."""
 
     topics: frozenset[str] | None = None
     min_dirty_ratio: float | None = None
-    """0: every log that has anything to clean."""
+    """0 selects every log that has anything to clean."""
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
-    """A broker's properties, or topics'."""
+    """The properties of a broker or of topics."""
     check: bool = True
-    """Read the logs that are due for what would stop a cleaner; of a plan only."""
+    """True if a plan checks due logs for problems that would stop a cleaner. ``apply`` ignores it."""
     spread_bytes: int = SPREAD_BYTES
     now_ms: int | None = None
-    """The moment by which all tasks judge; None: when the job begins."""
+    """The time by which all tasks judge. None means the start of the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cleaning:
-    """What a task needs to clean a log."""
+    """The input of a task that cleans a log."""
 
     work: LogToCompact
     options: CompactOptions
@@ -97,9 +97,9 @@ def compact(
     apply: bool = False,
     on_progress: OnProgress | None = None,
 ) -> DataFrame:
-    """A row a log, see ``compaction_rows``: planned, and with ``apply`` what came of it.
+    """Return one row per log (see ``compaction_rows``): its plan, and with ``apply`` the outcome.
 
-    DirectoryError for a path that is no log directory, ConfigError for settings that are none.
+    Raise DirectoryError for a path that is no log directory, and ConfigError for invalid settings.
     """
     options = options or JobOptions()
     paths = require_directories(directories)
@@ -161,7 +161,7 @@ def _applied(
 def _checked(
     spark: SparkSession, plans: Mapping[Path, CompactPlan], on_progress: OnProgress | None
 ) -> dict[Path, CompactPlan]:
-    """The plans with what would stop a cleaner; a clean finds that too."""
+    """Return the plans with the problems that would stop a cleaner. A clean finds them too, so only plans need this."""
     works = [
         replace(plan, logs=(log,), state=state_of(plan.state, log.partition), warnings=())
         for plan in plans.values()
@@ -180,7 +180,7 @@ def _checked(
 
 
 def _check(work: CompactPlan) -> CompactionOutlook:
-    """In a task: of the one log."""
+    """Check the plan's only log inside a Spark task."""
     [log] = check_logs(LOCAL, work, threads=1, advance=lambda _bytes: None).logs
     return log
 
@@ -192,7 +192,7 @@ def _clean_all(
     options: JobOptions,
     on_progress: OnProgress | None,
 ) -> dict[tuple[Path, TopicPartition], Outcome]:
-    """The largest logs first: those that are spread, then all others at once."""
+    """Clean the largest logs first: spread logs one by one, then all others at once."""
     due = [
         (path, _Cleaning(work=LogToCompact.of(path, log, plan.state), options=of_path[path]))
         for path, plan in plans.items()
@@ -217,7 +217,7 @@ def _clean_all(
 
 
 def _is_spread(work: LogToCompact, spread_bytes: int) -> bool:
-    """A segment with offsets that overflow is split first, which is one process's work."""
+    """Return True if many tasks clean the log. A segment whose offsets overflow must be split first, by one process."""
     if work.plan.reclaimable_bytes <= spread_bytes:
         return False
     bases = [segment.base_offset for segment in work.plan.facts.segments]
@@ -225,7 +225,7 @@ def _is_spread(work: LogToCompact, spread_bytes: int) -> bool:
 
 
 def _clean(work: _Cleaning) -> CompactedLog:
-    """In a task."""
+    """Clean a log inside a Spark task."""
     return compact_log(LOCAL, work.work, cleaner=work.options.cleaner, clock=work.options.clock)
 
 
@@ -238,7 +238,7 @@ def _note(path: Path, plan: CompactPlan, done: Mapping[TopicPartition, Outcome])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code: 0, or 1 where a row has an error or names what would stop a cleaner."""
+    """Run the job. Return exit code 0, or 1 if a row has an error or names a problem that would stop a cleaner."""
     given = _parser().parse_args(arguments)
     options = JobOptions(
         topics=frozenset(given.topic) if given.topic else None,
@@ -269,7 +269,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    # What is sent to executors has to be of a module that they can import, which __main__ is not.
+    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
     from tidelog.spark.jobs.compact import main as run_main
 
     sys.exit(run_main())

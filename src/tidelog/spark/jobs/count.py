@@ -1,8 +1,8 @@
-"""``tidelog count`` over many log directories as a Spark job: the same numbers, a row a partition.
+"""The Spark job for ``tidelog count`` over many log directories, with one row per partition.
 
-Partitions are counted by tasks, about 128 MiB of them together; a partition is one task's, however large. A partition
-that cannot be counted says why in its row, and the others go on. Nothing is written, and the directories may be a live
-broker's; they have to be visible under the same path to the driver and to every executor.
+Tasks count the partitions, about 128 MiB per task. A partition is never divided, however large. If a partition cannot
+be counted, its row has the error and the others go on. Nothing is written, and a live broker may hold the directories.
+They must be visible under the same path to the driver and to every executor. Usage::
 
     python -m tidelog.spark.jobs.count DIR... [--topic NAME] [--headers-only]
     spark-submit …/tidelog/spark/jobs/count.py DIR…
@@ -34,7 +34,7 @@ SCHEMA = (
     " batches bigint, sizeBytes bigint, logStartOffset bigint, highWatermark bigint, lastStableOffset bigint,"
     " logEndOffset bigint, error string"
 )
-"""Numbers are null where there is an error; ``tombstones`` with ``headers_only``."""
+"""Numbers are null if there is an error. ``tombstones`` is also null with ``headers_only``."""
 
 _NUMBERS = SCHEMA.count("bigint")
 Row = tuple[Any, ...]
@@ -42,7 +42,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counting:
-    """What a task needs."""
+    """The input of a task."""
 
     work: PartitionsWork
     headers_only: bool
@@ -56,10 +56,8 @@ def count(
     headers_only: bool = False,
     on_progress: OnProgress | None = None,
 ) -> DataFrame:
-    """A row a partition, by directory, topic and partition. ``headers_only`` decodes no record.
-
-    DirectoryError for a path that is no log directory.
-    """
+    """Return one row per partition, by directory, topic and partition. ``headers_only`` decodes records only where
+    headers do not give the counts. Raise DirectoryError for a path that is no log directory."""
     paths = require_directories(directories)
     works = [_Counting(work=work, headers_only=headers_only) for work in works_of(paths, topics)]
     advance = advancing(on_progress, sum(one.work.log_bytes for one in works))
@@ -75,7 +73,7 @@ def count(
 
 
 def _count(work: _Counting) -> list[PartitionCount]:
-    """In a task."""
+    """Count partitions inside a Spark task."""
     only = work.work.partitions
     return count_directory(BY_PATH, work.work.path, only=only, headers_only=work.headers_only, threads=1)
 
@@ -109,7 +107,7 @@ def _failed(path: Path, partition: TopicPartition, error: TidelogError) -> Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a JSON object a row. Exit code: 0, or 3 where a partition cannot be counted."""
+    """Print a JSON object per row. Return exit code 0, or 3 if a partition cannot be counted."""
     parser = job_parser("count", "tidelog count as a Spark job: prints a JSON object a partition.")
     parser.add_argument("--headers-only", action="store_true", help="decode no record: faster, without tombstones")
     given = parser.parse_args(arguments)
@@ -120,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # What is sent to executors has to be of a module that they can import, which __main__ is not.
+    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
     from tidelog.spark.jobs.count import main as run_main
 
     sys.exit(run_main())

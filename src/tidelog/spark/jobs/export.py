@@ -1,19 +1,19 @@
-"""Records of many log directories into Parquet, or any format that the session writes: one table, by topic and date.
+"""The export of records into Parquet, or any format the session writes, by topic and date.
 
-Columns: ``topic`` and ``date`` (of the record's timestamp, in UTC), by which the files lie in directories; those of
-``format("tidelog")`` in their order; then, where rows that cannot be decoded are kept, ``keyRaw`` and ``valueRaw``.
+The columns are ``topic`` and ``date`` (the UTC date of the record's timestamp), which partition the files. Then come
+the columns of ``format("tidelog")``. If undecodable rows are kept, ``keyRaw`` and ``valueRaw`` follow.
 
 =============================  =======================================================================================
 a key or value                 in the export
 =============================  =======================================================================================
-decoded (``decoding``)         what it says; ``keyRaw`` or ``valueRaw`` is null
-that cannot be, ``fail``       the job ends with an error that names partition and offset, and nothing is written
-that cannot be, ``keep``       null, and its bytes in ``keyRaw`` or ``valueRaw``; it is counted
+decodable (``decoding``)       its decoded value; ``keyRaw`` or ``valueRaw`` is null
+undecodable, with ``fail``     the job ends with an error that names partition and offset, and nothing is written
+undecodable, with ``keep``     null, with its bytes in ``keyRaw`` or ``valueRaw``; it is counted
 =============================  =======================================================================================
 
-What is read is settled at the beginning: offsets of each partition, under a live broker up to the high watermark. It is
-one write, so all or nothing of it is there as far as the format says so. Nothing is written into the directories, which
-have to be visible under the same path to the driver and to every executor.
+The offsets to read are fixed at the start, for each partition. Under a live broker they end at the high watermark. The
+export is one write, so it is atomic if the format is. Nothing is written into the log directories. They must be visible
+under the same path to the driver and to every executor. Usage::
 
     python -m tidelog.spark.jobs.export DIR... --output PATH …
     spark-submit …/tidelog/spark/jobs/export.py DIR… --output PATH
@@ -50,7 +50,7 @@ SCHEMA = (
     "topic string, partitions int, startOffsets string, endOffsets string, records bigint, undecodableKeys bigint,"
     " undecodableValues bigint"
 )
-"""A row a topic; offsets in the JSON of the option ``startingOffsets``, of the partitions that had any records."""
+"""The result has one row per topic. Offsets of partitions with records are JSON like ``startingOffsets``."""
 _REFUSES = "errorifexists"
 DAY_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 SIDES = ("key", "value")
@@ -58,16 +58,16 @@ SIDES = ("key", "value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """Where to: ``path`` or ``table``, one of them (ConfigError)."""
+    """The target is either ``path`` or ``table``. Giving both or neither raises ConfigError."""
 
     path: str | None = None
     table: str | None = None
-    """A name in a catalog of the session, as Iceberg and Delta have them."""
+    """A name in a catalog of the session, such as Iceberg's or Delta's."""
     format: str = "parquet"
     mode: str = _REFUSES
-    """As Spark's writers have it: errorifexists, append, overwrite."""
+    """The mode of Spark's writers: errorifexists, append, overwrite."""
     read: Mapping[str, str] = field(default_factory=dict)
-    """Options of ``format("tidelog")``, but for ``logDirs``, ``mode`` and ``columns``."""
+    """Options of ``format("tidelog")``, except ``logDirs``, ``mode`` and ``columns``."""
     write: Mapping[str, str] = field(default_factory=dict)
     """Options of the writer."""
     key: Decoding = AS_IT_IS
@@ -80,13 +80,13 @@ class ExportOptions:
 
     @property
     def decodings(self) -> Mapping[str, Decoding]:
-        """By column."""
+        """The decodings by column."""
         return dict(zip(SIDES, (self.key, self.value), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TopicRead:
-    """What is read of a topic."""
+    """The offsets to read of a topic."""
 
     topic: str
     starts: Offsets
@@ -102,10 +102,11 @@ def export(
     topics: Collection[str] | None = None,
     on_progress: OnProgress | None = None,
 ) -> DataFrame:
-    """Writes; a row a topic of what was written. ``topics`` None: as ``options.read`` says, else all but internal ones.
+    """Write the export and return one row per topic. ``topics`` None follows ``options.read``, else all but internal
+    topics.
 
-    DirectoryError for a path that is no log directory; errors of the source as it has them; ConfigError for options
-    that are none, also a format that the session lacks; InvalidRecordError for what cannot be decoded.
+    Raise DirectoryError for a path that is no log directory, and the errors of the source. Raise ConfigError for
+    invalid options and for a format that the session lacks. Raise InvalidRecordError for an undecodable key or value.
     """
     from pyspark.sql import DataFrame as Table
 
@@ -125,7 +126,7 @@ def export(
 
 
 def _read_options(paths: Sequence[Path], options: ExportOptions, topics: Collection[str] | None) -> dict[str, str]:
-    """Of a read of everything that is exported."""
+    """Return the options for a read of everything that is exported."""
     given = {name.lower(): text for name, text in options.read.items()}
     asked = [kind for kind in SubscriptionKind if kind.lower() in given]
     if topics is not None:
@@ -142,7 +143,7 @@ def _read_options(paths: Sequence[Path], options: ExportOptions, topics: Collect
 
 
 def _planned(given: Mapping[str, str]) -> list[_TopicRead]:
-    """By topic; those without a record to be read are left out."""
+    """Return the reads by topic. Topics without a record to read are left out."""
     starts: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
     sizes: dict[str, int] = {}
@@ -162,7 +163,7 @@ def _of(topic: str, offsets: Offsets) -> Offsets:
 
 
 def _topic_table(spark: SparkSession, read: _TopicRead, given: Mapping[str, str], options: ExportOptions) -> DataFrame:
-    """The records of a topic, with the bytes that could not be decoded in ``keyRaw`` and ``valueRaw``."""
+    """Return a topic's records, with the bytes that could not be decoded in ``keyRaw`` and ``valueRaw``."""
     others = {name: text for name, text in given.items() if not name.startswith(("starting", "ending"))}
     for kind in SubscriptionKind:
         others.pop(kind.lower(), None)
@@ -193,7 +194,7 @@ def _raw(side: str) -> str:
 
 
 def _date() -> Column:
-    """In UTC whatever the session's time zone; a moment before 1970 lies on the day that had begun then."""
+    """Return the date in UTC, whatever the session's time zone. Times before 1970 are rounded down to their day too."""
     from pyspark.sql import functions as f
 
     microseconds = f.unix_micros("timestamp")
@@ -209,7 +210,7 @@ def _refusal(side: str, decoding: Decoding) -> Column:
 
 
 def _observed(table: DataFrame, options: ExportOptions) -> tuple[DataFrame, Observation]:
-    """The table as it is written, and what counts its rows meanwhile; a row that tells of damage is no record."""
+    """Return the table to write, and an observation that counts its rows. A row that reports damage is not a record."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
@@ -241,7 +242,7 @@ def _row(read: _TopicRead, counted: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a JSON object a topic. Exit code: 0."""
+    """Print a JSON object per topic. Return exit code 0."""
     parser = job_parser("export", "records into Parquet as a Spark job: prints a JSON object a topic.")
     parser.add_argument("--output", metavar="PATH", help="where to; or --table")
     parser.add_argument("--table", metavar="NAME", help="a table of the session's catalog")
@@ -271,7 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # What is sent to executors has to be of a module that they can import, which __main__ is not.
+    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
     from tidelog.spark.jobs.export import main as run_main
 
     sys.exit(run_main())

@@ -1,6 +1,7 @@
-"""Many log directories as pieces of work for tasks: partitions of one directory, together about a task's worth.
+"""The division of many log directories into pieces of work for Spark tasks.
 
-Called by: jobs that read every partition by itself (``audit``, ``count``), on the driver.
+A piece holds partitions of one directory, together about a task's worth. The driver makes the pieces for jobs that read
+each partition on its own (``audit``, ``count``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tidelog.storage.log.view.partitions import live_partitions, require_log_dir
 T = TypeVar("T")
 
 TASK_BYTES = 128 * 1024 * 1024
-"""A task's worth: seconds of reading, against the milliseconds that a task costs. A partition is never parted."""
+"""A task's worth: seconds of reading, against the milliseconds that a task costs. A partition is never divided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +27,11 @@ class PartitionsWork:
     path: Path
     partitions: tuple[TopicPartition, ...]
     log_bytes: int
-    """Of ``.log`` files, as the progress counts them."""
+    """The bytes of ``.log`` files, as the progress counts them."""
 
 
 def require_directories(directories: str | Path | Iterable[str | Path]) -> list[Path]:
-    """DirectoryError or FileMissingError for a path that is no log directory."""
+    """Return the paths. Raise DirectoryError or FileMissingError for a path that is no log directory."""
     given = [directories] if isinstance(directories, str | Path) else list(directories)
     paths = [path_of(path) for path in given]
     for path in paths:
@@ -39,7 +40,7 @@ def require_directories(directories: str | Path | Iterable[str | Path]) -> list[
 
 
 def works_of(paths: Iterable[Path], topics: Collection[str] | None = None) -> list[PartitionsWork]:
-    """All partitions, or those of ``topics``; the largest work first, so that no long one begins last."""
+    """Return work for all partitions, or those of ``topics``, largest first, so that no long work begins last."""
     works = []
     for path in paths:
         partitions = [part for part in live_partitions(BY_PATH, path) if topics is None or part.topic in topics]
@@ -52,7 +53,7 @@ def works_of(paths: Iterable[Path], topics: Collection[str] | None = None) -> li
 
 
 def in_tasks(partitions: Iterable[T], size: Callable[[T], int]) -> Iterator[tuple[T, ...]]:
-    """Neighbours together as long as they are no more than a task's worth; ``size`` in bytes."""
+    """Group neighbours as long as they are no more than a task's worth. ``size`` is in bytes."""
     pending: list[T] = []
     cost = 0
     for partition in partitions:
@@ -70,5 +71,5 @@ def _log_bytes(directory: Path) -> int:
     try:
         sizes = BY_PATH.list_sizes(directory)
     except FileMissingError:
-        return 0  # deleted since it was listed; its task says so
+        return 0  # deleted since it was listed, and its task reports it
     return sum(max(0, size) for name, size in sizes.items() if name.endswith(".log"))

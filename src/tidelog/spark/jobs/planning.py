@@ -1,6 +1,6 @@
-"""What is planned a directory at a time, in a task each, for jobs that change directories.
+"""The planning of directories, one task each, for jobs that change directories.
 
-Called by: the jobs ``recover`` and ``compact``, on the driver.
+The jobs ``recover`` and ``compact`` run it on the driver.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Plan = TypeVar("Plan", covariant=True)
 
 
 class MakePlan(Protocol[Options, Plan]):
-    """A function of a module, as the executors import it. ``only``: these partitions; None for all."""
+    """A module-level function, since executors import it. ``only`` names the partitions, None for all."""
 
     def __call__(
         self,
@@ -38,7 +38,7 @@ class MakePlan(Protocol[Options, Plan]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planning:
-    """What a task needs to plan a directory."""
+    """The input of a task that plans a directory."""
 
     make: MakePlan[Any, Any]
     path: Path
@@ -55,7 +55,7 @@ def plan_each(
     topics: frozenset[str] | None = None,
     held_here: bool,
 ) -> dict[Path, Plan | TidelogError]:
-    """Of each directory that has ``options``. ``held_here``: the driver holds their locks."""
+    """Plan each directory that has ``options``. ``held_here`` is True if the driver holds their locks."""
     works = [
         _Planning(make=make, path=path, options=of, topics=topics, held_here=held_here) for path, of in options.items()
     ]
@@ -63,7 +63,7 @@ def plan_each(
 
 
 def _plan(work: _Planning) -> Any:
-    """In a task."""
+    """Plan a directory inside a Spark task."""
     only = None
     if work.topics is not None:
         only = [part for part in live_partitions(LOCAL, work.path) if part.topic in work.topics]

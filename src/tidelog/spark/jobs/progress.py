@@ -1,6 +1,6 @@
-"""How far a job is: bytes of logs done, of how many there are to do. It moves as tasks end.
+"""The progress of a job: the bytes of logs done, and their total. It moves when a task ends.
 
-Called by: jobs, on the driver, from one thread at a time.
+Thread rule: on the driver, from one thread at a time.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from tidelog.spark.jobs.task_progress import Advance
 
 OnProgress = Callable[[int, int], None]
-"""Told how many bytes are done, and how many there are in all; first with none done."""
+"""A function that receives the bytes done and the total, first with 0 bytes done."""
 
 
 def advancing(on_progress: OnProgress | None, total_bytes: int) -> Advance | None:
-    """What ``run_tasks`` tells its steps to; None where nobody asks."""
+    """Return the callback that ``run_tasks`` calls after each step, or None without ``on_progress``."""
     if on_progress is None:
         return None
     done = 0

@@ -1,16 +1,16 @@
-"""``tidelog recover`` over many log directories as a Spark job: the same plans, the same directories afterwards.
+"""The Spark job for ``tidelog recover`` over many log directories: the same plans and results.
 
 =============  =======================================================================================================
-on the driver  completes commits that were decided, takes every directory's ``.lock``, removes its clean-shutdown
-               marker; writes checkpoints and marker once all partitions of a directory are recovered
-a task each    plans a directory
-tasks          recover partitions, about 128 MiB of them together; a partition is one task's, however large
+on the driver  completes decided commits, takes every directory's ``.lock``, removes its clean-shutdown marker; writes
+               checkpoints and marker once all partitions of a directory are recovered
+one task each  plans a directory
+tasks          recover partitions, about 128 MiB per task; a partition is never divided, however large
 =============  =======================================================================================================
 
-Directories have to be visible under the same path to the driver and to every executor. Without ``apply`` nothing is
-written, and they may be a live broker's. With it, no broker may have them; a directory that is refused and a partition
-that cannot be recovered are told in their row, and the others go on. What a crash leaves: what a crash of ``tidelog
-recover`` leaves (``DirectoryRecovery``), so that it can be done again.
+Directories must be visible under the same path to the driver and to every executor. Without ``apply`` nothing is
+written, and a live broker may hold them. With ``apply``, no broker may hold them. If a directory is refused or a
+partition cannot be recovered, its row has the error and the others go on. A crash leaves the same state as a crash of
+``tidelog recover`` (``DirectoryRecovery``), so the job can run again. Usage::
 
     python -m tidelog.spark.jobs.recover DIR... [--apply]
     spark-submit …/tidelog/spark/jobs/recover.py DIR… --apply
@@ -48,7 +48,7 @@ Outcome = RecoveredPartition | TidelogError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recovering:
-    """What a task needs to recover some partitions of a directory."""
+    """The input of a task that recovers some partitions of a directory."""
 
     path: Path
     partitions: tuple[PartitionPlan, ...]
@@ -68,9 +68,9 @@ def recover(
     apply: bool = False,
     on_progress: OnProgress | None = None,
 ) -> DataFrame:
-    """A row a directory and one for each of its partitions, see ``recovery_rows``: planned, or what came of it.
+    """Return a row per directory and one per partition (see ``recovery_rows``): the plan, or the outcome.
 
-    DirectoryError for a path that is no log directory; ConfigError for ``topics`` with ``apply``.
+    Raise DirectoryError for a path that is no log directory, and ConfigError for ``topics`` with ``apply``.
     """
     if apply and topics is not None:
         raise ConfigError("whole log directories are recovered: name no topic")
@@ -87,7 +87,7 @@ def recover(
 
 
 def failed(rows: Iterable[Mapping[str, object]]) -> bool:
-    """Whether something could not be done, among collected rows or dictionaries of them."""
+    """Return True if collected rows, or dictionaries of them, contain an error."""
     return any(row["error"] is not None for row in rows)
 
 
@@ -131,7 +131,7 @@ def _applied(
 def _recover_all(
     spark: SparkSession, plans: Mapping[Path, RecoverPlan], options: RecoverOptions, on_progress: OnProgress | None
 ) -> dict[tuple[Path, str], Outcome]:
-    """By directory, and the name of the partition's; the largest work begins first."""
+    """Return outcomes by directory and name of the partition's directory. The largest work begins first."""
     works = [
         _Recovering(path=path, partitions=together, options=options)
         for path, plan in plans.items()
@@ -148,14 +148,14 @@ def _recover_all(
 
 
 def _recover(work: _Recovering) -> list[Outcome]:
-    """In a task: of each of its partitions."""
+    """Recover each of the partitions inside a Spark task."""
     return [
         outcome(lambda part: recover_partition(LOCAL, work.path, part, work.options), part) for part in work.partitions
     ]
 
 
 def _finished(recovery: DirectoryRecovery, plan: RecoverPlan, outcomes: Mapping[str, Outcome]) -> TidelogError | None:
-    """Why the directory does not count as stopped in order; None where it does."""
+    """Return the error for which the directory does not count as cleanly shut down, or None if it does."""
     done = tuple(one for one in outcomes.values() if isinstance(one, RecoveredPartition))
     failures = tuple((name, one) for name, one in outcomes.items() if isinstance(one, TidelogError))
     try:
@@ -168,7 +168,7 @@ def _finished(recovery: DirectoryRecovery, plan: RecoverPlan, outcomes: Mapping[
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a JSON object a row. Exit code: 0, or 3 where a row has an error."""
+    """Print a JSON object per row. Return exit code 0, or 3 if a row has an error."""
     parser = job_parser("recover", "tidelog recover as a Spark job: prints a JSON object a directory and partition.")
     parser.add_argument("--apply", action="store_true", help="do it; without, nothing is changed")
     add_topic_config(parser)
@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # What is sent to executors has to be of a module that they can import, which __main__ is not.
+    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
     from tidelog.spark.jobs.recover import main as run_main
 
     sys.exit(run_main())

@@ -1,18 +1,18 @@
-"""The table of the recovery job: a row a directory, then one for each of its partitions.
+"""The table of the recovery job: a row per directory, then one for each of its partitions.
 
 =====================================  ===============================================================================
 columns                                null
 =====================================  ===============================================================================
 ``directory``, ``kind``                never; ``kind`` is ``directory`` or ``partition``
-``condition`` … ``temporaryFiles``     of a partition; of a directory that is refused
-``name``, ``topic``, ``partition``     of a directory; ``name`` is the partition's directory
-``segmentsToRecover`` … ``leftovers``  of a directory; ``fromOffset`` where no segment is to be recovered
-``logStartOffset`` … ``removedFiles``  of a directory, in a plan, and of a partition that could not be recovered
+``condition`` … ``temporaryFiles``     for a partition, and for a refused directory
+``name``, ``topic``, ``partition``     for a directory; ``name`` is the partition's directory
+``segmentsToRecover`` … ``leftovers``  for a directory; ``fromOffset`` also if no segment is to be recovered
+``logStartOffset`` … ``removedFiles``  for a directory, in a plan, and for a partition that could not be recovered
 ``warnings``                           never
-``error``                              where nothing went wrong
+``error``                              if no error occurred
 =====================================  ===============================================================================
 
-``commit``: the commit of staged files that was decided, and is (to be) carried out first.
+``commit`` is the decided commit of staged files that recovery completes first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOT_DONE: Cells = (None,) * 8
 
 
 def refused_row(path: Path, error: TidelogError) -> Cells:
-    """Of a directory of which nothing is known, or done."""
+    """Return the row of a directory that could not be planned or recovered."""
     return (str(path), DIRECTORY, *_NO_STATE, *_NO_PARTITION, [], str(error))
 
 

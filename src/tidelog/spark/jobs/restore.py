@@ -1,15 +1,17 @@
-"""Records of a table, an export's say, back into a log directory: each at its offset, with its time and headers.
+"""The restore of a table's records, such as an export, into a log directory.
+
+Each record gets its offset, time and headers back.
 
 =============  =======================================================================================================
-on the driver  looks through the table for what no log can be made of; takes the directory's ``.lock`` (with ``apply``),
-               completes a commit that was decided; swaps in what the tasks wrote; writes checkpoints and marker
-a task         writes the logs of some partitions, each by itself and in order of offsets (``restored_log``)
+on the driver  checks the table for rows that no log can hold; with ``apply`` it first completes a decided commit and
+               takes the directory's ``.lock``; afterwards it swaps in the tasks' logs, writes checkpoints and marker
+one task       writes the logs of some partitions, one after the other, by ascending offset (``restored_log``)
 =============  =======================================================================================================
 
-A partition is restored where the directory has none of the name, or an empty one, which then goes. It is staged beside
-the others (``staging``) and swapped in by renaming it, so a job that is killed leaves each partition absent or whole;
-what was staged a broker removes when it starts. Without ``apply`` nothing is written. The directory is made where it is
-missing; it has to be visible under the same path to the driver and to every executor.
+A partition is restored if the directory has none of that name, or an empty one, which is removed. It is staged in the
+log directory (``staging``) and swapped in by a rename. So a killed job leaves each partition absent or complete, and a
+broker removes the staged files when it starts. Without ``apply`` nothing is written. A missing directory is created. It
+must be visible under the same path to the driver and to every executor. Usage::
 
     python -m tidelog.spark.jobs.restore TABLE DIR [--apply]
     spark-submit …/tidelog/spark/jobs/restore.py TABLE DIR --apply
@@ -53,8 +55,8 @@ SCHEMA = (
     "directory string, topic string, partition int, records bigint, firstOffset bigint, lastOffset bigint,"
     " dataBytes bigint, replacesEmpty boolean, logEndOffset bigint, segments int, logBytes bigint, error string"
 )
-"""``logEndOffset`` and what follows it: null in a plan, and of what was not restored; ``error``: why it is, or will be.
-``dataBytes``: of keys and values."""
+"""``logEndOffset`` and later columns are null in a plan and for a partition that was not restored. ``error`` is the
+reason why it was not, or will not be, restored. ``dataBytes`` counts keys and values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +76,12 @@ def restore(
     apply: bool = False,
     on_progress: OnProgress | None = None,
 ) -> DataFrame:
-    """A row a partition: planned, and with ``apply`` what came of it. ``table``: see ``record_table``, ``read_table``.
+    """Return a row per partition: its plan, and with ``apply`` the outcome.
 
-    ``settings``: of topics, by Kafka's keys; they win over the cluster metadata in the directory. ConfigError for a
-    table without the columns, DirectoryError for a path that holds something else, LockedError with ``apply``,
+    For ``table`` see ``record_table``, ``read_table``.
+
+    ``settings`` are by topic and Kafka's keys, and override the cluster metadata in the directory. Raise ConfigError
+    for a table without the columns, DirectoryError for a path that holds other files, LockedError with ``apply``, and
     ReadOnlyError for object storage.
     """
     from pyspark.sql import functions as f
@@ -106,7 +110,8 @@ def restore(
 
 
 def read_table(spark: SparkSession, path: str, format_name: str = "parquet") -> DataFrame:
-    """What lies under ``path``. Topics stay texts: of directories named like numbers Spark would make numbers."""
+    """Read the table under ``path``. Topics stay strings: Spark would infer numbers from directories named like
+    numbers."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     schema = spark.read.format(format_name).load(path).schema
@@ -139,7 +144,7 @@ def _restored(
     settings: Mapping[str, Mapping[str, str]],
     on_progress: OnProgress | None,
 ) -> dict[TopicPartition, Row]:
-    """What the tasks wrote, swapped in."""
+    """Run the tasks, swap in the logs they wrote, and return their rows."""
     from pyspark.sql.functions import broadcast
 
     if not planned:
@@ -148,7 +153,7 @@ def _restored(
     names = spark.createDataFrame([tuple(one.found.topic_partition) for one in planned], "topic string, partition int")
     logs = rows.join(broadcast(names), ["topic", "partition"]).repartition(len(planned), "topic", "partition")
     logs = logs.sortWithinPartitions("topic", "partition", "offset")
-    writing = logs.mapInArrow(partial(write_logs, target), spark_schema(WRITTEN))  # PySpark wants pandas for it
+    writing = logs.mapInArrow(partial(write_logs, target), spark_schema(WRITTEN))  # PySpark needs pandas for mapInArrow
     home.mark_open()
     try:
         with following(spark, sum(one.found.size for one in planned), on_progress):
@@ -171,7 +176,7 @@ def _target(
         topic = partition.topic
         known = LogConfig.from_properties(metadata.settings_of(topic, home.node_id), ignore_unknown=True)
         configs[topic] = known.with_properties(settings.get(topic, {}))
-        # An empty log may say what the metadata, in another of the broker's directories, is not here to say.
+        # An empty log may have the topic id if the metadata lie in another of the broker's log directories.
         there = PartitionMetadata.read(LOCAL, home.path / partition.directory_name / PARTITION_METADATA_FILE)
         topic_id = metadata.topic_id(topic) or (None if there is None else there.topic_id)
         if topic_id is not None:
@@ -191,7 +196,7 @@ def _row(path: Path, planned: _Planned, written: Row | None = None) -> tuple[Any
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a JSON object a partition. Exit code: 0, or 3 where a row has an error."""
+    """Print a JSON object per partition. Return exit code 0, or 3 if a row has an error."""
     parser = argparse.ArgumentParser(
         prog="tidelog.spark.jobs.restore",
         description="records of a table into a log directory as a Spark job: prints a JSON object a partition.",
@@ -219,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # What is sent to executors has to be of a module that they can import, which __main__ is not.
+    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
     from tidelog.spark.jobs.restore import main as run_main
 
     sys.exit(run_main())

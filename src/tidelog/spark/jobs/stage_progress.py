@@ -1,16 +1,16 @@
-"""How far Spark's own work is, a write or a shuffle that no function of ours runs in: by the tasks that have ended.
+"""The progress of Spark's own work (a write, a shuffle), measured by the tasks that have ended.
 
-The bytes to do are shared out over the tasks that are known yet, as if they were alike; what was told is never taken
-back where more tasks come to be known.
+No tidelog function runs in that work. The bytes are divided equally among the tasks known so far. The reported progress
+never decreases when more tasks become known.
 
 ================  ====================================================================================================
-the session       whose tasks
+the session       the tasks counted
 ================  ====================================================================================================
-its own driver    those of the jobs that the calling thread starts meanwhile, told from a thread of its own
-on Spark Connect  those that the server tells of while the calling thread waits for it, told from that thread
+its own driver    tasks of jobs that the calling thread starts meanwhile, reported from a separate thread
+on Spark Connect  tasks that the server reports while the calling thread waits for it, reported from that thread
 ================  ====================================================================================================
 
-Called by: the jobs ``export`` and ``restore``, on the driver.
+The jobs ``export`` and ``restore`` use it on the driver.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GROUP = "spark.jobGroup.id"
 
 
 class _Telling:
-    """Tells a share of the bytes, never less than the last time."""
+    """The reporter of a share of the bytes, which never decreases."""
 
     def __init__(self, total_bytes: int, on_progress: OnProgress) -> None:
         self._total_bytes = total_bytes
@@ -40,7 +40,7 @@ class _Telling:
         self._told = 0
 
     def tell(self, stages: Iterable[tuple[int, int]]) -> None:
-        """``stages``: of each, how many tasks it has and how many of them have ended."""
+        """Report progress. ``stages`` holds, for each stage, the number of its tasks and of its ended tasks."""
         known = list(stages)
         tasks = sum(all_tasks for all_tasks, _ in known)
         share = sum(ended for _, ended in known) / tasks if tasks else 0.0
@@ -50,7 +50,7 @@ class _Telling:
 
 @contextmanager
 def following(spark: SparkSession, total_bytes: int, on_progress: OnProgress | None) -> Iterator[None]:
-    """While the caller's block runs; told all of ``total_bytes`` when it ends well."""
+    """Report progress while the caller's block runs. If it ends without an error, report all of ``total_bytes``."""
     if on_progress is None:
         yield
         return
@@ -70,7 +70,7 @@ def _told_by_stages(context: SparkContext, telling: _Telling) -> Iterator[None]:
         with telling_now_and_then(lambda: telling.tell(_stages(context, group))):
             yield
     finally:
-        context.setLocalProperty(_GROUP, before)  # None takes it away
+        context.setLocalProperty(_GROUP, before)  # None removes the property
 
 
 def _stages(context: SparkContext, group: str) -> Iterator[tuple[int, int]]:
@@ -86,7 +86,7 @@ def _told_by_server(spark: SparkSession, telling: _Telling) -> Iterator[None]:
     caller = threading.get_ident()
 
     def on_stages(stages: Iterable[Any] | None, **_others: object) -> None:
-        # The handlers are the session's: another thread's query has its own stages.
+        # The session has the handlers, so ignore the stages of other threads' queries.
         if threading.get_ident() == caller:
             telling.tell((stage.num_tasks, stage.num_completed_tasks) for stage in stages or ())
 

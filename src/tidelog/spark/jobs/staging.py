@@ -1,9 +1,8 @@
-"""Directories in which tasks write what the driver swaps in: beside the partitions, named as deleted ones.
+"""Directories where tasks write files that the driver swaps in, named like deleted partitions.
 
-A broker removes them when it starts, so whatever is left of a job that was killed is rubbish. Each attempt of a task
-has one of its own, so that two of them never write the same file.
-
-Called by: tasks (``new_staging``), and the driver, which holds the log directory's lock.
+They lie next to the partitions. A broker removes them when it starts, so the files that a killed job leaves are
+harmless. Each attempt of a task has its own directory, so that two attempts never write the same file. Only the holder
+of the log directory's lock may remove them.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ _HALF = 16
 
 
 def new_job_id() -> str:
-    """The first half of the unique ids of a job's directories."""
+    """Return the first half of the unique ids in a job's directory names."""
     return uuid.uuid4().hex[:_HALF]
 
 
 def new_staging(log_dir: Path, partition: TopicPartition, job_id: str) -> Path:
-    """A path that is not there yet."""
+    """Return a path that does not exist yet."""
     unique_id = job_id + uuid.uuid4().hex[:_HALF]
     return log_dir / str(PartitionDirectoryName.of(partition, DirectoryPurpose.DELETE, unique_id))
 
 
 def remove_staging(log_dir: Path, job_id: str) -> None:
-    """All that the job left."""
+    """Remove all directories of the job."""
     for name in LOCAL.list_names(log_dir):
         if f".{job_id}" in name and name.endswith(DirectoryPurpose.DELETE.value):
             remove_tree(LOCAL, log_dir / name)

@@ -1,14 +1,14 @@
-"""How far a job's tasks are, in bytes, told as they end: one call at a time, from a thread that is not the job's.
+"""The progress of a job's tasks in bytes, reported as they end.
+
+Thread rule: one call at a time, from a thread other than the job's.
 
 ================  ============================================================================================
-the session       where it is known from
+the session       the source
 ================  ============================================================================================
 its own driver    an accumulator, to which each task adds its size
-on Spark Connect  the server's count of tasks that have ended: the first ones, as far as the client can tell,
-                  since Spark starts them in order
+on Spark Connect  the server's count of ended tasks; they are assumed to be the first ones, since Spark starts
+                  tasks in that sequence
 ================  ============================================================================================
-
-Called by: ``run_tasks``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Advance = Callable[[int], None]
-"""Told how many bytes were done since the last call."""
+"""A function that receives the bytes done since its last call."""
 
 
 @contextmanager
 def telling(spark: SparkSession, sizes: Sequence[int], advance: Advance | None) -> Iterator[Accumulator[int] | None]:
-    """While tasks of these sizes run; gives what they have to add their sizes to, where there is such a thing."""
+    """Report progress while tasks of these sizes run. Yield the accumulator for their sizes if there is one."""
     if advance is None:
         yield None
     elif hasattr(spark, "sparkContext"):

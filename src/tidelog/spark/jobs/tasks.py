@@ -1,9 +1,8 @@
-"""Python work as Spark tasks: values out, values back, an error of one piece of work for that piece alone.
+"""Python work as Spark tasks: values in, values out, and an error affects only its own piece of work.
 
-The works are rows of a table with a partition for each, and what runs is a function of Spark's SQL, so a session of any
-kind does it: one that is its own driver, and one that talks to a Spark Connect server, which has no ``SparkContext``.
-Progress moves when a task ends (``task_progress``). Called by: jobs, on the driver. What is run is a function of a
-module, as the executors import it.
+The works are rows of a table with one partition each, and a function of Spark's SQL runs them. So any session works:
+with its own driver, or on a Spark Connect server, which has no ``SparkContext``. Progress moves when a task ends
+(``task_progress``). The function must be a module's, since executors import it.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ def run_tasks(
     size: Callable[[W], int] = lambda _work: 0,
     advance: Advance | None = None,
 ) -> list[R | TidelogError]:
-    """What ``run`` returned for each of ``works``, or the TidelogError that it raised; a task each.
+    """Return, for each of ``works``, the result of ``run`` or the TidelogError it raised. Each work is a task.
 
-    ``size``: what a piece of work adds to the progress, in bytes.
+    ``size`` is the number of bytes that a piece of work adds to the progress.
     """
     from pyspark.sql.functions import udf
 
@@ -57,7 +56,8 @@ def outcome(run: Callable[[W], R], work: W) -> R | TidelogError:
 
 
 def one_a_partition(spark: SparkSession, values: Sequence[object]) -> DataFrame:
-    """``id`` and ``work``: a range has as many partitions as it is asked for; a join with a broadcast keeps them."""
+    """Return rows of ``id`` and ``work``, one per partition. A range gets the requested number of partitions, and a
+    broadcast join keeps them."""
     from pyspark.sql.functions import broadcast
 
     rows = [(number, pickle.dumps(value)) for number, value in enumerate(values)]
@@ -66,7 +66,7 @@ def one_a_partition(spark: SparkSession, values: Sequence[object]) -> DataFrame:
 
 
 class _Task:
-    """What an executor calls with a row; one that lacks tidelog says so."""
+    """The function that an executor calls with a row. An executor without tidelog reports that it is missing."""
 
     def __init__(self, run: Callable[[Any], object], done: Accumulator[int] | None) -> None:
         self._run = run

@@ -1,6 +1,6 @@
-"""A thread that tells how far work is, now and then while a block runs.
+"""A background thread that reports progress at intervals while a block runs.
 
-Called by: ``task_progress`` and ``stage_progress``. Thread rule: one call at a time, none once the block has ended.
+Thread rule: one call at a time, and none after the block has ended.
 """
 
 from __future__ import annotations

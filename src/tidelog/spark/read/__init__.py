@@ -1,1 +1,1 @@
-"""The batch read: its options, its plan, the tasks' pieces, the reader that Spark drives."""
+"""The batch read: its options, its plan, the tasks' pieces, and the reader that Spark drives."""

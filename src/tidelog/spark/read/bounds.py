@@ -1,17 +1,16 @@
-"""Where a read of one partition begins and ends, as its options say it: offsets, timestamps, earliest, latest.
+"""The start and end of a partition's read, from options: offsets, timestamps, earliest, latest.
 
 ===========  ==========================================  =============================================================
 given        start                                       end
 ===========  ==========================================  =============================================================
 a timestamp  the first record at or after it; without    the first record at or after it (which is not read); without
-             one an error, or the end (``latest``)       one the limit
+             one an error, or the limit (``latest``)     one the limit
 an offset    that offset                                 that offset
 earliest     the log start                               –
 latest       the limit (in a stream only)                the limit
 ===========  ==========================================  =============================================================
 
-The limit is what ``until`` and the isolation level allow. Called by: the planner. Source: Spark's
-``KafkaOffsetReaderAdmin``.
+The limit is the end that ``until`` and the isolation level allow. Source: Spark's ``KafkaOffsetReaderAdmin``.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from tidelog.storage.log.view.row_stream import OnCorrupt as StreamOnCorrupt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedBounds:
-    """Offsets, not yet held to what the log has."""
+    """The bounds as offsets, not yet clamped to the log."""
 
     start: int
     end: int
     limit: int
     aborted: AbortedRanges | None
-    """Of read_committed."""
+    """The aborted transactions, for read_committed."""
 
     @classmethod
     def resolve(cls, view: LogView, options: ReadOptions, partition: TopicPartition) -> Self:
-        """OffsetOutOfRangeError where no record is as late as a starting timestamp."""
+        """Resolve the bounds. Raise OffsetOutOfRangeError if no record is as late as a starting timestamp."""
         reading = _Reading(view, options, partition)
         committed = options.read_committed and options.mode is Mode.RECORDS
         return cls(
@@ -57,7 +56,7 @@ class _Reading:
         self._partition = partition
         self._isolation = Isolation.READ_COMMITTED if options.read_committed else Isolation.READ_UNCOMMITTED
         self.until = None if options.until is Until.AUTO else options.until.value
-        # Batches are what lies in the files, whoever may read it yet.
+        # The batches table shows everything in the files, even above the high watermark.
         self.limit = view.log_end if options.mode is Mode.BATCHES else view.limit(self._isolation, self.until)
 
     def start(self) -> int:

@@ -1,17 +1,17 @@
-"""From the range of offsets that each partition gives to tasks: how a read is cut, and what is put together again.
+"""The division of each partition's range of offsets into tasks.
 
-Each range is cut at batch boundaries into pieces of about one size; pieces that are still too few or too long are cut
-at offsets (then two tasks open the batch between them, and each keeps its own records); small ones share a task.
+Each range is split at batch boundaries into pieces of about one size. If pieces are still too few or too long, they are
+split at offsets. Then two tasks open the batch between them, and each keeps its own records. Small pieces share a task.
 
 ==========================  ========================================================================================
-``splitBytes``              the size of a piece; by default so that every core of this machine has two pieces, within
-                            64 and 256 MiB: every task costs Spark computing, with PySpark 4.0 the most. Where no
-                            record is opened, up to 512 MiB, as they are read faster
-``minPartitions``           at least as many tasks, if there are as many offsets
-``maxRecordsPerPartition``  no task holds more offsets, so none holds more records
+``splitBytes``              the size of a piece; by default every core of this machine gets two pieces, within 64 and
+                            256 MiB, because every task costs Spark CPU time, most with PySpark 4.0. If no record is
+                            opened, up to 512 MiB, as such pieces are read faster
+``minPartitions``           the minimum number of tasks, if there are as many offsets
+``maxRecordsPerPartition``  the maximum number of offsets, and so of records, in a task
 ==========================  ========================================================================================
 
-Indexes and batch headers are read, no record. Called by: the planner.
+Only indexes and batch headers are read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_BYTES_OF_SEGMENTS = 512 * 1024 * 1024
 
 
 class Cuts(enum.Enum):
-    """Where a range may be cut."""
+    """The boundaries at which a range may be split."""
 
     BATCHES = enum.auto()
     SEGMENTS = enum.auto()
@@ -44,14 +44,14 @@ class Cuts(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRange:
-    """What one partition gives to a read, as a piece that is not cut yet."""
+    """A partition's range in a read, as one piece before the split."""
 
     view: LogView
     piece: Piece
     cuts: Cuts
     min_timestamp_ms: int | None = None
     tells_tail: bool = False
-    """Whether the bytes behind the log's end make a piece where nothing else does."""
+    """True if the bytes after the log end make a piece of their own when nothing else does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,8 @@ class Cutting:
     max_records_per_partition: int | None = None
 
     def tasks(self, ranges: list[PartitionRange], pool: Executor) -> list[LogSplit]:
-        """The tasks in order of partition and offset."""
-        # Where segments are not cut, small ones come together as if a large one had been.
+        """Return the tasks by partition and offset."""
+        # Segments are never split, so small ones are grouped up to the target size.
         of_segments = any(part.cuts is Cuts.SEGMENTS for part in ranges)
         most_bytes = MOST_BYTES_OF_SEGMENTS if of_segments else MOST_SPLIT_BYTES
         target = self._target_bytes(sum(part.piece.size_bytes for part in ranges), most_bytes)
@@ -122,7 +122,7 @@ def _cut_by_offsets(piece: Piece, most: int) -> Iterator[Piece]:
 
 
 def _halved(pieces: list[Piece], wanted: int) -> list[Piece]:
-    """The largest pieces cut in two until there are ``wanted``, as far as there are offsets to cut between."""
+    """Split the largest pieces in half until there are ``wanted``, as far as their offsets allow."""
     ticket = count()
 
     def entry(piece: Piece) -> tuple[int, int, Piece]:

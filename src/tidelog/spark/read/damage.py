@@ -1,9 +1,8 @@
-"""Rows about damage, for ``onCorrupt`` = ``report``: what was left out of a read, and where it lies.
+"""The rows about damage, for ``onCorrupt`` = ``report``: skipped bytes and their place.
 
-Such a row has the topic, the partition, the offset from which on something may be missing, and the sentence in
-``corrupt``; every other column is null. A stretch of damage may cross the cuts between pieces: it is told once, by the
-piece that holds its first offset (or by the first piece of a read that begins within it).
-Called by: the tables of records and batches, in Spark's workers.
+A row has the topic, the partition, the first offset that may be missing, and a sentence in ``corrupt``. Every other
+column is null. A damaged stretch may cross the boundaries between pieces, but is reported once. The piece that holds
+its first offset reports it, or the first piece of a read that begins within it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tidelog.storage.log.view.row_stream import SkippedRange
 
 
 class DamageReport:
-    """Takes what a read skips, hands it on as rows; one that does not speak takes it and says nothing."""
+    """The collector of damage that a read skips. It yields the damage as rows, or drops it if ``speaks`` is False."""
 
     def __init__(self, piece: Piece, schema: pa.Schema, *, speaks: bool) -> None:
         self._piece = piece
@@ -32,7 +31,7 @@ class DamageReport:
             self._pending.append(skipped)
 
     def add_tail(self) -> None:
-        """The bytes behind the log's end, where this piece reaches it."""
+        """Add the bytes after the log end, if this piece reaches it."""
         tail = self._piece.state.invalid_tail
         if self._speaks and tail is not None:
             self._pending.append(
@@ -46,7 +45,7 @@ class DamageReport:
             )
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """What was added since, as at most one batch."""
+        """Yield the damage added since the last call, as at most one batch."""
         rows = [self._row(skipped) for skipped in self._pending]
         self._pending.clear()
         if rows:

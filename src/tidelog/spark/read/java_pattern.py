@@ -1,8 +1,9 @@
-"""``subscribePattern``: a Java regular expression as a Python one that matches the same topic names.
+"""The translation of ``subscribePattern`` from a Java regular expression to a Python one.
 
-Topic names are ASCII letters, digits, ``.``, ``_`` and ``-``, so only constructs that make a difference for those are
-translated; the rest of the two languages agrees (from Python 3.11 on). Where Java has something Python lacks, that is
-said, never guessed. Pure. Source of the syntax: the documentation of ``java.util.regex.Pattern``.
+Both match the same topic names. Topic names are ASCII letters, digits, ``.``, ``_`` and ``-``. So only constructs that
+make a difference for these are translated, and the rest of the two languages agrees (from Python 3.11 on). A Java
+construct that Python lacks is an error, never a guess. The functions are pure. Source of the syntax: the documentation
+of ``java.util.regex.Pattern``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _CLASSES: Final = {
     "javaLowerCase": "a-z",
     "javaUpperCase": "A-Z",
 }
-"""Java's ``\\p{…}`` over ASCII, as the inside of a class."""
+"""Java's ``\\p{…}`` over ASCII, as the inside of a character class."""
 
 _TOKEN = re.compile(
     r"""\\Q(?P<quoted>.*?)(?:\\E|$)
@@ -54,7 +55,7 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=16)
 def compile_java_pattern(text: str) -> re.Pattern[str]:
-    """``text`` for ``search``, as Spark's Kafka source looks for it in a topic. ConfigError where it cannot be."""
+    """Compile ``text`` for ``search``, as Spark's Kafka source matches topics. Raise ConfigError if that fails."""
     try:
         return re.compile(_translated(text), re.ASCII)
     except re.error as error:

@@ -1,4 +1,7 @@
-"""One option's text to its value; every mistake names the option, the text and what is wanted. Pure."""
+"""The conversion of an option's text to its value.
+
+Every error names the option, the text and the expected form. The functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,23 @@ from tidelog.storage.fs.url_path import path_of
 T = TypeVar("T", bound=enum.Enum)
 
 Given = Mapping[str, str]
-"""Options by lower-case name."""
+"""The options by lower-case name."""
 
 _LARGEST = 2**63 - 1
 _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _MOST_SHOWN = 200
 _LIKENESS = 0.85
-"""From here on an unknown name is taken for a misspelt one: startingOffset, include-headers, subscribePatern."""
+"""The least similarity of a typo to a known name, as in startingOffset, include-headers, subscribePatern."""
 
 
 def shown(value: object) -> str:
-    """What was given, for a message: in quotes, and not all of it where it is long."""
+    """Return a value for a message, in quotes and shortened if it is long."""
     text = repr(value)
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
 
 
 def refuse_misspelt(given: Given, known: Iterable[str]) -> None:
-    """Spark's sources pass over unknown options; one that all but names an option of ours is a mistake, though."""
+    """Raise ConfigError for an unknown option that resembles a known one. Spark's sources ignore unknown options."""
     by_lower_case = {name.lower(): name for name in known}
     for name in sorted(given.keys() - by_lower_case.keys()):
         close = difflib.get_close_matches(name, by_lower_case, n=1, cutoff=_LIKENESS)
@@ -41,16 +44,16 @@ def refuse_misspelt(given: Given, known: Iterable[str]) -> None:
 
 
 def unknown_options(options: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Names as they were given; those of Kafka's clients (``kafka.…``) are left out."""
+    """Return the unknown names as given, without those of Kafka's clients (``kafka.…``)."""
     lower = {name.lower() for name in known}
     return sorted(name for name in options if name.lower() not in lower and not name.lower().startswith("kafka."))
 
 
 def parse_log_dirs(given: Given) -> tuple[str, ...]:
-    """``logDirs``, else what was given to ``load``: a comma list of paths, ``file:`` URIs and addresses, each once.
+    """Parse ``logDirs``, else the argument of ``load``: a comma list of distinct paths, ``file:`` URIs and addresses.
 
-    Relative paths start where the driver's session was started. (Spark gives tables a ``path`` of its own accord, so
-    that one beside ``logDirs`` is no mistake.)
+    Relative paths start where the driver's session was started. Spark adds a ``path`` to tables by itself, so a
+    ``path`` together with ``logDirs`` is no error.
     """
     text = given.get("logdirs", given.get("path", ""))
     dirs = dict.fromkeys(_directory(part.strip()) for part in text.split(",") if part.strip())
@@ -77,7 +80,7 @@ def parse_assignment(text: str) -> Iterable[TopicPartition]:
 
 
 def parse_partition_map(text: str, option: str, *, least: int) -> dict[TopicPartition, int]:
-    """A number for each partition, as JSON."""
+    """Parse JSON with a number for each partition."""
     example = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}' if least < 0 else '{"topicA":{"0":1700000000000}}'
     result: dict[TopicPartition, int] = {}
     for topic, numbers in _json_object(text, option, example).items():
@@ -155,7 +158,7 @@ _MICROSECONDS = {
 
 
 def parse_time_ms(text: str, option: str) -> int:
-    """A time as Spark writes it, in whole milliseconds; one without a unit is in milliseconds."""
+    """Parse a time in Spark's notation to whole milliseconds. A time without a unit is in milliseconds."""
     match = _TIME.fullmatch(text.strip().lower())
     milliseconds = _LARGEST + 1 if match is None else int(match[1]) * _MICROSECONDS[match[2]] // 1000
     if milliseconds > _LARGEST:

@@ -1,7 +1,8 @@
-"""Options of ``format("tidelog")``: text in, one frozen ``ReadOptions`` out; every mistake is named here.
+"""The options of ``format("tidelog")``, parsed from text to one frozen ``ReadOptions``.
 
-Names, defaults and precedence follow Spark's own Kafka source (its class ``KafkaSourceProvider``), so that a job
-moves by changing the format and giving ``logDirs``. Pure: no file is touched and no Spark class is imported.
+Every error in the options is raised here. Names, defaults and precedence follow Spark's Kafka source
+(``KafkaSourceProvider``), so that a job moves by changing the format and giving ``logDirs``. The functions are pure:
+they touch no file and import no Spark class.
 """
 
 from __future__ import annotations
@@ -69,11 +70,11 @@ IGNORED = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-"""Of Spark's Kafka source, without effect here: they steer a consumer, and files have none."""
+"""Options of Spark's Kafka source without effect here: they steer a consumer, and files have none."""
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-"""Without effect in a batch read, as in Spark's Kafka source, and with a warning, as there."""
+"""Options without effect in a batch read. As in Spark's Kafka source, they give a warning."""
 ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-"""An error in a stream, as in Spark's Kafka source."""
+"""Options that are an error in a stream, as in Spark's Kafka source."""
 KNOWN = (*EFFECTIVE, *IGNORED, *STREAM_ONLY)
 
 
@@ -85,7 +86,7 @@ class SubscriptionKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Which partitions a read covers; the pattern is Java's, and a topic matches that has it anywhere in its name."""
+    """The partitions that a read covers. The pattern is Java's, and matches anywhere in a topic's name."""
 
     kind: SubscriptionKind
     partitions: frozenset[TopicPartition] = frozenset()
@@ -104,7 +105,8 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a read: exactly one field is set. Offsets may be EARLIEST or LATEST; timestamps are in ms."""
+    """The start or the end of a read. Exactly one field is set. Offsets may be EARLIEST or LATEST, and timestamps are
+    in ms."""
 
     everywhere: int | None = None
     offsets: Mapping[TopicPartition, int] | None = None
@@ -117,16 +119,16 @@ class Bound:
 
 
 class Use(enum.Enum):
-    """What options are for: a stream begins at the latest offsets unless told otherwise, and has no end."""
+    """The use of the options. A stream begins at the latest offsets by default, and has no end."""
 
     BATCH = enum.auto()
     STREAM = enum.auto()
     TABLE = enum.auto()
-    """Nothing but the table that they give; Spark asks for it before it says which of the two is read."""
+    """Only the schema: Spark asks for it before it says whether it reads a batch or a stream."""
 
 
 class OnCorrupt(enum.StrEnum):
-    """What a read does at a batch that contradicts itself."""
+    """The action of a read at a batch that contradicts itself."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -134,7 +136,7 @@ class OnCorrupt(enum.StrEnum):
 
 
 class Until(enum.StrEnum):
-    """Where a read that names no end stops. AUTO: the high watermark under a live broker, else the log end."""
+    """The end of a read without a given end. AUTO is the high watermark under a live broker, else the log end."""
 
     AUTO = "auto"
     LOG_END = "log_end"
@@ -153,7 +155,7 @@ class ReadOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     split_bytes: int | None = None
-    """None: the planner chooses."""
+    """None lets the planner choose."""
     include_headers: bool = False
     read_committed: bool = False
     columns: tuple[str, ...] | None = None
@@ -166,7 +168,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use = Use.BATCH) -> ReadOptions:
-        """Options, keys in any case; ConfigError names the option, the value and what is wanted."""
+        """Parse options, with names in any case. ConfigError names the option, the value and the expected form."""
         given = {name.lower(): value for name, value in options.items()}
         refuse_misspelt(given, KNOWN)
         mode = parse_enum(given, "mode", Mode, Mode.RECORDS)
@@ -197,7 +199,7 @@ class ReadOptions:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Of the batches that a read with these options gives."""
+        """The schema of the batches that a read with these options returns."""
         return table_schema(
             self.mode,
             columns=self.columns,
@@ -208,7 +210,7 @@ class ReadOptions:
 
 
 def remarks(options: Mapping[str, str], use: Use = Use.BATCH) -> list[str]:
-    """A sentence for every given option that has no effect and may have been meant to have one."""
+    """Return a sentence for every given option that has no effect but may have been meant to have one."""
     given = {name.lower(): name for name in options}
     stream_only = [name for name in STREAM_ONLY if name.lower() in given and use is Use.BATCH]
     sentences = [f"Option '{name}' has no effect in a batch read" for name in stream_only]
@@ -272,7 +274,7 @@ def _ending(given: Given, use: Use) -> Bound:
 
 
 def _bound(given: Given, end: str, *, default: int) -> Bound:
-    """The first given of three options decides: timestamp, offsets by timestamp, offsets."""
+    """Parse a bound. The first given of three options decides: timestamp, offsets by timestamp, offsets."""
     if (text := given.get(f"{end}timestamp")) is not None:
         return Bound(timestamp_ms=parse_whole(text, f"{end}Timestamp", least=0))
     if (text := given.get(f"{end}offsetsbytimestamp")) is not None:

@@ -1,9 +1,9 @@
-"""From options and filters to tasks, using names, checkpoints and indexes only: no record is read.
+"""The planning of tasks from options and filters.
 
-Steps: find the partitions, load each one's frozen state, resolve its two ends, hold them to the log (data loss), cut
-into tasks. Of the tables that are made a partition at a time only the first step and the last are taken. Runs in one
-planning worker; partitions are looked at in parallel. A stream finds its partitions in the same way, and plans each of
-its batches as a read of its own.
+The planner reads names, checkpoints and indexes, but no record. The steps are: find the partitions, load each one's
+frozen state, resolve its bounds, clamp them to the log (data loss), split into tasks. Tables that are made one
+partition at a time take only the first and the last step. The planner runs in one planning worker and reads partitions
+in parallel. A stream finds its partitions in the same way, and plans each micro-batch as a separate read.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
-"""Left out of a pattern, as Kafka's consumer leaves them out; a topic may be named like one and still be a user's."""
+"""Topics that a pattern excludes, as in Kafka's consumer. Naming one explicitly reads it."""
 
 _SEGMENT_ROW_BYTES = 16 * 1024
-"""What a row about a segment counts for when tasks are put together: 256 of them are worth a task."""
+"""The size of a segment's row when tasks are grouped: 256 rows are worth a task."""
 
 
 Remark = Callable[[str], None]
-"""Takes a sentence that the user should see although the read goes on."""
+"""A function for sentences that the user should see although the read goes on."""
 
 
 def warn(sentence: str) -> None:
-    """Every remark, as it comes, into the planning worker's log."""
+    """Log a remark in the planning worker's log."""
     _log.warning("%s", sentence)
 
 
@@ -68,16 +68,16 @@ class FoundPartition:
 def plan(
     options: ReadOptions, pruning: Pruning, remark: Remark = warn, before: Mapping[Path, DirectoryState] | None = None
 ) -> list[LogSplit]:
-    """The tasks of a read, in order of partition and offset. TidelogError says why a read cannot be planned.
+    """Return the tasks of a read by partition and offset. Raise TidelogError if the read cannot be planned.
 
-    ``before``: as for ``find_partitions``.
+    ``before`` works as in ``find_partitions``.
     """
     found = find_partitions(options, remark, before)
     if options.mode.is_made_by_partition:
         return _plan_whole(found, options, pruning, remark)
     check_maps(options, {entry.partition for entry in found})
     wanted = [entry for entry in found if pruning.keeps(entry.partition)]
-    # The tables of batches and segments are made of whole segments, so there is nothing to cut.
+    # The tables of batches and segments are made of whole segments, so they need no options for splitting.
     cutting = (
         Cutting()
         if options.mode is not Mode.RECORDS
@@ -97,7 +97,8 @@ def plan(
 
 
 def _plan_whole(found: list[FoundPartition], options: ReadOptions, pruning: Pruning, remark: Remark) -> list[LogSplit]:
-    """A filter on the topic of a group's offset says nothing of the partition that the offset is kept in."""
+    """Plan tables made one partition at a time. For the groups table, filters do not prune: a committed offset's topic
+    does not tell which partition stores it."""
     wanted = [entry for entry in found if options.mode is Mode.GROUPS or pruning.keeps(entry.partition)]
     now_ms = SYSTEM_CLOCK.now_ms()
 
@@ -112,7 +113,7 @@ def _plan_whole(found: list[FoundPartition], options: ReadOptions, pruning: Prun
 def _unless_gone(
     entry: FoundPartition, options: ReadOptions, remark: Remark, look: Callable[[FoundPartition], T | None]
 ) -> T | None:
-    """A partition that its owner deletes meanwhile is data loss, or a remark."""
+    """Call ``look``. A partition that its owner deletes meanwhile is data loss, or a remark."""
     try:
         return look(entry)
     except FileMissingError:
@@ -125,11 +126,9 @@ def _unless_gone(
 def find_partitions(
     options: ReadOptions, remark: Remark, before: Mapping[Path, DirectoryState] | None = None
 ) -> list[FoundPartition]:
-    """What the subscription covers, in order; UnknownTopicOrPartitionError where some of it is not there.
-
-    Of the table of groups, where their offsets are kept, whatever they are subscribed to. ``before``: log directories
-    as they were last found; checkpoints that have not changed since are not read again.
-    """
+    """Return the partitions that the subscription covers, sorted. Raise UnknownTopicOrPartitionError if a named one is
+    missing. For the groups table, return the partitions of ``__consumer_offsets``, whatever the subscription.
+    ``before`` holds earlier states of the log directories: unchanged checkpoints are not read again."""
     subscription = options.subscription
     found: list[FoundPartition] = []
     for name in options.log_dirs:
@@ -182,7 +181,8 @@ def _check_missing(options: ReadOptions, found: set[TopicPartition], remark: Rem
 
 
 def check_maps(options: ReadOptions, assigned: set[TopicPartition]) -> None:
-    """A map of offsets or timestamps must name every partition that is read, and no other but those that are gone."""
+    """Raise ConfigError unless maps of offsets or timestamps name exactly the partitions that are read. Without
+    ``failOnDataLoss``, a map may also name covered partitions that are gone."""
     for end, bound in (("starting", options.starting), ("ending", options.ending)):
         named = bound.named_partitions()
         if named is None:
@@ -200,7 +200,7 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
 
 
 def _range(entry: FoundPartition, options: ReadOptions, pruning: Pruning, remark: Remark) -> PartitionRange | None:
-    """What a partition gives to the read; None where that is nothing."""
+    """Return a partition's range for the read, or None if there is nothing to read."""
     view = LogView(BY_PATH, entry.directory, directory_state=entry.state)
     if options.mode is Mode.SEGMENTS:
         return _all_segments(entry, view)
@@ -256,7 +256,7 @@ def _piece(
 def _hold_to_log(
     view: LogView, options: ReadOptions, partition: TopicPartition, bounds: ResolvedBounds, remark: Remark
 ) -> tuple[int, int]:
-    """The range within the log; what lies outside was lost, or was never there."""
+    """Return the range clamped to the log. Offsets outside were lost, or never existed."""
     start, end, limit = bounds.start, bounds.end, bounds.limit
     lost = []
     if start < view.log_start:

@@ -1,7 +1,8 @@
-"""What a query's filters rule out before a byte is read.
+"""The pruning of a read by a query's filters, before any data is read.
 
-Filters on topic, partition, offset and timestamp narrow which partitions, segments, positions and batches are read.
-Every filter still goes back to Spark, which evaluates it on the rows: pruning may keep too much, never too little.
+Filters on topic, partition, offset and timestamp limit the partitions, segments, positions and batches that are read.
+Every filter also goes back to Spark, which evaluates it on the rows. So pruning may keep too much, but never too
+little.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """What may still match: None is no limit; offsets are [start, end), the timestamp is the least in ms."""
+    """The limits of matching records. None means no limit. Offsets are [start, end), and the timestamp is the least in
+    ms."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -33,7 +35,8 @@ class Pruning:
         )
 
     def narrowed(self, filters: Iterable[Any]) -> Pruning:
-        """This pruning and all of ``filters`` (PySpark's ``Filter``s); one that is not known narrows nothing."""
+        """Return this pruning narrowed by all of ``filters`` (PySpark's ``Filter`` objects). Unknown filters narrow
+        nothing."""
         result = self
         for condition in filters:
             result = result._and(condition)
@@ -77,7 +80,7 @@ class Pruning:
             return self
         if kind not in ("EqualTo", "EqualNullSafe", "In", "GreaterThan", "GreaterThanOrEqual"):
             return self
-        # Rounded down to the log's milliseconds: a bound may be too low, never too high.
+        # The timestamp is rounded down to the log's milliseconds: a bound may be too low, never too high.
         least_ms = min(instant for instant in instants if instant is not None) // 1000
         return replace(self, min_timestamp_ms=_tighter(max, self.min_timestamp_ms, least_ms))
 
@@ -106,7 +109,7 @@ def _half_open_range(kind: str, value: Any) -> tuple[int | None, int | None]:
 
 
 def _microseconds(value: Any) -> int | None:
-    """Microseconds since the epoch of an instant; None for a local date-time, which names no instant."""
+    """Return an instant's microseconds since the epoch, or None for a local date-time, which names no instant."""
     if not isinstance(value, datetime.datetime) or value.tzinfo is None:
         return None
     return (value - _EPOCH) // _MICROSECOND

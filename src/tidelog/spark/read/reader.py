@@ -1,7 +1,7 @@
-"""The batch reader that Spark drives: ``partitions`` in a planning worker, ``read`` in the executors' workers.
+"""The batch reader that Spark drives: ``partitions`` in a planning worker, ``read`` on executors.
 
-Two classes, because a reader that has ``pushFilters`` is refused by Spark where pushdown is switched off. What plans
-and what makes each table is imported when it is asked for: no worker does both, and workers are started for each query.
+There are two classes, because Spark refuses a reader with ``pushFilters`` if pushdown is switched off. The planner and
+the tables' modules are imported on use: no worker needs both, and workers are started for each query.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class LogReader(DataSourceReader):
         from tidelog.spark.read.planner import plan
         from tidelog.spark.read.split import LogSplit
 
-        # Spark reads no splits as one split without a value; an empty one says what is meant.
+        # Spark treats an empty list as one split without a value, so an explicit empty split is clearer.
         splits = list(plan(self.options, self.pruning)) or [LogSplit()]
         forget_zip_finders()
         return splits
 
     @short_errors_of_items
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Arrow batches; their schema is ``options.arrow_schema`` exactly."""
+        """Yield Arrow batches. Their schema is exactly ``options.arrow_schema``."""
         from tidelog.spark.read.split import LogSplit
 
         assert isinstance(partition, LogSplit)
@@ -76,7 +76,7 @@ class LogReader(DataSourceReader):
 
 
 class PushdownLogReader(LogReader):
-    """Takes filters in to narrow what is read; Spark evaluates them all again on the rows."""
+    """A reader that accepts filters to narrow the read. Spark evaluates all of them again on the rows."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 (Spark's name)
         self.pruning = self.pruning.narrowed(filters)

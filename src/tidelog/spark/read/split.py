@@ -1,8 +1,8 @@
-"""What a task reads: pieces of partitions, with all the planner knows of them, so that no worker plans again.
+"""The input of a task: pieces of partitions, with the planner's knowledge, so no worker plans again.
 
-A piece carries the part of the partition's frozen state that it needs (its segments, where they end, the aborted
-transactions). A worker opens nothing but those segments; only where a broker took one away meanwhile does it look at
-the directory afresh. Pickled to the workers. Thread rule: immutable.
+A piece carries the part of the partition's frozen state that it needs: its segments, their ends, the aborted
+transactions. A worker opens only those segments. It looks at the directory again only if a broker removed a segment
+meanwhile. Pieces are pickled for the workers. Thread rule: any thread, since pieces are immutable.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 
 SMALL_TASK_BYTES = 4 * 1024 * 1024
-"""Pieces are put together into tasks of up to this size: a task costs Spark milliseconds, whatever it reads."""
+"""Pieces are grouped into tasks up to this size: a task costs Spark milliseconds, however little it reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Offsets ``[start, end)`` of one partition; also a source of state for a row stream."""
+    """The offsets ``[start, end)`` of one partition, which also serve a row stream as a source of state."""
 
     partition: TopicPartition
     directory: Path
@@ -38,9 +38,9 @@ class Piece:
     state: ViewState
     aborted: AbortedRanges | None = None
     leads: bool = False
-    """Whether no other piece of the read lies before it in its partition."""
+    """True if no other piece of the read lies before it in its partition."""
     checked_from: int | None = None
-    """Base offset of the first segment whose CRCs the planner has checked, as far as the log goes; None for none."""
+    """The first segment (base offset) whose CRCs the planner has checked, up to the log end. None if there is none."""
 
     @property
     def fs(self) -> FileSystem:
@@ -52,7 +52,7 @@ class Piece:
         return LogView(BY_PATH, self.directory).refresh()
 
     def trimmed(self) -> Piece:
-        """Without what the worker does not need: other segments, the directory's names, the recovered tail."""
+        """Return the piece without state that no worker needs: other segments, file names, the recovered tail."""
         reaches_end = self.end >= self.state.log_end.message_offset and self.state.condition is not Condition.HELD
         state = replace(
             self.state,
@@ -67,7 +67,7 @@ class Piece:
         return replace(self, state=state, aborted=aborted, checked_from=checked_from)
 
     def is_checked(self, base_offset: int) -> bool:
-        """Whether the search for a killed log's end has found every CRC of that segment right, as far as it counts."""
+        """Return True if the search for an uncleanly closed log's end has validated every CRC of that segment."""
         return self.checked_from is not None and base_offset >= self.checked_from
 
     def _segments_and_next(self) -> tuple[ViewSegment, ...]:
@@ -78,7 +78,7 @@ class Piece:
 
 
 class LogSplit(InputPartition):
-    """What one task reads, in this order: pieces of partitions, or whole ones, as the table needs them."""
+    """The input of one task, in this sequence: pieces of partitions, or whole partitions, as the table needs them."""
 
     def __init__(self, pieces: Iterable[Piece] = (), whole: Iterable[WholePartition] = ()) -> None:
         self.pieces = tuple(pieces)
@@ -92,7 +92,7 @@ class LogSplit(InputPartition):
 
 
 def grouped(pieces: Iterable[Piece], most_bytes: int, most_offsets: int | None = None) -> list[LogSplit]:
-    """Neighbouring pieces together as long as they stay within the bounds; 0 keeps every piece a task of its own."""
+    """Group neighbouring pieces within the bounds. With ``most_bytes`` 0 every piece is a task of its own."""
     splits: list[LogSplit] = []
     pending: list[Piece] = []
     size = offsets = 0
@@ -109,7 +109,7 @@ def grouped(pieces: Iterable[Piece], most_bytes: int, most_offsets: int | None =
 
 
 def grouped_whole(partitions: Iterable[WholePartition]) -> list[LogSplit]:
-    """Neighbouring partitions together as long as little is read of them."""
+    """Group neighbouring partitions while little of them is read."""
     splits: list[LogSplit] = []
     pending: list[WholePartition] = []
     size = 0

@@ -1,9 +1,10 @@
-"""What a task reads of the tables whose rows need all of a partition: indexes, producers, transactions, groups.
+"""A whole partition as a task's input, for the tables of indexes, producers, transactions and groups.
 
-Such a partition is not looked into before its task runs; only about how much will be read is told by the names and
-sizes of its files, so that small partitions share a task.
+The rows of these tables need the whole partition, which is not opened before its task runs. The names and sizes of its
+files give an estimate of the bytes to read, so that small partitions share a task.
 
-Pickled to the workers, with what the log directory's small files say of this partition alone. Thread rule: immutable.
+The object is pickled for the workers, with the log directory's checkpoints of this partition only. Thread rule: any
+thread, since it is immutable.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tidelog.storage.log.view.log_view import LogView
 
 PARTITION_BYTES = 64 * 1024
-"""What opening a partition counts for when tasks are put together."""
+"""The size that opening a partition counts for when tasks are grouped."""
 INDEX_KINDS = (FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -33,17 +34,17 @@ class WholePartition:
     partition: TopicPartition
     directory: Path
     state: DirectoryState
-    """Of the log directory, with this partition's offsets only."""
+    """The log directory's state, with this partition's offsets only."""
     now_ms: int
-    """When the read was planned: all of its tasks judge as of then."""
+    """The time of the read's planning. All its tasks judge as of that time."""
     size_bytes: int
-    """About what will be read."""
+    """An estimate of the bytes to read."""
 
     @classmethod
     def plan(
         cls, partition: TopicPartition, directory: Path, state: DirectoryState, *, mode: Mode, now_ms: int
     ) -> Self:
-        """FileMissingError where the partition has gone."""
+        """Plan the partition's read. Raise FileMissingError if the partition is gone."""
         size = PARTITION_BYTES + _bytes_to_read(list_with_sizes(BY_PATH, directory), mode)
         own = state_of(state, partition)
         return cls(partition=partition, directory=directory, state=own, now_ms=now_ms, size_bytes=size)
@@ -57,7 +58,7 @@ class WholePartition:
         return str(self.directory.parent)
 
     def view(self) -> LogView:
-        from tidelog.storage.log.view.log_view import LogView  # not needed where pieces are read, and large
+        from tidelog.storage.log.view.log_view import LogView  # not needed for pieces, and large
 
         return LogView(self.fs, self.directory, directory_state=self.state)
 
@@ -65,7 +66,7 @@ class WholePartition:
 def _bytes_to_read(listing: PartitionListing, mode: Mode) -> int:
     segments = listing.segments
     if mode is Mode.INDEX:
-        # The last segment's may be preallocated, and are read as far as they were written.
+        # The last segment's indexes may be preallocated. Only their written part is read, so they do not count.
         return sum(max(0, files.sizes.get(kind, 0)) for files in segments[:-1] for kind in INDEX_KINDS)
     if mode is not Mode.GROUPS and listing.snapshots:
         segments = tuple(files for files in segments if files.base_offset >= listing.snapshots[-1])
@@ -73,7 +74,7 @@ def _bytes_to_read(listing: PartitionListing, mode: Mode) -> int:
 
 
 def state_of(state: DirectoryState, partition: TopicPartition) -> DirectoryState:
-    """What a log directory's small files say, of one of its partitions alone: so that it is cheap to send."""
+    """Return a log directory's state reduced to one partition, so that it is cheap to send."""
 
     def of(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {partition: offsets[partition]} if partition in offsets else {}

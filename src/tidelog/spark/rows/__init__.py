@@ -1,1 +1,1 @@
-"""The tables of each mode: what lies on the disk as Arrow batches."""
+"""The tables of each mode: the contents of the files as Arrow batches."""

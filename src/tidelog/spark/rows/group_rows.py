@@ -1,10 +1,8 @@
-"""The ``groups`` table: a row for every offset that a group has committed, from ``__consumer_offsets``.
+"""The ``groups`` table: a row for every committed offset of a group, from ``__consumer_offsets``.
 
-``topic`` and ``partition`` are those the offset is for, wherever they lie; the read's subscription chooses among them.
-``sourcePartition`` and ``sourceOffset`` say where in ``__consumer_offsets`` the commit stands. Keys and values that do
-not decode (of a newer Kafka, perhaps) are passed over, as Kafka does; with ``onCorrupt`` = ``report`` their number is
-told.
-Called by the reader, in Spark's workers.
+``topic`` and ``partition`` name the consumed partition, and the read's subscription selects by them.
+``sourcePartition`` and ``sourceOffset`` name the commit's place in ``__consumer_offsets``. Undecodable keys and values,
+such as those of a newer Kafka, are skipped, as Kafka does. With ``onCorrupt`` = ``report`` their number is reported.
 """
 
 from __future__ import annotations

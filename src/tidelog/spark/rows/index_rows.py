@@ -1,17 +1,18 @@
-"""The ``index`` table: a row for every entry of ``.index``, ``.timeindex`` and ``.txnindex``. No log is read.
+"""The ``index`` table: a row for every entry of ``.index``, ``.timeindex`` and ``.txnindex``.
+
+No log is read.
 
 ===============  ====================================================================================
 ``kind``         the columns that are not null
 ===============  ====================================================================================
-``offset``       ``offset``, ``position``: where in the ``.log`` the batch begins that ends with it
+``offset``       ``offset``, ``position``: the position in the ``.log`` of the batch that ends with it
 ``time``         ``timestamp``, ``offset``: the largest timestamp up to there
 ``transaction``  ``producerId``, ``firstOffset``, ``lastOffset``, ``lastStableOffset`` of an aborted one
 ===============  ====================================================================================
 
-Zeros behind the entries are preallocation, wherever they stand. Anything else behind them is damage, but not where a
-broker has not finished the file yet: in the segment that it appends to, and in those that it recovers at its next
-start. Whether the entries fit the log is for ``verify`` to say.
-Called by the reader, in Spark's workers.
+Zeros after the entries are preallocation, wherever they stand. Other bytes after them are damage, unless a broker has
+not finished the file: in the active segment, and in segments that it recovers at its next start. Only ``verify`` checks
+if the entries match the log.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tidelog.storage.log.view.view_state import ViewSegment
 from tidelog.storage.segment.file_names import FileKind
 
 _STEP_BYTES = 8 * 12 * 1024
-"""Whole entries of either preallocated index."""
+"""A multiple of both preallocated indexes' entry sizes."""
 
 _Columns = dict[str, pa.Array]
 
@@ -68,7 +69,7 @@ def _is_unfinished(view: LogView, segment: ViewSegment) -> bool:
 
 
 def _written(fs: FileSystem, path: Path) -> bytes:
-    """A preallocated file up to the first step of zeros: there are 10 MiB of them where hardly anything is written."""
+    """Read a preallocated file up to the first step of zeros. It may have 10 MiB of zeros after a few entries."""
     data = b""
     with fs.open(path) as file:
         while True:
@@ -79,7 +80,7 @@ def _written(fs: FileSystem, path: Path) -> bytes:
 
 
 def _entries(kind: FileKind, data: bytes, base_offset: int, path: Path) -> tuple[_Columns, IndexCorruptError | None]:
-    """The believable entries as columns, and what is wrong behind them."""
+    """Return the valid entries as columns, and the error after them."""
     if kind is FileKind.INDEX:
         by_offset = OffsetIndexReader(data, base_offset, path=path).valid_prefix()
         offsets, positions = by_offset.entries()

@@ -1,9 +1,8 @@
-"""The tables that are made a partition at a time: which makes which, and what becomes of damage.
+"""The tables that are made one partition at a time, and the handling of damage in them.
 
-A table yields what it finds as it goes, and in between what it cannot read, as an error; ``onCorrupt`` decides: the
-error ends the read (``fail``), is passed over (``skip``), or becomes a row (``report``) with the topic, the partition,
-the directory, the offset where the table has one, and the sentence in ``corrupt``.
-Called by the reader, in Spark's workers.
+A table yields its rows as it goes, and a TidelogError for each part that it cannot read. ``onCorrupt`` decides: the
+error ends the read (``fail``), is ignored (``skip``), or becomes a row (``report``). That row has the topic, the
+partition, the directory, the offset if the table has one, and the sentence in ``corrupt``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The ``producers`` table: a row for every producer that a partition knows at its log end.
 
-From the newest snapshot and the batches behind it, as a broker finds them when it loads the log; none has expired.
-``lastSequence``, ``lastOffset`` and the epochs are null where nothing says them.
-Called by the reader, in Spark's workers.
+The rows come from the newest snapshot and the batches after it, as when a broker loads the log. No producer has
+expired. ``lastSequence``, ``lastOffset`` and the epochs are null if they are not known.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.producer.entry import ProducerEntry
 
 _ROWS = 64 * 1024
-"""Of one Arrow batch: a partition may know a million producers."""
+"""The rows of one Arrow batch: a partition may know a million producers."""
 
 
 def producer_rows(whole: WholePartition, _options: ReadOptions) -> Iterator[pa.RecordBatch | TidelogError]:

@@ -1,10 +1,9 @@
 """The ``records`` table: a piece's records as Arrow batches in the declared schema.
 
-Key, value and headers go from the decoder's buffers to Arrow uncopied; the columns that are the same for a whole
-partition are made once, those of a batch come from the batch table. With ``onCorrupt`` = ``report`` every damaged
-stretch is a row between the records before it and those behind, told by the piece that holds its first offset. Records
-that a broker deleted since the read was planned are data loss: an error, or a warning in the worker's log.
-Called by the reader, in Spark's workers.
+Key, value and headers go from the decoder's buffers to Arrow without a copy. Columns that are constant for a partition
+are made once, and columns about a batch come from the batch table. With ``onCorrupt`` = ``report`` every damaged
+stretch is a row between the records around it, from the piece that holds its first offset. Records that a broker
+deleted since the planning are data loss: an error, or a warning in the worker's log.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
 _log = logging.getLogger(__name__)
 
 BATCH_BYTES = 8 * 1024 * 1024
-"""Arrow batches of at most about this size keep Spark's transfer and its memory in balance."""
+"""Arrow batches of at most about this size balance Spark's transfer and its memory."""
 
 
 def record_batches(
     piece: Piece, options: ReadOptions, schema: pa.Schema, min_timestamp_ms: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Batches without any record at or after ``min_timestamp_ms`` are passed over undecoded."""
+    """Yield a piece's records. Batches without a record at or after ``min_timestamp_ms`` are skipped undecoded."""
     wanted = ReadRange(start=piece.start, end=piece.end, aborted=piece.aborted, control=options.include_control_records)
     skip = options.on_corrupt is not OnCorrupt.FAIL
     report = DamageReport(piece, schema, speaks=options.on_corrupt is OnCorrupt.REPORT)
@@ -74,7 +73,7 @@ def _recent(rows: RowStream, min_timestamp_ms: int) -> Iterator[Rows]:
 
 
 class RecordShape:
-    """Puts decoded records into the declared columns."""
+    """The conversion of decoded records to the declared columns."""
 
     def __init__(self, piece: Piece, schema: pa.Schema) -> None:
         self._schema = schema
@@ -103,7 +102,7 @@ class RecordShape:
         return _of_batch(chunk, name)
 
     def _constant(self, name: str, count: int) -> pa.Array:
-        """One value again and again: a slice of an array that grows where a batch needs more."""
+        """Return a column of one repeated value: a slice of an array that grows when a batch needs more."""
         made = self._constants.get(name)
         if made is None or len(made) < count:
             made = self._constants[name] = pa.repeat(self._values[name], count)
@@ -111,14 +110,14 @@ class RecordShape:
 
 
 def _null_if_empty(headers: pa.ListArray) -> pa.Array:
-    """A record without headers has NULL, not an empty list, as Spark's Kafka source gives it."""
+    """Replace empty header lists by NULL, as Spark's Kafka source returns them."""
     lengths = np.diff(headers.offsets.to_numpy())
     mask = pa.array(lengths == 0)
     return pa.ListArray.from_arrays(headers.offsets, headers.values, type=HEADERS, mask=mask)
 
 
 def _of_batch(chunk: ColumnChunk, name: str) -> pa.Array:
-    """A column of the batch metadata, one value a record."""
+    """Return a column of batch metadata with one value per record."""
     table, rows = chunk.table, chunk.columns.batch
     match name:
         case "batchBaseOffset":
@@ -141,6 +140,6 @@ def _of_batch(chunk: ColumnChunk, name: str) -> pa.Array:
 
 
 def codec_names(codec: npt.NDArray[np.int16]) -> pa.Array:
-    """Names for codec numbers; a number Kafka does not define stays a number."""
+    """Return the names of codec numbers. A number that Kafka does not define stays a number."""
     names = pa.array([CODECS.get(number, str(number)) for number in range(8)], pa.string())
     return names.take(pa.array(codec, pa.int16()))

@@ -1,8 +1,8 @@
-"""The ``batches`` and ``segments`` tables: headers and files, no record decoded. Called by the reader, in workers.
+"""The ``batches`` and ``segments`` tables, from headers and files. No record is decoded.
 
-A piece of either table is made of whole segments, because in an audit every batch counts, also one whose offset is
-wrong: it belongs to the file it lies in. A batch whose CRC fails is a row like any other (``crcOk`` false). Where a
-damaged length field takes the walk out of step, ``onCorrupt`` decides: an error, or on to the next good batch.
+A piece of either table consists of whole segments, because in an audit every batch counts. A batch with a wrong offset
+belongs to the file that holds it. A batch whose CRC fails is a row like any other (``crcOk`` false). If a damaged
+length field stops the walk, ``onCorrupt`` decides between an error and the next valid batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ENOUGH_ROWS = 8192
 
 
 def batch_rows(piece: Piece, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A row for every batch that touches the piece's offsets, and for every damaged one in its segments."""
+    """Yield a row for every batch that touches the piece's offsets, and for every damaged one in its segments."""
     report = DamageReport(piece, schema, speaks=options.on_corrupt is OnCorrupt.REPORT)
     for segment in piece.state.segments.between(piece.start, piece.end):
         opened = _open(piece, segment)
@@ -53,13 +53,13 @@ def batch_rows(piece: Piece, options: ReadOptions, schema: pa.Schema) -> Iterato
 
 
 def _open(piece: Piece, segment: ViewSegment) -> tuple[SegmentReader, ViewState] | None:
-    """None where a broker has deleted the segment since the plan was made."""
+    """Open the segment. Return None if a broker has deleted it since the planning."""
     try:
         return segment.open(piece.fs, piece.directory), piece.state
     except FileMissingError:
         if piece.state.condition is not Condition.HELD:
             raise
-    state = piece.refresh()  # compacted and swapped in again, perhaps
+    state = piece.refresh()  # it may have been compacted and swapped in again
     again = state.segments.floor(segment.base_offset)
     if again is None or again.base_offset != segment.base_offset:
         return None
@@ -69,7 +69,7 @@ def _open(piece: Piece, segment: ViewSegment) -> tuple[SegmentReader, ViewState]
 def _tables(
     reader: SegmentReader, end: int | None, piece: Piece, options: ReadOptions, report: DamageReport
 ) -> Iterator[BatchTable]:
-    """The batch tables of a whole segment, on behind what cannot be walked."""
+    """Yield the batch tables of a whole segment, and continue after bytes that cannot be walked."""
     end = reader.size if end is None else end
     verify_crc = options.verify_checksums and not piece.is_checked(reader.base_offset)
     position, seen_to = 0, reader.base_offset
@@ -78,7 +78,7 @@ def _tables(
         for table in _gathered(reader.chunks(position, end, verify_crc=verify_crc)):
             stop, position = table.stop, table.end_position
             if len(table):
-                # An offset that no CRC covers may be wrong; the stretch lies in this piece all the same.
+                # The offset of a batch without a valid CRC may be wrong, so clamp it: the stretch lies in this piece.
                 seen_to = min(max(seen_to, int(table.last_offset[-1]) + 1), piece.end - 1)
                 yield table
         if position >= end:
@@ -93,7 +93,7 @@ def _tables(
 
 
 def _gathered(chunks: Iterable[Chunk]) -> Iterator[BatchTable]:
-    """The tables of several chunks in one: a batch of rows costs some time for each of its columns, however short."""
+    """Merge the tables of several chunks: an Arrow batch costs time per column, however few rows it has."""
     gathered: list[BatchTable] = []
     rows = 0
     for chunk in chunks:
@@ -150,20 +150,20 @@ def _shaped(columns: dict[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
-    """Null where microseconds cannot hold the time."""
+    """Convert milliseconds to timestamps. The result is null if microseconds cannot hold the time."""
     exact = (milliseconds <= _EXACT_MS) & (milliseconds >= -_EXACT_MS)
     with np.errstate(over="ignore"):
         return pa.array(milliseconds * 1000, pa.int64(), mask=~exact).view(_TIMESTAMP)
 
 
 def microseconds(milliseconds: int | None) -> int | None:
-    """Of one time, as ``timestamps`` has them."""
+    """Convert one time to microseconds, with the same limits as ``timestamps``."""
     exact = milliseconds is not None and -_EXACT_MS <= milliseconds <= _EXACT_MS
     return milliseconds * 1000 if milliseconds is not None and exact else None
 
 
 def segment_rows(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A row for every segment of the piece, from names and sizes alone."""
+    """Yield a row for every segment of the piece, from names and sizes alone."""
     rows = [_segment(piece, segment) for segment in piece.state.segments.between(piece.start, piece.end)]
     if rows:
         yield pa.RecordBatch.from_pylist(rows, schema=SEGMENTS).select(schema.names)

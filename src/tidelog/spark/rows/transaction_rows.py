@@ -1,8 +1,7 @@
-"""The ``transactions`` table: a row for every open transaction, with what it holds back and whether it hangs.
+"""The ``transactions`` table: a row for every open transaction, with the data it blocks and a verdict.
 
-As ``tidelog transactions`` tells them, judged as of the moment at which the read was planned; coordinators are looked
-for in all directories of the read, where there is a transaction to ask them about.
-Called by the reader, in Spark's workers.
+The rows match ``tidelog transactions``, judged as of the read's planning. If a transaction is open, the coordinators'
+logs are searched in all directories of the read.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The stream source: where a stream is, how far its next batch goes, and what of it was lost."""
+"""The stream source: a stream's position, the end of its next micro-batch, and data loss."""

@@ -1,8 +1,8 @@
-"""The stream reader for PySpark 4.2 and newer, which says where a batch begins and how much it may take.
+"""The stream reader for PySpark 4.2 and newer, where Spark passes the start and the limit of a batch.
 
-Of the limits that Spark hands in only one counts: ``ReadAllAvailable`` where the options have limits is
-``Trigger.Once``, which reads everything. Otherwise the options decide, of which Spark's classes can say less: what it
-hands in then is what ``getDefaultReadLimit`` told it. Importing this module fails before 4.2.
+Only one of Spark's limits counts: ``ReadAllAvailable`` means ``Trigger.Once`` if the options have limits, and reads
+everything. Otherwise the options decide, because they can express more than Spark's classes. Spark then passes the
+result of ``getDefaultReadLimit``. Importing this module fails before 4.2.
 """
 
 from __future__ import annotations
@@ -40,6 +40,6 @@ class AdmittingStreamReader(LogStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """What there was to read at the last trigger: beside the batch's end in the query's progress it is the lag."""
+        """Return the offsets available at the last trigger. Compared with the batch end, they give the query's lag."""
         latest = self.progress.latest
         return None if latest is None else to_json(latest)

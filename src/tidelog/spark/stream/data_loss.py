@@ -1,18 +1,18 @@
-"""From a batch's two ends to a range for each partition, and to what they say was lost.
+"""The comparison of a batch's start and end: a range for each partition, and the losses.
 
 ==============================================  =========================  ==========================================
-a partition                                     reads                      loss
+a partition                                     range to read              loss
 ==============================================  =========================  ==========================================
-in both ends, the start not above the end       from start to end          no (what of it is gone, the planner says)
-in both ends, the start above the end           nothing                    the log was cut, or made anew
-in the end only (new), found                    from its log start to end  where it does not begin at 0
+in both, the start not above the end            from start to end          no (the planner reports missing records)
+in both, the start above the end                nothing                    yes: the log was truncated or recreated
+in the end only (new), found                    from its log start to end  if it does not begin at 0
 in the end only (new), gone meanwhile           nothing                    yes
 in the start only                               nothing                    yes: it is gone
 ==============================================  =========================  ==========================================
 
-A loss is an error, or with ``failOnDataLoss`` = ``false`` a warning. In a *replay* of a stream's first batch the start
-is resolved anew, after the end was written down: it may have partitions that the end lacks (the next batch has them),
-and ``latest`` has moved past the end (the batch was empty then). Neither is a loss. Pure. Called by: the stream reader.
+A loss is an error, or with ``failOnDataLoss`` = ``false`` a warning. In a *replay* of a stream's first batch, the start
+is resolved again after the end was written down. It may have partitions that the end lacks (the next batch has them),
+and ``latest`` may have moved past the end (the batch was empty then). Neither is a loss. The functions are pure.
 Source: Spark's ``KafkaOffsetReaderAdmin.getOffsetRangesFromResolvedOffsets``.
 """
 
@@ -28,13 +28,13 @@ from tidelog.spark.stream.stream_offsets import Offsets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRanges:
-    """Partitions with something to read, as [start, end), and a sentence for every loss."""
+    """The partitions with records to read, as [start, end), and a sentence for every loss."""
 
     ranges: Mapping[TopicPartition, tuple[int, int]]
     losses: tuple[str, ...]
 
     def report(self, *, fail: bool, remark: Remark) -> None:
-        """OffsetOutOfRangeError, or remarks."""
+        """Raise OffsetOutOfRangeError for losses if ``fail``, else remark on them."""
         if self.losses and fail:
             raise OffsetOutOfRangeError(
                 f"{'; '.join(self.losses)}. Some data may have been lost; "
@@ -49,7 +49,7 @@ def new_partitions(start: Offsets, end: Offsets) -> frozenset[TopicPartition]:
 
 
 def batch_ranges(start: Offsets, end: Offsets, new_starts: Offsets, *, replay: bool = False) -> BatchRanges:
-    """See the module's table. ``new_starts``: the log starts of those ``new_partitions`` that were found."""
+    """Return the ranges of the module's table. ``new_starts`` holds the log starts of the ``new_partitions`` found."""
     ranges: dict[TopicPartition, tuple[int, int]] = {}
     losses = [] if replay else [f"{partition} is gone" for partition in sorted(start.keys() - end.keys())]
     for partition in sorted(end):

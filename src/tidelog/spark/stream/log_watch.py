@@ -1,9 +1,9 @@
-"""Where the logs of a subscription begin and end, asked again and again by a stream.
+"""The starts and ends of a subscription's logs, polled by a stream.
 
-A stream that waits asks a hundred times a second, so a partition is looked into again only where its files' names, its
-newest log's size or time, or what the checkpoints say of it have changed: what else changes in a directory (indexes
-that grow, segments that compaction swapped in) moves none of its offsets. Reading never writes. State: a view of each
-partition as last seen, and the directories' checkpoints. Called by: the stream's progress, from one thread.
+A waiting stream polls a hundred times a second. So a partition is read again only after a change of its file names, its
+newest log's size or time, or its checkpoints. Other changes (growing indexes, segments that compaction swapped in) move
+none of its offsets. The class never writes. Its state is a view of each partition as last seen, and the directories'
+checkpoints. Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tidelog.storage.segment.file_names import FileKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What a partition has to give."""
+    """The offsets that a partition can give."""
 
     log_start: int
     limit: int
-    """Where a read may end now, as ``until`` and the isolation level say."""
+    """The offset where a read may end now, by ``until`` and the isolation level."""
     log_end: int
 
     def held(self, known: int | None) -> int:
-        """The latest offset for a stream that has come to ``known``.
+        """Return the latest offset for a stream that has reached ``known``.
 
-        A limit below it is no loss as long as the log has the records: a broker that starts again may have checkpointed
-        an older high watermark than the log end that was read while it was down.
+        A limit below it is no loss while the log has the records. A restarted broker may have checkpointed an older
+        high watermark than the log end that was read while the broker was down.
         """
         return self.limit if known is None else max(self.limit, min(known, self.log_end))
 
@@ -48,11 +48,11 @@ class LogWatch:
         self._isolation = Isolation.READ_COMMITTED if options.read_committed else Isolation.READ_UNCOMMITTED
         self._until = None if options.until is Until.AUTO else options.until.value
         self.states: Mapping[Path, DirectoryState] = {}
-        """Of the log directories at the last look."""
+        """The states of the log directories at the last poll."""
         self._seen: dict[TopicPartition, tuple[object, LogView, Reach]] = {}
 
     def look(self) -> dict[TopicPartition, Reach]:
-        """Every partition there is now; UnknownTopicOrPartitionError where a named one is not."""
+        """Return every partition present now. Raise UnknownTopicOrPartitionError if a named one is missing."""
         found = find_partitions(self._options, self._remark, self.states)
         self.states = {entry.state.path: entry.state for entry in found}
         seen = {entry.partition: self._seen_now(entry) for entry in found}
@@ -60,7 +60,7 @@ class LogWatch:
         return {partition: reach for partition, (_, _, reach) in self._seen.items()}
 
     def starting(self) -> Offsets:
-        """Where the options begin, for every partition there was at the last look."""
+        """Return the options' starting offsets for every partition of the last poll."""
         check_maps(self._options, set(self._seen))
         return {
             partition: ResolvedBounds.resolve(view, self._options, partition).start
@@ -68,7 +68,7 @@ class LogWatch:
         }
 
     def _seen_now(self, entry: FoundPartition) -> tuple[object, LogView, Reach] | None:
-        """None where the directory went away meanwhile."""
+        """Return the partition's current state, or None if its directory was removed meanwhile."""
         try:
             signature = _signature(entry)
             before = self._seen.get(entry.partition)
@@ -87,7 +87,7 @@ class LogWatch:
 
 
 def _signature(entry: FoundPartition) -> object:
-    """What changes whenever a partition's offsets may have changed."""
+    """Return a value that changes whenever a partition's offsets may have changed."""
     state, partition = entry.state, entry.partition
     names = BY_PATH.list_names(entry.directory)
     newest = max((name for name in names if name.endswith(FileKind.LOG)), default=None)

@@ -1,8 +1,8 @@
-"""Where a stream is: the next offset of every partition, in the JSON of Spark's Kafka source.
+"""A stream's position: the next offset of every partition, in the JSON of Spark's Kafka source.
 
-``{"flights":{"0":23,"1":0},"gates":{"0":5}}``: topics and partitions in order, so that equal offsets are equal texts,
-by which Spark compares them. (PySpark puts a blank behind each colon and comma; a checkpoint that Spark's Kafka source
-wrote is read as well.) Pure. Called by: the stream reader. Source: Spark's ``JsonUtils`` and ``KafkaSourceOffset``.
+An example is ``{"flights":{"0":23,"1":0},"gates":{"0":5}}``. Topics and partitions are sorted, because Spark compares
+offsets as texts. PySpark puts a blank after each colon and comma. A checkpoint that Spark's Kafka source wrote is read
+as well. The functions are pure. Source: Spark's ``JsonUtils`` and ``KafkaSourceOffset``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tidelog.model import ConfigError, TopicPartition
 from tidelog.spark.read.option_text import shown
 
 Offsets = Mapping[TopicPartition, int]
-"""The offset of the first record that a stream has not given yet, by partition."""
+"""The offset of the first record that a stream has not returned yet, by partition."""
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """What Spark is handed: it writes the object as JSON into its offset log."""
+    """Return the object that Spark writes as JSON into its offset log."""
     result: dict[str, dict[str, int]] = {}
     for partition in sorted(offsets):
         result.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
@@ -25,7 +25,8 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(value: object) -> dict[TopicPartition, int]:
-    """What Spark hands back; ConfigError where that is no such object: the checkpoint is of another source."""
+    """Parse the object that Spark passes back. Raise ConfigError if it has another form, as in another source's
+    checkpoint."""
     if not isinstance(value, dict):
         raise _foreign(value)
     result: dict[TopicPartition, int] = {}

@@ -1,4 +1,4 @@
-"""Options of a stream: those of a read, the limits of a batch, and what has no place in a stream. Pure."""
+"""The options of a stream: a read's options and a batch's limits, without options unfit for streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StreamOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> StreamOptions:
-        """Keys in any case; ConfigError names the option, the value and what is wanted."""
+        """Parse options, with names in any case. ConfigError names the option, the value and the expected form."""
         read = ReadOptions.parse(options, Use.STREAM)
         if read.mode is not Mode.RECORDS:
             raise ConfigError(f"Option 'mode' can't be {read.mode} in a stream: it is a stream of records")

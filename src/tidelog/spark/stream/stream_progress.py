@@ -1,31 +1,31 @@
-"""How far a stream's next batch goes, and which tasks read it: the decisions, for both of Spark's protocols.
+"""The decisions of a stream, for both of Spark's protocols: the next batch's end, and its tasks.
 
-One object lives as long as a run of the query. Spark writes each end down before it reads the batch, so a run that
-follows a dead one reads the same records again, and a sink that knows its batches has each of them once.
+One object lives as long as a run of the query. Spark writes each end down before it reads the batch. So a run after a
+crash reads the same records again, and a sink that knows its batches has each of them once.
 
 =================================  =================================================================================
-asked for                          answer
+call                               result
 =================================  =================================================================================
-``initial``                        what the options begin with, resolved once in a run
-``next_end`` of a stream's first   the initial offset of every partition that begins at its end: Spark writes down ends
-batch                              only, so without this the first ``latest`` would be another one after a restart
-``next_end`` else                  what the logs have (or had at ``stop_at_present``), held back by the limits
-``splits``                         the tasks between two ends; between equal ones none, and no file is touched
+``initial``                        the options' starting offsets, resolved once in a run
+``next_end`` of a stream's first   the initial offset for every partition that begins at its end: Spark writes down
+batch                              only ends, so otherwise the first ``latest`` would change after a restart
+``next_end`` of later batches      the logs' ends (now, or at ``stop_at_present``), reduced by the limits
+``splits``                         the tasks between two ends; between equal ends none, and no file is touched
 =================================  =================================================================================
 
-Spark's calls in order: PySpark before 4.2 asks for an end without saying where the stream is, but where it goes on from
-a checkpoint it has first asked for the tasks between the last end and itself.
+PySpark before 4.2 asks for an end without the stream's position. But when it continues from a checkpoint, it first asks
+for the tasks between the last end and the same end. Spark's calls are:
 
 ==============  ====================================================  ==============================================
-PySpark         a new query                                           a restarted one
+PySpark         a new query                                           a restarted query
 ==============  ====================================================  ==============================================
-4.2 and newer   initial, next_end(initial), splits …                  [initial, splits of the batch not yet done,]
+4.2 and newer   initial, next_end(initial), splits …                  [initial, splits of the unfinished batch,]
                                                                       next_end(last end), splits …
 before          next_end(), initial, splits …                         splits(last end, last end), [as above,]
                                                                       next_end(), splits …
 ==============  ====================================================  ==============================================
 
-Thread rule: one thread. Called by: the stream reader.
+Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tidelog.spark.stream.trigger_limits import Pacing, shared_out
 
 class StreamProgress:
     def __init__(self, options: StreamOptions, *, clock: Callable[[], int], remark: Remark) -> None:
-        """``clock``: the time in milliseconds."""
+        """``clock`` returns the time in milliseconds."""
         self._options = options
         self._clock = clock
         self._remark = remark
@@ -57,18 +57,18 @@ class StreamProgress:
         self._initial: Offsets | None = None
         self._begin_at_end: frozenset[TopicPartition] = frozenset()
         self._position: Offsets | None = None
-        """The last end that was given, or that Spark named: where the next batch begins."""
+        """The last end that was returned or that Spark named. The next batch begins there."""
         self._has_given_end = False
         self._planned: tuple[Offsets, Offsets, list[LogSplit]] | None = None
         self._latest: Offsets | None = None
 
     @property
     def latest(self) -> Offsets | None:
-        """What there was to read when an end was last asked for."""
+        """The offsets available when an end was last asked for."""
         return self._latest
 
     def stop_at_present(self) -> None:
-        """Read what there is now and nothing that comes later."""
+        """Limit the stream to the records present now."""
         self._target = self._watch.look()
 
     def initial(self) -> Offsets:
@@ -81,7 +81,8 @@ class StreamProgress:
         return self._initial
 
     def next_end(self, start: Offsets | None = None, *, is_limited: bool = True) -> Offsets:
-        """The end of the batch from ``start`` (None: from where the last one ended); ``start`` where it has to wait."""
+        """Return the end of the batch from ``start``, or ``start`` itself if the batch has to wait. ``start`` None
+        means the end of the last batch."""
         if start is None:
             start = self.initial() if self._position is None else self._position
         is_first = self._position is None and start == self._initial
@@ -105,7 +106,8 @@ class StreamProgress:
         return shared_out(most, starts, latest)
 
     def splits(self, start: Offsets, end: Offsets) -> list[LogSplit]:
-        """OffsetOutOfRangeError or UnknownTopicOrPartitionError where something between the ends was lost."""
+        """Return the tasks of a batch. Raise OffsetOutOfRangeError or UnknownTopicOrPartitionError if data between the
+        ends was lost."""
         self._position = end
         if start == end:
             return []
@@ -124,7 +126,7 @@ class StreamProgress:
         batch.report(fail=read.fail_on_data_loss, remark=self._remark)
         if not batch.ranges:
             return []
-        # What the end was, it stays, whatever the high watermark is now: a batch that is read again is the same.
+        # The end stays, whatever the high watermark is now, so that a repeated batch has the same records.
         wanted = replace(
             read,
             subscription=Subscription(SubscriptionKind.ASSIGN, partitions=frozenset(batch.ranges)),
@@ -136,5 +138,5 @@ class StreamProgress:
 
 
 def _without_tails(split: LogSplit) -> LogSplit:
-    """Of bytes behind a log's end a stream does not tell: they may be a batch soon, and each batch would tell again."""
+    """Remove the bytes after the log end: they may become a batch, and every micro-batch would report them again."""
     return LogSplit(replace(piece, state=replace(piece.state, invalid_tail=None)) for piece in split.pieces)

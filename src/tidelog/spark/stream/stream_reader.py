@@ -1,8 +1,8 @@
-"""The stream reader that Spark drives: in one long-lived worker on the driver's machine, and in the executors' workers.
+"""The stream reader that Spark drives, in one long-lived worker of the driver and on executors.
 
-PySpark before 4.2 asks for the latest offset without an argument, and this class answers; for newer ones see
-``admitting_reader``. State: a ``StreamProgress``, of the run that this process serves; what is pickled for the
-executors is the options alone.
+PySpark before 4.2 asks for the latest offset without an argument, as this class expects. For newer versions see
+``admitting_reader``. The state is a ``StreamProgress`` for the run that this process serves. Only the options are
+pickled for the executors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_REMEMBERED = 1000
 
 
 class SaidOnce:
-    """Passes a remark on to the log once: a stream that waits would say it at every turn."""
+    """A remark function that logs each sentence once: a waiting stream would repeat it at every trigger."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -61,7 +61,7 @@ class LogStreamReader(DataSourceStreamReader):
         return splits
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """As in a batch read."""
+        """Read a split as in a batch read."""
         return LogReader(self.options.read).read(partition)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:

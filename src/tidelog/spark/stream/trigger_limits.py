@@ -1,15 +1,15 @@
-"""How far one batch of a stream goes: the three options that hold it back.
+"""The size limits of a stream's batch: the three options that reduce or delay it.
 
 ========================  ==========================================================================================
-``maxOffsetsPerTrigger``  at most about so many offsets, shared out by what each partition has waiting: its share
-                          rounded down, but up to 1 below 1, so that small partitions do not starve
-``minOffsetsPerTrigger``  no batch while fewer offsets are waiting
-``maxTriggerDelay``       … unless it has been so long since one was let go (the first one of a run is)
+``maxOffsetsPerTrigger``  at most about this many offsets, shared in proportion to each partition's available ones; a
+                          share is rounded down, but a share below 1 up to 1, so that small partitions do not starve
+``minOffsetsPerTrigger``  no batch while fewer offsets are available
+``maxTriggerDelay``       a batch even so, once this time has passed since the last; the first of a run never waits
 ========================  ==========================================================================================
 
-Where both hold, the least is asked first. Nothing holds back what ``Trigger.Once`` reads; what ``Trigger.AvailableNow``
-reads is cut by the most, but waits for nothing. Pure, but for the time of the last batch in a ``Pacing``. Called by:
-the stream's progress, from one thread. Source: Spark's ``KafkaMicroBatchStream``.
+If both limits are set, the minimum is checked first. ``Trigger.Once`` ignores all limits. ``Trigger.AvailableNow``
+obeys the maximum, but never waits for the minimum. The functions are pure, except for the time of the last batch in a
+``Pacing``. Thread rule: one thread. Source: Spark's ``KafkaMicroBatchStream``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TriggerLimits:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> TriggerLimits:
-        """Keys in any case; ConfigError names the option."""
+        """Parse options, with names in any case. ConfigError names the option."""
         given: Given = {name.lower(): value for name, value in options.items()}
         most = parse_positive(given, "maxOffsetsPerTrigger")
         least = parse_positive(given, "minOffsetsPerTrigger")
@@ -45,14 +45,14 @@ class TriggerLimits:
 
 
 class Pacing:
-    """Whether a batch waits for more offsets. State: when the last one was let go (never yet)."""
+    """The decision to wait for more offsets. Its state is the time of the last batch, None at first."""
 
     def __init__(self, limits: TriggerLimits) -> None:
         self._limits = limits
         self._last_ms: int | None = None
 
     def waits(self, start: Offsets, latest: Offsets, now_ms: int) -> bool:
-        """Asked once for each trigger; where it says no, the batch counts as let go at ``now_ms``."""
+        """Return True if the batch has to wait, else count it as started at ``now_ms``. Call it once per trigger."""
         least = self._limits.min_offsets
         if least is None:
             return False
@@ -65,9 +65,9 @@ class Pacing:
 
 
 def shared_out(most: int, start: Offsets, latest: Offsets) -> Offsets:
-    """The end of a batch of about ``most`` offsets between ``start`` and ``latest``.
+    """Return the end of a batch of about ``most`` offsets between ``start`` and ``latest``.
 
-    ``start`` has every partition of ``latest``; a new one starts where its log does.
+    ``start`` has every partition of ``latest``. A new partition starts at its log start.
     """
     waiting = {partition: max(0, end - start[partition]) for partition, end in latest.items()}
     total = sum(waiting.values())

@@ -1,1 +1,1 @@
-"""Living in Spark's Python workers: errors that reach the user whole, imports that outlive a task."""
+"""Support for Spark's Python workers: errors that reach the user whole, and faster imports."""

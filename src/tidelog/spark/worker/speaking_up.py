@@ -1,12 +1,10 @@
-"""What Spark's users see when something is wrong: our sentence, not twenty lines of frames.
+"""The errors that Spark's users see: one sentence instead of twenty lines of frames.
 
-- Spark shows a worker's traceback, its own frames left out. ``short_errors`` takes off ours too where the error is a
-  TidelogError. Where Spark shows all frames (``simplifiedTraceback`` switched off), the sentence comes first: a cause
-  is printed before what it caused, and one that was never raised has no frames, so the error gets a copy of itself.
-- A worker whose interpreter lacks this package could only say that an import failed. ``speaking_reduce`` pickles an
-  object so that what cannot be imported there is said with the interpreter's name and the way out.
-
-Called by: the data source and its readers, which Spark drives in its workers.
+- Spark shows a worker's traceback without Spark's own frames. ``short_errors`` also removes tidelog's frames if the
+  error is a TidelogError. If Spark shows all frames (``simplifiedTraceback`` is off), the sentence comes first. For
+  this the error gets a copy of itself as cause: a cause is printed first, and a never raised one has no frames.
+- A worker whose interpreter lacks this package could only report a failed import. ``speaking_reduce`` pickles an object
+  so that the error names the interpreter and the remedy.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ _T = TypeVar("_T")
 
 
 def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Decorates what Spark calls."""
+    """Shorten the errors of a function that Spark calls."""
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -36,7 +34,7 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def short_errors_of_items(function: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
-    """Decorates what Spark calls for an iterator."""
+    """Shorten the errors of a generator function that Spark calls."""
 
     @wraps(function)
     def iterate(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
@@ -49,9 +47,9 @@ def short_errors_of_items(function: Callable[_P, Iterator[_T]]) -> Callable[_P, 
 
 
 def speaking_reduce(kind: type, *arguments: object) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """For ``__reduce__``: ``kind(*arguments)``, made where ``kind`` can be imported."""
+    """Return the result for ``__reduce__`` that makes ``kind(*arguments)`` if ``kind`` can be imported."""
 
-    # Nested in another, a function is pickled by value: it can speak where its module is missing.
+    # A nested function is pickled by value, so it can run where its module is missing.
     def restore(module: str, name: str, pickled: bytes) -> Any:
         import importlib
         import pickle

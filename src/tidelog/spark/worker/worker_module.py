@@ -1,6 +1,6 @@
-"""Which of Spark's Python workers this process is: Spark has a module for each thing that it asks a data source for.
+"""The detection of the Spark Python worker that this process is.
 
-Called by: the data source and the sinks.
+Spark has a separate worker module for each request to a data source.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ COMMITTING = "pyspark.sql.worker.python_streaming_sink_runner"
 
 
 def runs_in(worker: str) -> bool:
-    """Whether this process runs that module."""
+    """Return True if this process runs the worker module."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return worker in sys.modules or (main is not None and main.name == worker)

@@ -1,12 +1,11 @@
-"""Spare each Spark task a tenth of a second that its Python worker spends on ``pyspark.zip``.
+"""A fix that saves each Spark task the tenth of a second its Python worker spends on ``pyspark.zip``.
 
-A worker serves many tasks, and before each PySpark calls ``importlib.invalidate_caches``, so that files shipped with
-the job are found. Python's finder for zip files then reads the archive's whole directory again, in Python: over a
-thousand entries for ``pyspark.zip``, which stands on every worker's path. The finders that are forgotten here are made
-again, from a directory that zipimport still knows, as soon as an import asks for them; shipped archives come through
-new finders in any case.
+A worker serves many tasks, and before each of them PySpark calls ``importlib.invalidate_caches``, so that files shipped
+with the job are found. Python's finder for zip files then reads the archive's directory again, in Python. It has over a
+thousand entries for ``pyspark.zip``, which is on every worker's path. The removed finders are created again when an
+import needs them, from a directory that zipimport still knows. Shipped archives always get new finders.
 
-Called by: the data source, its readers and the jobs' tasks, in Spark's workers, when their work is done.
+Workers call the function after their work.
 """
 
 from __future__ import annotations

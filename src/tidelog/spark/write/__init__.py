@@ -1,1 +1,1 @@
-"""The sinks: rows to staged files in Spark's tasks, and their commit by the driver."""
+"""The sinks: Spark tasks write rows to staged files, and the driver commits them."""

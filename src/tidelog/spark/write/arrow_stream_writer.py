@@ -1,4 +1,7 @@
-"""The stream sink for PySpark 4.1 and newer, which hands over Arrow batches. Importing this module fails before 4.1."""
+"""The stream sink for PySpark 4.1 and newer, which passes Arrow batches.
+
+Importing this module fails before 4.1.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The batch sink that Spark drives: planned and committed on the driver's machine, written in the executors' workers.
+"""The batch sink that Spark drives: planned and committed at the driver, written on executors.
 
-Every write is a query of its own, with a random name: it is committed once, and nobody will ask for it again.
+Every write is a separate query with a random name. It is committed once and never repeated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LogWriter(DataSourceArrowWriter):
 
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What tasks that still run leave then stays until ``tidelog recover`` removes it."""
+        """Remove staged files. Files of tasks that still run then stay until ``tidelog recover`` removes them."""
         self._commits.abort(reports_of(messages), self.query)
 
     @property
@@ -62,5 +62,5 @@ class LogWriter(DataSourceArrowWriter):
 
 
 def reports_of(messages: list[WriterCommitMessage | None]) -> list[StagedReport]:
-    """Of the tasks that have reported, in their order."""
+    """Return the reports of the tasks that have reported, by task."""
     return [message for message in messages if isinstance(message, StagedReport)]

@@ -1,9 +1,9 @@
-"""The driver's part of a write: is the directory free, commit what tasks have staged, or take it back.
+"""The driver's part of a write: check that the directory is free, commit or remove staged files.
 
-A directory has one owner at a time, and a commit is short: one that another process has is waited for, up to the option
-``lockTimeout``. So two queries may write to one directory, and one that a broker has is an error before any task runs.
-Called by: the writers, in workers on the driver's machine. Errors are those of ``commit_staged``; LockedError says how
-long was waited.
+A directory has one owner at a time, and a commit is short. So the driver waits for a directory that another process
+holds, up to the option ``lockTimeout``. Two queries may write to one directory. A directory that a broker holds is an
+error before any task runs. The code runs in workers on the driver's machine. It raises the errors of ``commit_staged``,
+and a LockedError names the time waited.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAUSE_MS = 20
 
 
 class Commits:
-    """Of the writes to one directory."""
+    """The commits to one directory."""
 
     def __init__(self, fs: FileSystem, options: WriteOptions, *, clock: Clock) -> None:
         self._fs = fs
@@ -35,7 +35,7 @@ class Commits:
         self._clock = clock
 
     def prepare(self) -> None:
-        """The directory is there, and nobody has it."""
+        """Create the directory if it is missing, and check that no process holds it."""
         directory = self._options.log_dir
         if not self._fs.exists(directory):
             self._fs.make_dir(directory)
@@ -43,7 +43,7 @@ class Commits:
         self._when_free(self._require_free)
 
     def commit(self, query: str, batch: int | None, reports: Iterable[StagedReport]) -> None:
-        """What the tasks of one batch have staged, in their order."""
+        """Commit the files that the tasks of one batch have staged, by task."""
         files: dict[TopicPartition, tuple[StagedFile, ...]] = {}
         for report in reports:
             for partition, staged in report.files.items():
@@ -52,8 +52,9 @@ class Commits:
         self._when_free(lambda: commit_staged(self._fs, self._options.log_dir, commit, clock=self._clock))
 
     def abort(self, reports: Iterable[StagedReport], query: str | None = None) -> None:
-        """Remove what was reported, and all that was staged for ``query`` if one is given; but for what was decided,
-        which will be carried out. Under the lock: a commit that Spark has given up may be at it still."""
+        """Remove the reported files, and all files staged for ``query`` if it is given. Files of a decided commit stay,
+        because it will be carried out. The lock is needed, because a commit that Spark has given up may still be
+        running."""
         names = {file.name for report in reports for files in report.files.values() for file in files}
         self._when_free(lambda: self._remove(names, query))
 

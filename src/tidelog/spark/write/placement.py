@@ -1,16 +1,16 @@
-"""Which partition each row goes to: the row's own, else that of its key, else one after the other.
+"""The choice of each row's partition: the row's own, else its key's, else round robin.
 
 ================================  =====================================================================================
 a row                             goes to
 ================================  =====================================================================================
-with a ``partition``              that one
-with a key, an empty one too      the one that the Java client's default partitioner gives the key (murmur2)
+with a ``partition``              that partition
+with a key, even an empty one     the partition that the Java client's default partitioner chooses for the key (murmur2)
 with neither                      the client fills one partition with ``batch.size`` bytes, then another one at random;
                                   a task here fills partition (task number) modulo (number of partitions), then the next
 ================================  =====================================================================================
 
-So the same rows in the same tasks go to the same partitions. Called by: staging, one ``Placement`` a task. Source:
-Kafka's ``BuiltInPartitioner`` (KIP-480, KIP-794).
+So the same rows in the same tasks go to the same partitions. Each task has its own ``Placement``. Source: Kafka's
+``BuiltInPartitioner`` (KIP-480, KIP-794).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_RECORD = ("key", "value", "headers")
 
 
 class Placement:
-    """``task``: the number of the task in its job."""
+    """``task`` is the number of the task in its job."""
 
     def __init__(self, options: WriteOptions, layouts: TopicLayouts, task: int) -> None:
         self._options = options
@@ -42,9 +42,9 @@ class Placement:
         self._keyless_bytes: Counter[str] = Counter()
 
     def by_partition(self, rows: pa.Table) -> Iterator[tuple[TopicPartition, pa.Table]]:
-        """The records of each partition, in the order of the rows, at least one; columns key, value and headers.
+        """Yield the records of each partition, at least one, in row sequence, with columns key, value and headers.
 
-        ConfigError for a row without a topic, or with a name that is none; UnknownTopicOrPartitionError;
+        Raise ConfigError for a row without a topic or with an illegal one. Raise UnknownTopicOrPartitionError, or
         InvalidRecordError for a record without a key in a compacted topic.
         """
         for topic, part in self._by_topic(rows):
@@ -87,7 +87,7 @@ class Placement:
         return np.where(has_key, by_key, in_turn)
 
     def _in_turn(self, topic: str, columns: RecordColumns, is_keyless: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-        """For each row: where the task is with ``topic``, by the bytes of the values without a key so far."""
+        """Return each row's partition in the task's rotation, by the bytes of keyless values so far."""
         assert columns.value_offsets is not None
         sizes = np.where(is_keyless, np.diff(columns.value_offsets), 0)
         ends = np.cumsum(sizes, dtype=np.int64) + self._keyless_bytes[topic]
@@ -97,7 +97,7 @@ class Placement:
 
 
 def _groups(numbers: npt.NDArray[np.int32]) -> Iterator[tuple[int, npt.NDArray[np.int64] | None]]:
-    """Each number that occurs, with the places where it does; None: everywhere. There is one at least."""
+    """Yield each number that occurs, with its places, or None for everywhere. There is at least one number."""
     if (numbers == numbers[0]).all():
         yield int(numbers[0]), None
         return

@@ -1,16 +1,16 @@
-"""Which columns of a query are those of its records, and of which types they have to be. Pure.
+"""The columns of a query that become its records, and their types.
 
 =============  =============================================  =======================================================
-column         types                                          where it is missing
+column         types                                          if it is missing
 =============  =============================================  =======================================================
-``topic``      string                                         the option ``topic`` is needed, which goes before it
+``topic``      string                                         the option ``topic`` is needed, which overrides it
 ``key``        string, binary                                 no record has a key
 ``value``      string, binary                                 an error
 ``headers``    array<struct<key:string,value:binary>>         no record has headers
 ``partition``  int                                            the key decides, see ``placement``
 =============  =============================================  =======================================================
 
-Any other column is passed over. Source: Spark's ``KafkaWriter``.
+Any other column is ignored. The functions are pure. Source: Spark's ``KafkaWriter``.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ _TYPES: Mapping[str, Mapping[str, pa.DataType]] = {
     "partition": {"int": pa.int32()},
 }
 _ROWS = 10_000
-"""As many as Spark puts into an Arrow batch."""
+"""The number of rows that Spark puts into an Arrow batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
-    """``schema``: the record's columns, named as above; ``places`` of them in the query's."""
+    """``schema`` has the record's columns, named as above. ``places`` are their indexes in the query."""
 
     schema: pa.Schema
     places: tuple[int, ...]
 
     @classmethod
     def of(cls, query: StructType, topic: str | None) -> SinkColumns:
-        """ConfigError where a column is missing or of another type. ``topic``: the option."""
+        """Select the columns of a query. ``topic`` is the option. Raise ConfigError if a column is missing or has a
+        wrong type."""
         places: dict[str, int] = {}
         for place, name in enumerate(query.names):
             places.setdefault(name, place)
@@ -71,11 +72,11 @@ class SinkColumns:
         return cls(pa.schema(fields), tuple(places[field.name] for field in fields))
 
     def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The record's columns of a batch of the query."""
+        """Return the record's columns of a batch of the query."""
         return batch.select(list(self.places))
 
     def of_rows(self, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-        """The same of the query's rows, some thousands to a batch."""
+        """Yield the record's columns of the query's rows, some thousands per batch."""
         left = iter(rows)
         while part := list(islice(left, _ROWS)):
             yield pa.RecordBatch.from_arrays(
@@ -88,5 +89,5 @@ class SinkColumns:
 
 
 def _plain(value: Any) -> Any:
-    """Headers are rows within a row."""
+    """Convert headers, which are rows within a row, to dictionaries."""
     return [one and one.asDict() for one in value] if isinstance(value, list) else value

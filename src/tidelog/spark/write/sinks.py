@@ -1,6 +1,7 @@
-"""The sinks that the data source hands Spark: options and schema in, a writer out.
+"""The sinks that the data source gives Spark, made from options and schema.
 
-Apart from the data source, because writers load the half of tidelog that writes logs, and no reader needs it.
+They are separate from the data source, because writers load the half of tidelog that writes logs, and no reader needs
+it.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ from tidelog.storage.fs import LOCAL
 
 _log = logging.getLogger(__name__)
 _ARROW_STREAMS = "DataSourceStreamArrowWriter"
-"""Where PySpark has it, a stream's rows can be had as Arrow batches."""
+"""PySpark's class for a stream writer that receives Arrow batches. Older versions lack it."""
 
 
 def batch_sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceWriter:
-    """ConfigError names the option or column; LockedError where another process has the directory, and keeps it."""
+    """Return the writer of a batch write. ConfigError names the option or column. Raise LockedError if another process
+    holds the directory and keeps it."""
     options, columns = _parsed(given, schema, overwrite)
     return LogWriter(options, columns, _planned(given, options))
 
 
 def stream_sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceStreamWriter:
-    """Errors as of ``batch_sink``."""
+    """Return the writer of a stream, with the same errors as ``batch_sink``."""
     options, columns = _parsed(given, schema, overwrite)
     layouts = None if runs_in(COMMITTING) else _planned(given, options)
     if not hasattr(pyspark.sql.datasource, _ARROW_STREAMS):
@@ -53,7 +55,7 @@ def _parsed(given: Mapping[str, str], schema: StructType, overwrite: bool) -> tu
 
 
 def _planned(given: Mapping[str, str], options: WriteOptions) -> TopicLayouts:
-    """Before any task runs."""
+    """Prepare the directory and read the topics' layouts. It runs before any task."""
     for remark in remarks(given):
         _log.warning("%s", remark)
     Commits(LOCAL, options, clock=SYSTEM_CLOCK).prepare()

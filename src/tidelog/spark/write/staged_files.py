@@ -1,11 +1,11 @@
-"""The staged files of one attempt to write a part of a batch: appended to, made durable, reported; or removed.
+"""The staged files of one attempt to write a part of a batch: synced and reported, or removed.
 
-A file that would become larger than a segment takes is followed by another. Names have the attempt's own random part,
-so nobody else has them, not even an attempt of a driver that was thought dead. No file is kept open in between: a task
-may write to thousands of partitions.
+A file that would exceed a segment's limits is followed by another. Names contain a random part of the attempt, so they
+are unique, even against an attempt of a driver that was thought dead. No file stays open in between: a task may write
+to thousands of partitions.
 
-A crash leaves files that nobody reports; the commit of the batch removes them, or that of a later one of its query.
-Called by: staging. Thread rule: one thread.
+A crash leaves unreported files. The commit of the same batch, or of a later one of its query, removes them. Thread
+rule: one thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StagedFiles:
         self._count = 0
 
     def append(self, partition: TopicPartition, batch: bytearray, *, max_file_bytes: int) -> None:
-        """Write a whole batch behind the last one of its partition. StorageError."""
+        """Write a complete batch after the last one of its partition. Raise StorageError if that fails."""
         files = self._files.setdefault(partition, [])
         if not files or files[-1].size + len(batch) > max_file_bytes:
             files.append(StagedFile(self._next_name(), 0))
@@ -40,7 +40,7 @@ class StagedFiles:
         files[-1] = StagedFile(name, size + len(batch))
 
     def finish(self) -> dict[TopicPartition, tuple[StagedFile, ...]]:
-        """The files of each partition in order, durable, names too."""
+        """Sync all files and their directory. Return the files of each partition in the sequence written."""
         for name in self._names:
             sync_whole(self._fs, self._directory / name)
         if self._files:
@@ -48,7 +48,7 @@ class StagedFiles:
         return {partition: tuple(files) for partition, files in self._files.items()}
 
     def remove(self) -> None:
-        """Of an attempt that failed."""
+        """Remove the files of a failed attempt."""
         for name in self._names:
             self._fs.remove(self._directory / name, missing_ok=True)
 

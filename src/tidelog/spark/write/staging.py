@@ -1,11 +1,11 @@
-"""A task's part of a write: rows in, staged files and a report of them out.
+"""A task's part of a write: it turns rows into staged files and a report of them.
 
-Rows are gathered to some megabytes, put in order of their partitions, and encoded column by column; no record becomes a
-Python object. Whatever ends a task early, but a kill, removes what it wrote.
+Rows are gathered to some megabytes, grouped by partition, and encoded column by column. No record becomes a Python
+object. A task that ends early removes the files it wrote, unless it is killed.
 
-``timestamp``: when the rows were encoded, as the producer's (create time); a topic with ``message.timestamp.type`` =
-``LogAppendTime`` gets the same moment as the broker's. A topic with a ``compression.type`` of its own is stored with
-that, as by a broker. Called by: the writers, in Spark's workers.
+``timestamp`` is the time of the encoding, as the producer's (create time). A topic with ``message.timestamp.type`` =
+``LogAppendTime`` gets the same time as the broker's. A topic with a ``compression.type`` other than the producer's is
+stored with its own, as by a broker.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tidelog.storage.log.append.append_rules import stored_compression
 from tidelog.storage.manager.staged.staged_commit import StagedFile
 
 _GATHERED_BYTES = 32 * 1024 * 1024
-"""Enough for batches of full size in dozens of partitions; a task needs a few times as much memory."""
+"""Enough for full batches in dozens of partitions. A task needs a few times as much memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """``number`` in its job; ``query`` and ``batch`` as in ``StagedCommit``."""
+    """``number`` is the task's number in its job. ``query`` and ``batch`` are those of ``StagedCommit``."""
 
     number: int
     query: str
@@ -43,7 +43,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedReport(WriterCommitMessage):
-    """What a task has staged, for the commit; a partition that has only to be made has no files."""
+    """The files that a task has staged, for the commit. A partition that only has to be created has no files."""
 
     query: str
     batch: int | None
@@ -58,9 +58,9 @@ class Staging:
         self._clock = clock
 
     def stage(self, task: Task, batches: Iterable[pa.RecordBatch]) -> StagedReport:
-        """``batches`` with the columns of ``SinkColumns``. Errors of ``Placement.by_partition``; InvalidRecordError for
-        headers without a key; RecordTooLargeError for a record that its topic does not take; StorageError.
-        """
+        """Stage ``batches``, which have the columns of ``SinkColumns``. Raise the errors of ``Placement.by_partition``,
+        InvalidRecordError for headers without a key, RecordTooLargeError for a record above its topic's limit, or
+        StorageError."""
         files = StagedFiles(self._fs, self._options.log_dir, task.query, task.batch)
         placement = Placement(self._options, self._layouts, task.number)
         try:

@@ -1,10 +1,11 @@
-"""The stream sink that Spark drives: each batch of a query once, however often Spark has it written.
+"""The stream sink that Spark drives: each batch takes effect once, however often Spark repeats it.
 
-Two classes, because PySpark before 4.1 hands a stream's rows over one by one. Spark makes a writer for the tasks of a
-batch, and another one in a worker on the driver's machine to commit it; what they share are the tasks' reports.
+There are two classes, because PySpark before 4.1 passes a stream's rows one by one. Spark makes one writer for the
+tasks of a batch, and another one in a worker on the driver's machine for the commit. They share only the tasks'
+reports.
 
-Query and batch are those that Spark's tasks are told: the query's id stands in its checkpoint, so it outlives a
-restart, and a batch that is repeated has the same number.
+Spark's task properties name the query and the batch. The query's id is stored in its checkpoint, so it survives a
+restart, and a repeated batch has the same number.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _BATCH = "streaming.sql.batchId"
 
 
 class LogStreamWriter(DataSourceStreamWriter):
-    """``layouts`` None: it is only there to commit or abort."""
+    """A writer with ``layouts`` None can only commit or abort."""
 
     def __init__(self, options: WriteOptions, columns: SinkColumns, layouts: TopicLayouts | None) -> None:
         self.options = options
@@ -63,7 +64,7 @@ class LogStreamWriter(DataSourceStreamWriter):
 
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What other tasks leave the commit of the batch removes, when Spark repeats it."""
+        """Remove the reported files. The batch's commit removes the files of other tasks when Spark repeats it."""
         self._commits.abort(reports_of(messages))
 
     @property

@@ -1,17 +1,17 @@
-"""What is known of topics before anything is written to them: their partitions and settings in the log directory.
+"""The layout of topics before a write: their partitions and settings in the log directory.
 
 ==============================================  =======================================================================
-the topic                                       so many partitions has it
+the topic                                       its number of partitions
 ==============================================  =======================================================================
-stands in the cluster metadata                  as many as there; those of other brokers are not written to
+is in the cluster metadata                      the number there; partitions of other brokers are not written to
 has partitions in the directory                 up to the highest one there, at least the option ``numPartitions``
 is new                                          the option ``numPartitions``
 ==============================================  =======================================================================
 
-So the number does not fall when a crash has left some partitions of a new topic and not the others, and keys stay where
-they were. Settings are those of the cluster metadata over Kafka's defaults, as the commit will have them.
+So the number does not decrease after a crash that leaves only some partitions of a new topic, and keys stay in their
+partitions. Settings are those of the cluster metadata over Kafka's defaults, as for the commit.
 
-Read on the driver when a write is planned, and sent to its tasks. Reading changes nothing.
+The driver reads the layouts when a write is planned, and sends them to its tasks. Reading changes nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, read_cluste
 T = TypeVar("T")
 
 _LEAST_BATCH_BYTES = 68
-"""A header, and a record without key and value. However small the interval is, a batch has one entry at most."""
+"""The size of a batch with one empty record. A batch has at most one index entry, however small the interval is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +41,14 @@ class TopicLayout:
     partition_count: int
     config: LogConfig = field(default_factory=LogConfig)
     missing: frozenset[int] = frozenset()
-    """Partitions that are made when the topic is written to; those of the cluster metadata are not."""
+    """The partitions created when the topic is written to: none for topics of the cluster metadata."""
     elsewhere: frozenset[int] = frozenset()
-    """Partitions that other brokers have, and not the one whose directory this is."""
+    """The partitions that only other brokers have, and not the broker of this directory."""
 
     @property
     def max_file_bytes(self) -> int:
-        """Of a staged file of several batches: what a segment takes, and its indexes have room for."""
-        entries = self.config.segment_index_bytes // TimeIndexReader.ENTRY_SIZE - 1  # but for the one at its end
+        """The maximum size of a staged file with several batches, so that a segment and its indexes hold it."""
+        entries = self.config.segment_index_bytes // TimeIndexReader.ENTRY_SIZE - 1  # one is for the segment's end
         return min(
             self.config.segment_bytes, max(entries, 1) * max(self.config.index_interval_bytes, _LEAST_BATCH_BYTES)
         )
@@ -62,11 +62,12 @@ class TopicLayout:
 class TopicLayouts:
     known: Mapping[str, TopicLayout]
     new: TopicLayout
-    """Of every other topic."""
+    """The layout of every other topic."""
 
     @classmethod
     def read(cls, fs: FileSystem, options: WriteOptions) -> TopicLayouts:
-        """Of the topic that the options name, or else of all. CheckpointError for a ``meta.properties`` like none."""
+        """Read the layout of the options' topic, or of all topics. Raise CheckpointError for an invalid
+        ``meta.properties``."""
         metadata = read_cluster_metadata(fs, options.log_dir)
         meta = MetaProperties.read(fs, options.log_dir / META_PROPERTIES_FILE)
         node_id = None if meta is None else meta.node_id
@@ -87,7 +88,7 @@ class TopicLayouts:
             return TopicLayout(partition_count=len(brokers), elsewhere=elsewhere, config=config)
 
         topics = there.keys() | metadata.topic_ids.keys()
-        same: dict[TopicLayout, TopicLayout] = {}  # topics are many, their layouts few: they are pickled once each
+        same: dict[TopicLayout, TopicLayout] = {}  # many topics share few layouts, and each layout is pickled once
         known = {}
         for topic in topics if options.topic is None else topics & {options.topic}:
             layout = layout_of(topic)
@@ -95,13 +96,13 @@ class TopicLayouts:
         return cls(known=known, new=layout_of(""))
 
     def of(self, topic: str) -> TopicLayout:
-        """ConfigError for what cannot be a topic's name, or is the cluster metadata's."""
+        """Return a topic's layout. Raise ConfigError for an illegal topic name or the cluster metadata's."""
         if not is_legal_topic(topic) or topic == METADATA_TOPIC:
             raise ConfigError(f"{topic!r} is no topic that can be written to")
         return self.known.get(topic, self.new)
 
     def require(self, partition: TopicPartition) -> None:
-        """UnknownTopicOrPartitionError for a partition that the topic does not have, or not here."""
+        """Raise UnknownTopicOrPartitionError for a partition that the topic does not have, or not on this broker."""
         layout = self.of(partition.topic)
         if not 0 <= partition.partition < layout.partition_count:
             raise UnknownTopicOrPartitionError(

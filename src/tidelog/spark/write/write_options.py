@@ -1,6 +1,7 @@
-"""Options of the sinks: text in, one frozen ``WriteOptions`` out; every mistake is named here.
+"""The options of the sinks, parsed from text to one frozen ``WriteOptions``.
 
-``topic`` is that of Spark's Kafka sink, what begins with ``kafka.`` is its producer's; the rest is ours. Pure.
+Every error in the options is raised here. ``topic`` is an option of Spark's Kafka sink, and options with the prefix
+``kafka.`` are its producer's. The others are tidelog's. The functions are pure.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LEVELS = tuple(_LEVEL.format(codec=codec) for codec in ("gzip", "lz4", "zstd"))
 
 EFFECTIVE = ("logDirs", "path", "topic", "numPartitions", "lockTimeout", _CODEC, *_LEVELS, _BATCH_SIZE)
 OF_SPARK = ("checkpointLocation", "queryName", "includeHeaders")
-"""Spark's own of a stream, which reach the sink too; and one that users of its Kafka sink give."""
+"""Spark's own options of a stream, which reach the sink too, and an option that users of its Kafka sink give."""
 KNOWN = (*EFFECTIVE, *OF_SPARK)
 _PARTITIONER = "kafka.partitioner."
 
@@ -45,18 +46,18 @@ _PARTITIONER = "kafka.partitioner."
 class WriteOptions:
     log_dir: Path
     topic: str | None = None
-    """Of all rows; None: each row names its own."""
+    """The topic of all rows. None means that each row names its own."""
     num_partitions: int = 1
-    """So many at least has a topic that the cluster metadata does not know."""
+    """The minimum number of partitions of a topic that the cluster metadata does not know."""
     codec: str = "none"
     level: int | None = None
     batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     lock_timeout_ms: int = parse_time_ms(_LOCK_TIMEOUT, "lockTimeout")
-    """How long a directory that another process has is waited for."""
+    """The maximum wait in ms for a directory that another process holds."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Options, keys in any case; ConfigError names the option, the value and what is wanted."""
+        """Parse options, with names in any case. ConfigError names the option, the value and the expected form."""
         given = {name.lower(): value for name, value in options.items()}
         refuse_misspelt(given, KNOWN)
         log_dirs = parse_log_dirs(given)
@@ -80,7 +81,7 @@ class WriteOptions:
 
 
 def remarks(options: Mapping[str, str]) -> list[str]:
-    """A sentence for every given option that has no effect and may have been meant to have one."""
+    """Return a sentence for every given option that has no effect but may have been meant to have one."""
     unknown = [
         f"Option '{name}' is not one of format tidelog's sink and has no effect"
         for name in unknown_options(options, KNOWN)
@@ -93,7 +94,7 @@ def remarks(options: Mapping[str, str]) -> list[str]:
 
 
 def _level(given: Given, codec: str) -> int | None:
-    """Of that codec, as the producer's; whether there is such a level the codec says."""
+    """Return the producer's compression level for the codec. The codec itself rejects an invalid level."""
     name = _LEVEL.format(codec=codec)
     text = given.get(name) if name in _LEVELS else None
     if text is None:

@@ -1,1 +1,1 @@
-"""One partition: append, read, look-up, loading; and the view that reads a directory without owning it."""
+"""A partition's log: append, read, look up, load. A view reads a directory that it does not own."""

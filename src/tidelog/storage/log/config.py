@@ -1,12 +1,12 @@
-"""The settings of one log: Kafka's topic configuration keys as fields. An immutable value, read by every room here.
+"""The settings of one log: Kafka's topic configuration keys as fields of an immutable value.
 
-Names, types, defaults and ranges are those of the tables in ``tidelog.config``; a field is its key with underscores.
-Three ways in:
+Names, types, defaults and ranges come from the tables in ``tidelog.config``. A field is its key with underscores. There
+are three ways to create one:
 
 ================================  ==================================================================================
-``LogConfig(segment_bytes=…)``    values; sizes of segments below what Kafka lets users set are for tests and embedding
-``LogConfig.from_properties``     texts found in a data directory, by whatever release they were written: lenient
-``LogConfig.of``                  a topic's settings over a broker's: refused where Kafka 4.1 refuses them
+``LogConfig(segment_bytes=…)``    from values; tests and embedding may use segment sizes below Kafka's minimum
+``LogConfig.from_properties``     from texts in a data directory, written by any release: lenient
+``LogConfig.of``                  from a topic's settings over a broker's: refused where Kafka 4.1 refuses them
 ================================  ==================================================================================
 """
 
@@ -34,9 +34,9 @@ _ENGINE_RANGES = {
     "segment_index_bytes": (12, INT_MAX),
     "producer_id_expiration_ms": (1, LONG_MAX),
 }
-"""What the engine itself can do: Kafka's ranges of these keys are narrower, or go below what one entry needs."""
+"""Ranges that the engine supports. Kafka's are narrower, or allow an index too small for one entry."""
 _NO_CODEC = {"none": "uncompressed"}
-"""The codec's own name is as good as the key's word for it."""
+"""The codec name ``none`` is accepted instead of the key's value ``uncompressed``."""
 
 
 def _key(field_name: str) -> Key:
@@ -49,12 +49,12 @@ def _default(field_name: str) -> Any:
 
 
 def _field_value(value: Any) -> Any:
-    """A list of a key is a set in a field: its order says nothing."""
+    """Return a list as a set, because its order has no meaning."""
     return frozenset(value) if isinstance(value, tuple) else value
 
 
 def property_name(field_name: str) -> str:
-    """Kafka's spelling of a field's name."""
+    """Return the Kafka key of a field."""
     return field_name.replace("_", ".")
 
 
@@ -88,9 +88,9 @@ class LogConfig:
     message_timestamp_before_max_ms: int = _default("message_timestamp_before_max_ms")
     message_timestamp_after_max_ms: int = _default("message_timestamp_after_max_ms")
     min_insync_replicas: int = _default("min_insync_replicas")
-    """Nothing that a log goes by; here for the broker that appends to it."""
+    """Unused by the log itself; the broker that appends to it checks this."""
     producer_id_expiration_ms: int = _default("producer_id_expiration_ms")
-    """A broker setting in Kafka (``producer.id.expiration.ms``); here because the log is what applies it."""
+    """A broker setting in Kafka (``producer.id.expiration.ms``), kept here because the log applies it."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -107,13 +107,13 @@ class LogConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, ignore_unknown: bool = False) -> Self:
-        """Kafka's keys and texts over the defaults; see ``with_properties``."""
+        """Apply Kafka's keys and texts to the defaults; see ``with_properties``."""
         return cls().with_properties(properties, ignore_unknown=ignore_unknown)
 
     def with_properties(self, properties: Mapping[str, str], *, ignore_unknown: bool = False) -> Self:
-        """Kafka's keys and texts over these settings. Of topic keys without a field only the type is looked at.
+        """Apply Kafka's keys and texts to these settings. Of topic keys without a field, only the type is checked.
 
-        ConfigError for an unknown key (unless those are ignored), a text that is not of its type, a value out of range.
+        Raise ConfigError for an unknown key (unless ignored), a text of the wrong type or a value out of range.
         """
         values: dict[str, Value] = {}
         for name, text in properties.items():
@@ -130,13 +130,13 @@ class LogConfig:
 
     @classmethod
     def of(cls, broker: BrokerConfig | None = None, topic_overrides: Mapping[str, str] | None = None) -> Self:
-        """A topic's overrides over the broker's defaults; ConfigError, in Kafka's words, for what Kafka refuses."""
+        """Apply a topic's overrides to the broker's defaults. Raise ConfigError with Kafka's message if invalid."""
         values = TopicSettings.of(topic_overrides or {}, broker).values
         config = cls()._with_values({name: value for name, value in values.items() if value is not None})
         return config if broker is None else replace(config, producer_id_expiration_ms=broker.number(_PRODUCER_KEY))
 
     def _with_values(self, values: Mapping[str, Any]) -> Self:
-        """Typed values by key; an internal segment size goes before the other, keys without a field are left out."""
+        """Apply typed values by key. ``internal.segment.bytes`` wins; keys without a field are left out."""
         named = {name.replace(".", "_"): value for name, value in values.items()}
         if _INTERNAL_SEGMENT_KEY in values:  # Kafka takes any number
             named["segment_bytes"] = max(values[_INTERNAL_SEGMENT_KEY], _ENGINE_RANGES["segment_bytes"][0])
@@ -158,7 +158,7 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """How far apart the first and the last batch of a segment may be (KIP-354)."""
+        """The most ms between the first and the last batch of a segment (KIP-354)."""
         if self.is_compacted and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
@@ -169,7 +169,7 @@ class LogConfig:
 
 
 def _key_value(field_name: str, value: Any) -> Value:
-    """What ``_field_value`` made a field of."""
+    """Return the key's value for a field's value: the inverse of ``_field_value``."""
     if isinstance(value, frozenset):
         return tuple(sorted(value))
     found: Value = _NO_CODEC.get(value, value) if field_name == "compression_type" else value

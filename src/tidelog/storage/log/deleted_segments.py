@@ -1,10 +1,10 @@
-"""Segments that are no longer part of the log: renamed ``.deleted`` at once, removed after ``file.delete.delay.ms``.
+"""Segments that were removed from the log: renamed ``.deleted`` immediately, removed later.
 
-Until then whoever reads one goes on reading it. Owns the queue of what is due; the clock is the caller's, and so is the
-thread: ``remove_due`` is called by whoever does the house-keeping. Snapshots go the same way. A crash leaves
+Their files stay for ``file.delete.delay.ms``, so that readers can finish. The class owns the queue of files to remove.
+The caller provides the clock and the thread that runs ``remove_due``. Snapshots go the same way. A crash leaves
 ``.deleted`` files, which the next loading removes.
 
-Called by: LogState. Thread rule: under the partition's lock. Source: Kafka's ``LocalLog.deleteSegmentFiles``.
+Thread rule: the caller holds the partition's lock. Source: Kafka's ``LocalLog.deleteSegmentFiles``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class DeletedSegments:
         self._waiting: list[tuple[int, LogSegment | Path]] = []
 
     def __len__(self) -> int:
-        """Segments and snapshots that wait."""
+        """Return the number of segments and snapshots that wait for removal."""
         return len(self._waiting)
 
     @property
@@ -31,19 +31,19 @@ class DeletedSegments:
         return min((due_ms for due_ms, _ in self._waiting), default=None)
 
     def add(self, segments: Iterable[LogSegment], due_ms: int) -> None:
-        """Rename the files of each; they may go from ``due_ms`` on."""
+        """Rename the files of each segment. They may be removed from ``due_ms`` on."""
         for segment in segments:
             segment.change_state(FileState.DELETED)
             self._waiting.append((due_ms, segment))
 
     def add_renamed(self, segments: Iterable[LogSegment], due_ms: int) -> None:
-        """Whose files have that name already."""
+        """Add segments whose files have the suffix ``.deleted`` already."""
         for segment in segments:
             segment.renamed(FileState.DELETED)
             self._waiting.append((due_ms, segment))
 
     def add_files(self, paths: Iterable[Path], due_ms: int) -> None:
-        """Files that stand alone (snapshots); a missing one is none."""
+        """Rename and add single files (snapshots). Ignore missing files."""
         for path in paths:
             if self._fs.exists(path):
                 renamed = path.with_name(path.name + FileState.DELETED)
@@ -51,7 +51,7 @@ class DeletedSegments:
                 self._waiting.append((due_ms, renamed))
 
     def remove_due(self, now_ms: int) -> int:
-        """Remove what is due; how many segments that was."""
+        """Remove the files that are due. Return the number of segments."""
         due = [what for due_ms, what in self._waiting if due_ms <= now_ms]
         self._waiting = [entry for entry in self._waiting if entry[0] > now_ms]
         for what in due:
@@ -62,7 +62,7 @@ class DeletedSegments:
         return sum(isinstance(what, LogSegment) for what in due)
 
     def moved_to(self, directory: Path) -> None:
-        """The log's directory has another name."""
+        """Take over the new path of the log's directory, which was renamed."""
         for number, (due_ms, what) in enumerate(self._waiting):
             if isinstance(what, LogSegment):
                 what.moved_to(directory)
@@ -70,7 +70,7 @@ class DeletedSegments:
                 self._waiting[number] = (due_ms, directory / what.name)
 
     def close_handlers(self) -> None:
-        """Let go of the files; what waits is removed by the next loading."""
+        """Close the files. The next loading removes files that still wait."""
         for _, what in self._waiting:
             if isinstance(what, LogSegment):
                 what.close_handlers()

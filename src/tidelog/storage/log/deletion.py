@@ -1,6 +1,7 @@
-"""Let go of a log's oldest records: move its start forward, remove the segments that lie below. No lock.
+"""The deletion of a log's oldest records. No lock here: PartitionLog holds it.
 
-Called by: PartitionLog (delete records, retention, a follower taking its leader's log start).
+A deletion moves the log start forward and removes the segments below it. PartitionLog uses it for DeleteRecords, for
+retention, and for a follower that takes its leader's log start.
 Source: Kafka's ``UnifiedLog.maybeIncrementLogStartOffset`` and ``deleteSegments``.
 """
 
@@ -12,9 +13,9 @@ from tidelog.storage.log.retention import RetentionSegment, RetentionState
 
 
 def increment_log_start(state: LogState, offset: int) -> bool:
-    """Move the log start forward to ``offset``; False where it is there already.
+    """Move the log start forward to ``offset``. Return False if it is there already.
 
-    OffsetOutOfRangeError above the high watermark: what is not replicated is not deleted.
+    Raise OffsetOutOfRangeError above the high watermark, because unreplicated records must not be deleted.
     """
     watermark = state.offsets.high_watermark.message_offset
     if offset > watermark:
@@ -30,7 +31,7 @@ def increment_log_start(state: LogState, offset: int) -> bool:
 
 
 def delete_oldest(state: LogState, count: int) -> None:
-    """Remove the first ``count`` segments; if those are all, an empty one follows them first."""
+    """Remove the first ``count`` segments. If these are all segments, roll first."""
     gone = list(state.segments)[:count]
     if not gone:
         return
@@ -44,7 +45,7 @@ def delete_oldest(state: LogState, count: int) -> None:
 
 
 def _move_log_start(state: LogState, offset: int) -> None:
-    """In memory; the file of the leader epochs is behind then (``LogState.write_epochs_behind``)."""
+    """Move the log start in memory. The leader epoch file is stale until ``LogState.write_epochs_behind``."""
     state.offsets.set_log_start(offset)
     state.epochs_behind |= state.epochs.truncate_from_start(offset)
     state.producers.state.on_log_start_offset_incremented(offset, state.producers.snapshots.latest)
@@ -52,7 +53,7 @@ def _move_log_start(state: LogState, offset: int) -> None:
 
 
 def retention_state(state: LogState, now_ms: int) -> RetentionState:
-    """What the rules of retention need to know of the log."""
+    """Return the input of the retention rules."""
     segments = list(state.segments)
     ends = [segment.base_offset for segment in segments[1:]] + [state.offsets.log_end.message_offset]
     return RetentionState(

@@ -1,9 +1,9 @@
-"""Give a log's directory another name, or remove it with all that is in it. No lock: PartitionLog has it.
+"""Rename a log's directory, or delete it with all its files. No lock here: PartitionLog holds it.
 
-A topic is deleted by renaming its directories to ``-delete`` and removing them later; a replica moves between disks by
-way of ``-future``. Open files stay open under the new name. A crash within a removal leaves a directory that still has
-its ``-delete`` name, or a log that lost its oldest segments first.
-Called by: PartitionLog. Source: Kafka's ``LocalLog.renameDir`` and ``deleteEmptyDir``.
+A topic is deleted by renaming its directories to ``-delete`` and removing them later. A replica moves between disks
+under the suffix ``-future``. Open files stay open under the new name. A crash during a removal leaves a directory with
+the suffix ``-delete``, or a log without its oldest segments.
+Source: Kafka's ``LocalLog.renameDir`` and ``deleteEmptyDir``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tidelog.storage.log.log_state import LogState
 
 
 def require_free(state: LogState, directory: Path) -> None:
-    """DirectoryError where another directory has that name; nothing is wrong with the log then."""
+    """Raise DirectoryError if another directory has that name. The log itself stays usable."""
     if directory != state.directory and state.fs.exists(directory):
         raise DirectoryError("a log cannot be renamed to a directory that exists", path=directory)
 
 
 def rename_directory(state: LogState, directory: Path, *, syncs: bool = True) -> None:
-    """To a name that ``require_free`` let through."""
+    """Rename the log's directory. The caller has checked the new name with ``require_free``."""
     if directory == state.directory:
         return
     state.fs.rename(state.directory, directory)
@@ -33,12 +33,12 @@ def rename_directory(state: LogState, directory: Path, *, syncs: bool = True) ->
     state.deleted.moved_to(directory)
     state.producers.moved_to(directory)
     state.topic.moved_to(directory)
-    # Last: a reader that failed looks whether it has changed.
+    # The last step: a reader whose read failed compares this path, and reads again if it changed.
     state.directory = directory
 
 
 def delete_directory(state: LogState) -> None:
-    """Remove segments, oldest first, then whatever else lies there, then the directory."""
+    """Remove the segments, oldest first, then all other files, then the directory."""
     state.close_handlers()
     for segment in state.segments:
         segment.delete()

@@ -1,17 +1,17 @@
-"""Bring a log's bytes to the disk, in three steps, so that appends go on while the disk works. No lock here.
+"""The flush of a log in three steps, so that appends go on while the disk works. No lock here.
 
 ==============  ==================  =================================================================================
 step            lock                what it does
 ==============  ==================  =================================================================================
-``plan_flush``  held                which segments have bytes to sync, and up to which offset that reaches; their index
-                                    entries that wait are written, and what is written from here on is dirty again
-``sync``        flush lock only     fsync: each segment's log before its indexes, oldest segment first, then snapshots,
-                                    leader epochs, then the directory
-``note``        held                the recovery point moves
+``plan_flush``  held                selects segments with unsynced bytes and the offset they reach, and writes their
+                                    pending index entries; later writes make a segment dirty again
+``sync``        ``gate.files``      fsync: each segment's log before its indexes, oldest segment first, then snapshots,
+                only                leader epochs, then the directory
+``note``        held                moves the recovery point
 ==============  ==================  =================================================================================
 
-A crash in between leaves the recovery point where it was. Called by: PartitionLog, whose flush lock keeps segments from
-being removed meanwhile. Source: Kafka's ``UnifiedLog.flush``.
+A crash before ``note`` leaves the recovery point unchanged. PartitionLog holds ``gate.files`` throughout, so that no
+segment is removed during a flush. Source: Kafka's ``UnifiedLog.flush``.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from tidelog.storage.segment.segment import LogSegment
 
 class FlushPlan(NamedTuple):
     target: int
-    """The recovery point afterwards, if it is not there already."""
+    """The recovery point after the flush, unless it is higher already."""
     segments: tuple[LogSegment, ...]
 
 
 def plan_flush(state: LogState, up_to: int | None, *, force: bool) -> FlushPlan | None:
-    """Plan to flush the segments that begin below ``up_to``; None: those below the log end. StorageError.
+    """Plan to flush the dirty segments that begin below ``up_to`` (None: the log end). Raise StorageError on failure.
 
-    ``force``: flush the active segment even if it is empty, and even if nothing was appended since the last flush.
-    Without it there is nothing to do where the recovery point is there already, and the plan is None.
+    ``force`` also flushes an empty active segment, and segments that need no flush. Return None without ``force`` if
+    the recovery point has reached ``up_to``.
     """
     log_end = state.offsets.log_end.message_offset
     target = log_end if up_to is None else min(up_to, log_end)
@@ -50,7 +50,7 @@ def plan_flush(state: LogState, up_to: int | None, *, force: bool) -> FlushPlan 
 
 
 def sync(state: LogState, plan: FlushPlan) -> None:
-    """StorageError where the disk fails."""
+    """Sync the plan's segments and the log's small files. Raise StorageError if the disk fails."""
     for segment in plan.segments:
         segment.sync()
     state.producers.snapshots.sync()
@@ -59,7 +59,7 @@ def sync(state: LogState, plan: FlushPlan) -> None:
 
 
 def flush_held(state: LogState) -> None:
-    """All of it at once, for who holds both locks. StorageError where the disk fails."""
+    """Flush the complete log. The caller holds both locks. Raise StorageError if the disk fails."""
     plan = plan_flush(state, None, force=True)
     if plan is not None:
         sync(state, plan)
@@ -67,7 +67,7 @@ def flush_held(state: LogState) -> None:
 
 
 def note(state: LogState, plan: FlushPlan) -> bool:
-    """Note that ``sync`` is done. Return whether the recovery point moved."""
+    """Note that ``sync`` is done. Return True if the recovery point moved."""
     has_moved = plan.target > state.offsets.recovery_point
     state.offsets.note_synced(plan.target)
     return has_moved

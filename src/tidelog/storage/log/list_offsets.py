@@ -1,21 +1,20 @@
-"""The offsets that a log can be asked for by name or by time: the answers of Kafka's ListOffsets. Pure.
+"""The offsets of a log that ListOffsets finds by name or by time. Pure.
 
 =======================  ==  ============================  ============================================================
 name                         offset                        leader epoch
 =======================  ==  ============================  ============================================================
 latest                   -1  the end of the read           the latest
-earliest                 -2  the log start                 the earliest, where it began at or below the log start
+earliest                 -2  the log start                 the earliest, if it began at or below the log start
 max_timestamp            -3  first record with the         the record's
                              largest timestamp
 earliest_local           -4  as earliest: all is local     as earliest
-latest_tiered            -5  -1: nothing is tiered         -1
-earliest_pending_upload  -6  -1: nothing is to be          -1
+latest_tiered            -5  -1: no tiered storage         -1
+earliest_pending_upload  -6  -1: no tiered storage         -1
 (a time, ms)                 first record at or after it   the record's
 =======================  ==  ============================  ============================================================
 
-The end of the read is the log end, the high watermark or the last stable offset, as the caller's isolation has it.
-Called by: the view. Source: Kafka's ``ListOffsetsRequest``, ``UnifiedLog.fetchOffsetByTimestamp`` (KIP-79, KIP-734,
-KIP-405, KIP-1023).
+The end of the read is the log end, the high watermark or the last stable offset, depending on the caller's isolation.
+Source: Kafka's ``ListOffsetsRequest``, ``UnifiedLog.fetchOffsetByTimestamp`` (KIP-79, KIP-734, KIP-405, KIP-1023).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from tidelog.storage.index import TimestampOffset
 
 
 class OffsetSpec(enum.IntEnum):
-    """Kafka's numbers; see the module's table."""
+    """Kafka's numbers for named offsets; see the module's table."""
 
     LATEST = -1
     EARLIEST = -2
@@ -41,7 +40,7 @@ class OffsetSpec(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOffset:
-    """``timestamp`` (ms) where the offset is a certain record's; ``leader_epoch`` where it is known."""
+    """An offset. ``timestamp`` (ms) is set if a record was found; ``leader_epoch`` is set if it is known."""
 
     offset: int
     timestamp: int | None = None
@@ -50,7 +49,7 @@ class ListedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListRequest:
-    """What a log knows of itself, and its two searches."""
+    """A log's offsets, epochs and timestamp searches."""
 
     log_start: int
     end: int
@@ -60,9 +59,9 @@ class ListRequest:
 
 
 def list_offset(timestamp: int, log: ListRequest) -> ListedOffset | None:
-    """The answer to a time or to a number of ``OffsetSpec``; None where no record is as late, or has a timestamp.
+    """Return the offset for a time or an ``OffsetSpec``. Return None if no record is that late or has a timestamp.
 
-    ValueError for a negative number that has no meaning.
+    Raise ValueError for an unknown negative number.
     """
     if timestamp >= 0:
         return _of_record(log.first_at_or_after(timestamp), log.epochs)

@@ -1,7 +1,7 @@
-"""What happened to one log since it was opened, counted; and what it is at one moment. Values for metrics.
+"""Counters of one log's events since it was opened, and its gauges at one moment, for metrics.
 
-Counters only grow. Called by: PartitionLog, under its lock or for its metrics. Source: Kafka's ``BrokerTopicMetrics``,
-``UnifiedLog``'s gauges and ``LogFlushRateAndTimeMs``.
+Counters only grow. Thread rule: the caller holds the partition's lock for a change; any thread may read.
+Source: Kafka's ``BrokerTopicMetrics``, ``UnifiedLog``'s gauges and ``LogFlushRateAndTimeMs``.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tidelog.storage.segment.segment import LogSegment
 @dataclass(slots=True)
 class LogCounters:
     bytes_rejected: int = 0
-    """Of appends with a batch above ``max.message.bytes``."""
+    """Bytes of the appends that had a batch above ``max.message.bytes``."""
     invalid_crc: int = 0
-    """Appends with damaged batches."""
+    """Appends that had a damaged batch."""
     refused: Counter[Refusal] = field(default_factory=Counter)
-    """Records, by the reason."""
+    """Refused records by reason."""
     converted_records: int = 0
-    """Written into a new batch: another codec, or an older format."""
+    """Records rewritten into a new batch, because the codec differed or the format was older."""
     flushes: int = 0
     flush_time_ms: int = 0
-    """Of all flushes together."""
+    """Total time of all flushes."""
     last_flush_ms: int = 0
-    """When a flush last moved the recovery point, or the log was opened."""
+    """Time at which a flush last moved the recovery point, or at which the log was opened."""
 
     def note_flush(self, took_ms: int) -> None:
         self.flushes += 1
         self.flush_time_ms += took_ms
 
     def note_refused(self, error: TidelogError, size: int) -> None:
-        """An append of ``size`` bytes was refused."""
+        """Count a refused append of ``size`` bytes."""
         if isinstance(error, RecordTooLargeError):
             self.bytes_rejected += size
         elif isinstance(error, CorruptRecordError):
@@ -56,11 +56,11 @@ class LogMetrics:
     unflushed_records: int
     """Offsets above the recovery point."""
     last_flush_ms: int
-    """When a flush last moved the recovery point, or the log was opened."""
+    """Time at which a flush last moved the recovery point, or at which the log was opened."""
 
 
 def log_metrics(segments: LogSegments[LogSegment], offsets: LogOffsets, last_flush_ms: int) -> LogMetrics:
-    """Of a log, without its lock: the values may be a moment apart."""
+    """Return a log's gauges. They are read without the lock, so they may differ by a moment."""
     log_start, end, recovery_point = offsets.log_start, offsets.log_end.message_offset, offsets.recovery_point
     return LogMetrics(
         segments=len(segments),

@@ -1,8 +1,8 @@
-"""What replicas ask a log about its leader epochs, and where it was cut.
+"""Queries by replicas about a log's leader epochs and its truncations.
 
-No lock, but for the cuts: it reads immutable entries and one offset.
-Called by: whoever owns a PartitionLog, as ``log.epochs``. Any thread. Source: Kafka's ``UnifiedLog.endOffsetForEpoch``,
-``Partition.lastOffsetForLeaderEpoch`` (KIP-101, KIP-279, KIP-595).
+Only ``take_cut`` takes a lock: the others read immutable entries and one offset.
+Thread rule: any thread. Source: Kafka's ``UnifiedLog.endOffsetForEpoch``, ``Partition.lastOffsetForLeaderEpoch``
+(KIP-101, KIP-279, KIP-595).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidelog.storage.log.log_state import LogState
 
 class LogEpochs:
     def __init__(self, state: LogState, lock: RLock) -> None:
-        """``lock``: the log's."""
+        """The epoch queries of a log; ``lock`` is the log's."""
         self._state = state
         self._lock = lock
 
@@ -34,15 +34,15 @@ class LogEpochs:
         return self._state.epochs.latest_epoch
 
     def of_offset(self, offset: int) -> int | None:
-        """The epoch that a record at ``offset`` was written in."""
+        """Return the epoch in which a record at ``offset`` was written."""
         return self._state.epochs.epoch_for_offset(offset)
 
     def end_offset_for(self, epoch: int) -> EpochEndOffset | None:
-        """The largest epoch not above ``epoch`` and where it ends; None where it is not known."""
+        """Return the largest epoch not above ``epoch`` with its end offset, or None if it is unknown."""
         return self._state.epochs.end_offset_for(epoch, self._log_end)
 
     def diverging(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
-        """As the leader of a fetch: where the follower's log parts from this one; see ``storage.epoch.divergence``."""
+        """Return the point where a fetching follower's log diverges from this one; see ``storage.epoch.divergence``."""
         return diverging_epoch(
             self._state.epochs,
             log_start=self._state.offsets.log_start,
@@ -52,11 +52,11 @@ class LogEpochs:
         )
 
     def truncation_for(self, leader: EpochEndOffset) -> FollowerTruncation:
-        """As a follower: where to cut on the leader's answer."""
+        """Return the point to which a follower truncates on its leader's response."""
         return follower_truncation(self._state.epochs, self._log_end, leader)
 
     def take_cut(self) -> int | None:
-        """The lowest offset that the log was truncated at since this was last asked; None where it was not."""
+        """Return the lowest offset of a truncation since the last call, or None if there was none."""
         with self._lock:
             return self._state.offsets.take_cut()
 

@@ -1,13 +1,13 @@
-"""Who may do what with an open log: its lock, and whether it is open, failed or closed.
+"""The locks of an open log and its state: open, failed, retired or closed.
 
-States: *open* -> *failed* (a write did not go through: changes are refused from then on, reading goes on) or *retired*
-(another log has taken its place, or it will be deleted: the same, but its directory may move) -> *closed* (everything
-is refused). A forked child of the process that opened the log may change nothing.
+A log is *failed* after a failed write: changes are refused, reads continue. It is *retired* if another log replaced it
+or if it will be deleted: the same holds, but its directory may be renamed. A *closed* log refuses reads and changes. A
+forked child of the process that opened the log may change nothing.
 
-``with gate.changing`` is how a log is changed, ``gate.moving`` how its directory is; ``gate.lock`` alone is for what
-has to be said of a failed log too, and ``gate.files`` for what reads or removes files while appends go on: it is taken
-before the lock. A failure is reported to whoever opened the log, once, under whatever locks are held then.
-Called by: PartitionLog. Thread rule: any thread.
+Use ``with gate.changing`` to change the log, and ``gate.moving`` to rename its directory. ``gate.lock`` alone also
+serves calls that a failed log allows. ``gate.files`` guards reading and removing files while appends go on; take it
+before the lock. A write failure is reported to the log's opener once, under all locks held at that moment.
+Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class LogGate:
         self.is_retired = False
         self.failure: StorageError | None = None
         self.offline: StorageError | None = None
-        """Why the disk under the log was given up."""
+        """The failure for which the log's disk was taken offline."""
         self.changing = _Changing(self)
         self.moving = _Changing(self, retired_too=True)
 
     def require_open(self) -> None:
-        """ClosedError; StorageError where the log's disk was taken offline."""
+        """Raise ClosedError if the log is closed, or StorageError if its disk was taken offline."""
         if self.is_closed:
             if self.offline is not None:
                 raise StorageError(f"the log is offline: {self.offline}", path=self.directory) from _root(self.offline)
             raise ClosedError("the log is closed", path=self.directory)
 
     def require_sound(self) -> None:
-        """StorageError where a write did not go through.
+        """Raise StorageError if a write failed.
 
-        Such a log is not flushed either: the segment that it could not finish would count as whole.
+        A failed log must not be flushed either, because its unfinished segment would then count as complete.
         """
         if self.failure is not None:
             message = f"the log takes no writes since one failed: {self.failure}"
@@ -54,9 +54,9 @@ class LogGate:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """Nobody is at the files; closed from then on. A log that was open has failed: it had no orderly end.
+        """Hold both locks while the files are closed. The log is closed afterwards, and an open one also failed.
 
-        A forked child waits for nobody: it has none of the threads that may hold the locks.
+        A forked child takes no locks: the threads that may hold them do not exist in it.
         """
         with ExitStack() as locks:
             if self.guard.is_owner:
@@ -68,19 +68,19 @@ class LogGate:
             yield
 
     def fail(self, error: StorageError) -> None:
-        """A write did not go through."""
+        """Mark the log as failed after a failed write, and report the error."""
         if self.failure is None:
             self.failure = error
             self.report(error)
 
     def report(self, error: Exception) -> None:
-        """Tell whoever opened the log of a failure that need not end its writing: a read's."""
+        """Report a StorageError to the log's opener. This alone does not fail the log: a read may have failed."""
         if isinstance(error, StorageError):
             self._on_failure(error)
 
 
 class _Changing:
-    """Holds the lock of an open, sound log, else ClosedError, StorageError, ForkError; a StorageError fails it."""
+    """The lock of a writable log (else ClosedError, StorageError or ForkError). A StorageError fails the log."""
 
     __slots__ = ("_gate", "_retired_too")
 
@@ -105,5 +105,5 @@ class _Changing:
 
 
 def _root(failure: StorageError) -> BaseException | None:
-    """So that what comes of a disk's failure is told from other errors as well (``is_disk_failure``)."""
+    """Return the failure's cause. ``is_disk_failure`` then also holds for errors that follow from it."""
     return failure.__cause__

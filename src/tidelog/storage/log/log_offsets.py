@@ -1,6 +1,7 @@
-"""The offsets of one log and the rules that keep them in order. Pure, no lock: changed under the partition's.
+"""The offsets of one log and the rules between them. It is pure, without a lock.
 
-Always: log start <= high watermark <= log end, recovery point <= log end. What moves one of them pulls the others:
+Thread rule: the caller holds the partition's lock for a change. These rules always hold: log start <= high watermark <=
+log end, and recovery point <= log end. A change of one offset moves others:
 
 ===========================  =============================================================================
 change                       what follows
@@ -23,7 +24,7 @@ from tidelog.model import LogOffsetMetadata
 
 
 class LogOffsets:
-    """The high watermark begins at the log start, as nothing is known of other replicas."""
+    """The offsets of a log. The high watermark starts at the log start, as the other replicas are unknown."""
 
     __slots__ = (
         "_cut_at",
@@ -40,12 +41,12 @@ class LogOffsets:
         self._log_end = log_end
         self._high_watermark = LogOffsetMetadata(log_start)
         self.recovery_point = max(recovery_point, log_start)
-        """What there is below need not be flushed any more: it is on the disk, or below the log start."""
+        """Every record below it is on the disk or below the log start, so it needs no flush."""
         self.synced = recovery_point
-        """Everything below is on the disk, also what a crash brings back that lies below the log start."""
+        """Every record below it is on the disk, even below the log start, where a crash may restore records."""
         self._cut_at: int | None = None
         self.on_high_watermark: Callable[[int], None] | None = None
-        """Told each new one."""
+        """Called with each new high watermark."""
 
     @property
     def log_start(self) -> int:
@@ -57,7 +58,7 @@ class LogOffsets:
 
     @property
     def high_watermark(self) -> LogOffsetMetadata:
-        """Offset-only where it is not known where it lies."""
+        """The high watermark; offset-only if its segment and position are unknown."""
         return self._high_watermark
 
     def set_log_end(self, end: LogOffsetMetadata) -> None:
@@ -67,14 +68,14 @@ class LogOffsets:
         self._lower_recovery_point(end.message_offset)
 
     def restart(self, *, log_start: int, at: LogOffsetMetadata) -> None:
-        """Of a log that was emptied and begins at ``at``."""
+        """Set the offsets of a log that was emptied and continues at ``at``."""
         self._log_start = log_start
         self._log_end = at
         self._move_high_watermark(at)
         self._lower_recovery_point(at.message_offset)
 
     def note_synced(self, end: int) -> None:
-        """Everything below ``end`` is on the disk."""
+        """Note that everything below ``end`` is on the disk."""
         self.recovery_point = max(self.recovery_point, end)
         self.synced = max(self.synced, end)
 
@@ -85,20 +86,20 @@ class LogOffsets:
         self.recovery_point = max(self.recovery_point, offset)
 
     def lower_log_start(self, offset: int) -> None:
-        """After a truncation: to ``offset`` if it was above; nothing follows."""
+        """Lower the log start to ``offset`` after a truncation. No other offset moves."""
         self._log_start = min(self._log_start, offset)
 
     def note_cut(self, offset: int) -> None:
-        """Records from ``offset`` on were removed: whoever copies the log has to know."""
+        """Note that records from ``offset`` on were removed, for components that copy the log."""
         self._cut_at = offset if self._cut_at is None else min(self._cut_at, offset)
 
     def take_cut(self) -> int | None:
-        """The lowest that was noted since the last call."""
+        """Return the lowest offset noted by ``note_cut`` since the last call."""
         cut_at, self._cut_at = self._cut_at, None
         return cut_at
 
     def update_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata:
-        """Take over a leader's word, within the bounds of this log; what it is then."""
+        """Set a follower's high watermark within the bounds of this log, and return it."""
         if wanted.message_offset < self._log_start:
             self._move_high_watermark(LogOffsetMetadata(self._log_start))
         elif wanted.message_offset >= self._log_end.message_offset:
@@ -108,7 +109,7 @@ class LogOffsets:
         return self._high_watermark
 
     def maybe_increment_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata | None:
-        """A leader's step forward: the high watermark before it, None where it is none. ValueError past the log end."""
+        """Move a leader's high watermark forward. Return the old one, or None. Raise ValueError past the log end."""
         if wanted.message_offset > self._log_end.message_offset:
             raise ValueError(
                 f"a high watermark of {wanted.message_offset} is past the log end {self._log_end.message_offset}"
@@ -121,7 +122,7 @@ class LogOffsets:
         return before
 
     def resolved_high_watermark(self, place: LogOffsetMetadata) -> None:
-        """``place`` is where the high watermark lies, found by looking; the log end where no record lies behind it."""
+        """Set the high watermark's segment and position, which is the log end if no record follows it."""
         self._move_high_watermark(place)
 
     def _lower_recovery_point(self, end: int) -> None:

@@ -1,15 +1,15 @@
-"""What a read of a partition log finds, and the search for it over the segments. No lock; segments are only read.
+"""The read of a partition log over its segments. Thread rule: any thread, without a lock.
 
 =====================  ==============================  =====================================
 isolation              last readable offset            aborted transactions
 =====================  ==============================  =====================================
-LOG_END                log end                         not asked
-READ_UNCOMMITTED       high watermark                  not asked
+LOG_END                log end                         None
+READ_UNCOMMITTED       high watermark                  None
 READ_COMMITTED         last stable offset              those with records in the range read
 =====================  ==============================  =====================================
 
-A start at the limit, or past it but not past the log end, reads nothing; past the log end or below the log start it is
-out of range. Source: Kafka's ``LocalLog.read``.
+A read that starts between the limit and the log end, both included, reads nothing. A start above the log end or below
+the log start is out of range. Source: Kafka's ``LocalLog.read``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidelog.storage.segment.segment_read import SegmentRead
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """``max_bytes`` of batches; ``min_one_message``: the first batch whole, even if it alone is larger."""
+    """A read's start and bounds. ``min_one_message``: the first batch is complete, even if above ``max_bytes``."""
 
     start_offset: int
     max_bytes: int
@@ -36,7 +36,7 @@ class ReadLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRead:
-    """``batches`` is None where there is nothing to read at ``start``. The last batch may be cut by ``max_bytes``."""
+    """The batches found; ``batches`` is None if nothing is readable at ``start``. The last batch may be partial."""
 
     start: LogOffsetMetadata
     offsets: LogOffsetSnapshot
@@ -51,7 +51,7 @@ class LogRead:
 def read_segments(
     segments: LogSegments[LogSegment], offsets: LogOffsetSnapshot, limits: ReadLimits, directory: Path
 ) -> LogRead:
-    """Read batches from ``limits.start_offset`` on. OffsetOutOfRangeError, ValueError for negative ``max_bytes``."""
+    """Read batches. Raise OffsetOutOfRangeError (start outside the log) or ValueError (negative ``max_bytes``)."""
     start = limits.start_offset
     if not offsets.log_start <= start <= offsets.log_end.message_offset:
         raise OffsetOutOfRangeError(
@@ -67,7 +67,7 @@ def read_segments(
             raise OffsetOutOfRangeError("the segment was removed just now", path=directory, offset=start)
         for segment in candidates:
             if segment.base_offset >= limit.message_offset:
-                break  # the limit was noted in a segment that compaction has replaced since
+                break  # compaction has since replaced the segment that the limit refers to
             ends_here = segment.base_offset == limit.segment_base_offset
             found = segment.read(
                 start,
@@ -85,7 +85,7 @@ def read_segments(
 
 
 def readable_end(offsets: LogOffsetSnapshot, isolation: Isolation) -> LogOffsetMetadata:
-    """Where a read with this isolation ends."""
+    """Return the end of the offsets that a read with this isolation may see."""
     return {
         Isolation.LOG_END: offsets.log_end,
         Isolation.READ_UNCOMMITTED: offsets.high_watermark,
@@ -94,7 +94,7 @@ def readable_end(offsets: LogOffsetSnapshot, isolation: Isolation) -> LogOffsetM
 
 
 def resolve_offset(segments: LogSegments[LogSegment], offset: int, log_end: LogOffsetMetadata) -> LogOffsetMetadata:
-    """Segment and position of the first batch that ends at or above ``offset``; the log end where there is none."""
+    """Return ``offset`` with the segment and position of the first batch that ends at or above it, else the log end."""
     if offset >= log_end.message_offset:
         return log_end
     for segment in segments.between(offset):
@@ -118,7 +118,10 @@ def _aborted(
 def collect_aborted(
     segments: LogSegments[LogSegment], first_base_offset: int, start: int, end: int
 ) -> tuple[AbortedTransaction, ...]:
-    """Aborted transactions with records in [start, end), by the indexes from one segment on until one is complete."""
+    """Return aborted transactions with records in [start, end).
+
+    Read the transaction indexes from ``first_base_offset`` on, until one shows that no later index can hold others.
+    """
     gathered: list[AbortedTransaction] = []
     for segment in segments.between(first_base_offset):
         answer = segment.collect_aborted(start, end)

@@ -1,11 +1,11 @@
-"""What one open log is made of, and the changes that several of its operations share. No lock: its owner has it.
+"""The parts of one open log, and the changes that several operations share.
 
-Segments, offsets, leader epochs, producer state, and the segments that wait for their deletion belong together and
-change together; ``PartitionLog`` holds the lock, and the modules that append, truncate and delete work on this.
+Segments, offsets, leader epochs, producer state and deleted segments change together. ``PartitionLog`` holds the lock;
+the modules that append, truncate and delete work on this object.
 
-Invariants: the active segment is the last one; the log end lies in it; a segment with unsynced bytes is in ``dirty``.
-Called by: PartitionLog, ``batch_write``, ``truncation``, ``deletion``. Thread rule: changes under
-the partition's lock; segments and offsets are replaced whole, so readers take no lock.
+Invariants: the active segment is the last one, and the log end lies in it. Every segment with unsynced bytes is in
+``dirty``. Thread rule: the caller holds the partition's lock for a change. Segments and offsets are replaced as
+immutable values, so readers take no lock.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ class LogState:
     epochs: LeaderEpochCache
     producers: LogProducerState
     is_sole_replica: bool
-    """Nobody replicates the log, so the high watermark is its end at all times."""
+    """The log has no other replicas, so its high watermark is always the log end."""
     verifies_transactions: bool
-    """A client's first batch of a transaction needs a guard (KIP-890)."""
+    """A client's first batch of a transaction needs a verification guard (KIP-890)."""
     topic: TopicIdFile
     deleted: DeletedSegments
     tasks: LogTasks
     epoch_file: Lock = field(default_factory=Lock)
-    """Held while the leader epochs are written, taken after all other locks."""
+    """Held while the leader epochs are written; taken after all other locks."""
     dirty: set[int] = field(default_factory=set)
-    """Base offsets of segments with bytes that are not synced."""
+    """Base offsets of segments with unsynced bytes."""
     cuts: int = 0
-    """How often records were cut off the end."""
+    """Number of truncations of the log end."""
     epochs_behind: bool = False
-    """Their file is to be written with the next flush."""
+    """The leader epoch file is stale; the next flush writes it."""
     first_unstable: LogOffsetMetadata | None = None
-    """Where the first transaction begins that is open, or whose marker is not below the high watermark."""
+    """The start of the first transaction that is open, or whose marker is not below the high watermark."""
 
     @classmethod
     def of(cls, request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> Self:
-        """The active segment's indexes get room for more entries with the first append."""
+        """Build the state of a loaded log. The first append grows the active segment's indexes."""
         now_ms, limits = request.clock.now_ms(), request.config.segment_limits
         segments = LogSegments(
             tuple(
@@ -105,7 +105,7 @@ class LogState:
         return self.segments.last
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Set the id, and have it written soon. InconsistentTopicIdError if the log belongs to another topic."""
+        """Set the topic id and schedule its write. Raise InconsistentTopicIdError if the log has another id."""
         self.topic.assign(topic_id)
         if self.topic.is_unwritten:
             self.tasks.after_topic_id()
@@ -118,14 +118,14 @@ class LogState:
             self.offsets.update_high_watermark(end)
 
     def move_high_watermark_to_end(self) -> None:
-        """All that is there is replicated."""
+        """Treat all records as replicated."""
         offsets = self.offsets
         if offsets.high_watermark is not offsets.log_end:
             offsets.update_high_watermark(offsets.log_end)
             self.after_high_watermark()
 
     def after_high_watermark(self) -> None:
-        """Transactions whose marker is now below the high watermark hold nothing back any more."""
+        """Remove transactions whose marker is now below the high watermark from the last stable offset's limit."""
         if self.has_no_transactions:
             return
         self.producers.state.on_high_watermark_updated(self.offsets.high_watermark.message_offset)
@@ -133,7 +133,7 @@ class LogState:
 
     @property
     def has_no_transactions(self) -> bool:
-        """None is open, none waits for its marker to be replicated."""
+        """True if no transaction is open or waits for the replication of its marker."""
         return self.first_unstable is None and self.producers.state.transactions.is_empty
 
     def update_first_unstable(self) -> None:
@@ -144,18 +144,18 @@ class LogState:
         self.first_unstable = first
 
     def resolve(self, offset: int) -> LogOffsetMetadata:
-        """Segment and position of ``offset``; the log end from there on."""
+        """Return the segment and position of ``offset``, or the log end if ``offset`` is not below it."""
         return resolve_offset(self.segments, offset, self.offsets.log_end)
 
     def resolve_high_watermark(self) -> None:
-        """Look up where it lies, if that is not known."""
+        """Find the high watermark's segment and position if they are unknown."""
         watermark = self.offsets.high_watermark
         if watermark.is_offset_only:
             self.offsets.resolved_high_watermark(self.resolve(watermark.message_offset))
 
     def last_stable(self) -> LogOffsetMetadata:
-        """The first unstable offset where it lies below the high watermark, else that."""
-        # In this order: a transaction that begins below this high watermark is known by now.
+        """Return the first unstable offset if it is below the high watermark, else the high watermark."""
+        # The high watermark is read first: every transaction that begins below it is known by then.
         watermark = self.offsets.high_watermark
         first = self.first_unstable
         if first is None or first.message_offset >= watermark.message_offset:
@@ -163,8 +163,8 @@ class LogState:
         return self.resolve(first.message_offset) if first.is_offset_only else first
 
     def offset_snapshot(self) -> LogOffsetSnapshot:
-        """Whole under the lock. Without it appends leave it whole too, other changes may not."""
-        offsets = self.offsets  # read in this order, for an append moves them in the other
+        """Return the offsets. Under the lock they are consistent; without it only appends keep them so."""
+        offsets = self.offsets  # read in the reverse order of an append's updates, so none is above its limit
         log_start, stable = offsets.log_start, self.last_stable()
         watermark = offsets.high_watermark
         return LogOffsetSnapshot(
@@ -174,17 +174,17 @@ class LogState:
     # --- segments ---
 
     def go_by(self, config: LogConfig) -> None:
-        """Take over other settings, in every segment: a truncation may make any of them the active one."""
+        """Apply other settings to every segment, because a truncation may make any of them active."""
         self.config = config
         self.producers.state.expiration_ms = config.producer_id_expiration_ms
         for segment in self.segments:
             segment.update_limits(config.segment_limits)
 
     def roll(self, base_offset: int) -> LogSegment:
-        """A new active segment; the snapshot at its base lets a recovery begin there.
+        """Start a new active segment, with a producer snapshot at its base, where a recovery can begin.
 
-        Where all is synced already, a recovery begins with the new segment as soon as that is there: so the last entry
-        of the old one's time index is synced first. StorageError where the new one would not lie behind the active one.
+        If all data is synced already, recovery begins at the new segment as soon as it exists. The old segment's last
+        time index entry is therefore synced first. Raise StorageError unless ``base_offset`` is above the active one.
         """
         if base_offset <= self.active.base_offset:
             raise StorageError(
@@ -204,22 +204,22 @@ class LogState:
         return segment
 
     def new_segment(self, base_offset: int) -> LogSegment:
-        """An empty one, not yet among the segments."""
+        """Create an empty segment that is not yet part of the log."""
         self.dirty.add(base_offset)
         return LogSegment.create(
             self.fs, self.directory, base_offset, self.config.segment_limits, now_ms=self.clock.now_ms()
         )
 
     def remove_segments(self, segments: Iterable[LogSegment]) -> None:
-        """Take segments out of the log; their files and snapshots go after ``file.delete.delay.ms``."""
+        """Remove segments from the log. Their files and snapshots are removed after ``file.delete.delay.ms``."""
         gone = list(segments)
         self.segments.remove_all(gone)
         self._delete_files(gone)
 
     def replace_segments(self, gone: Sequence[LogSegment], new: Sequence[LogSegment]) -> None:
-        """``new`` have taken the place of ``gone``, whose files are named ``.deleted`` already and go the same way.
+        """Replace ``gone``, whose files are already named ``.deleted`` and wait for removal, by durable segments.
 
-        What is new is on the disk. A snapshot whose segment is there no more goes, too.
+        A snapshot whose base offset has no segment any longer is removed too.
         """
         self.segments.replace(gone, new)
         self.deleted.add_renamed(gone, self._due_ms)
@@ -227,7 +227,7 @@ class LogState:
         self._forget(bases, snapshots=bases - {segment.base_offset for segment in new})
 
     def start_over(self, base_offset: int) -> None:
-        """One empty segment instead of all; the files of those go the same way."""
+        """Replace all segments by an empty one. Their files wait for removal as in ``remove_segments``."""
         gone = list(self.segments)
         self._delete_files(gone)
         self.segments.become(self.new_segment(base_offset))
@@ -246,11 +246,11 @@ class LogState:
 
     @property
     def _due_ms(self) -> int:
-        """When files that are deleted now may go."""
+        """The time at which files that are deleted now may be removed."""
         return self.clock.now_ms() + self.config.file_delete_delay_ms
 
     def close(self) -> None:
-        """Close every segment, even if one fails; the first failure is raised then."""
+        """Close every segment, even if one fails; then raise the first failure."""
         try:
             each_despite_failures(segment.close for segment in self.segments)
         finally:
@@ -264,25 +264,25 @@ class LogState:
     # --- leader epochs ---
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Note that ``epoch`` begins at ``start_offset``, if it is news; durable on return."""
+        """Note that ``epoch`` begins at ``start_offset``, if that is new; durable on return."""
         if self.epochs.assign(epoch, start_offset):
             self.write_epochs()
 
     def begin_epoch(self, epoch: int) -> None:
-        """Note that ``epoch`` begins at the log end, if it is news; its file follows with the next flush."""
+        """Note that ``epoch`` begins at the log end, if that is new. The next flush writes the file."""
         self.epochs_behind |= self.epochs.assign(epoch, self.offsets.log_end.message_offset)
 
     def write_epochs_behind(self, *, syncs_name: bool = True) -> None:
-        """Bring the file up to date, durably; needs no lock of the log's. Called before the recovery point moves.
+        """Write the leader epochs durably if their file is stale. Needs no log lock; precedes a recovery point move.
 
-        Until then it may lag: what it misses begins behind the recovery point, where loading finds it in the batches,
-        and what it has too much lies below the log start, where loading drops it.
+        Until then the file may lag. Missing entries begin above the recovery point, where loading finds them in the
+        batches. Extra entries lie below the log start, where loading removes them.
         """
         if self.epochs_behind:
             self.write_epochs(syncs_name=syncs_name)
 
     def write_epochs(self, *, syncs_name: bool = True) -> None:
-        """Durable on return; ``syncs_name``: as in ``write_atomically``."""
+        """Write the leader epochs; durable on return. ``syncs_name`` is that of ``write_atomically``."""
         with self.epoch_file:
             self.epochs_behind = False
             path = self.directory / LEADER_EPOCH_CHECKPOINT

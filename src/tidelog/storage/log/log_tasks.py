@@ -1,11 +1,11 @@
-"""What a log leaves for later: writing its topic id, the flush after a roll, the removal of deleted files.
+"""A log's background tasks: write its topic id, flush after a roll, remove deleted files.
 
-A new log is used before its topic id is on the disk; the next task writes it. A roll leaves the segment behind it
+A new log is usable before its topic id is on the disk; the next task writes the id. A roll leaves the old segment
 unsynced, so that the append need not wait for the disk; the next task flushes up to the new segment. Deleted files stay
-for ``file.delete.delay.ms``, for readers who are in them. Without a scheduler nothing is done later.
-A failure was reported to the log's owner by then, and a log may be closed before its tasks run: neither is an error
-here. Called by: ``PartitionLog``, ``log_state`` (under the log's lock); the tasks by the scheduler. Source: Kafka's
-``UnifiedLog.initializeTopicId``, ``UnifiedLog.roll`` and ``LocalLog.deleteSegmentFiles``.
+for ``file.delete.delay.ms``, because readers may use them. Without a scheduler no task runs. A task ignores failures,
+because the log's owner already has a report. It also ignores a closed log.
+Thread rule: the caller holds the partition's lock; the scheduler runs the tasks without it.
+Source: Kafka's ``UnifiedLog.initializeTopicId``, ``UnifiedLog.roll`` and ``LocalLog.deleteSegmentFiles``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidelog.runtime import Scheduler
 
 
 class LogTasks:
-    """``flush`` up to an offset, ``remove_deleted`` and ``write_topic_id`` are the log's."""
+    """The tasks of one log, which provides ``flush`` (up to an offset), ``remove_deleted`` and ``write_topic_id``."""
 
     def __init__(
         self,
@@ -32,15 +32,15 @@ class LogTasks:
         self._write_topic_id = write_topic_id
 
     def after_topic_id(self) -> None:
-        """The log has a topic id that is not on the disk yet."""
+        """Schedule the write of a new topic id."""
         self._later("flush-metadata-file", self._write_topic_id, 0)
 
     def after_roll(self, base_offset: int) -> None:
-        """A segment that begins at ``base_offset`` is the active one now."""
+        """Schedule a flush up to ``base_offset``, where the new active segment begins."""
         self._later("flush-log", lambda: self._flush(base_offset), 0)
 
     def after_deletion(self, delay_ms: int) -> None:
-        """Files were renamed, and may go in ``delay_ms``."""
+        """Schedule the removal of renamed files in ``delay_ms``."""
         self._later("delete-file", self._remove_deleted, delay_ms)
 
     def _later(self, name: str, task: Callable[[], object], delay_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What it takes to open a partition log. A value."""
+"""The input for opening a partition log, as a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRequest:
-    """Where the log lies and what the checkpoints say of it."""
+    """The log's location, its checkpointed offsets, and the callbacks of its owner."""
 
     fs: FileSystem
     directory: Path
@@ -29,26 +29,26 @@ class OpenRequest:
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
-    """Of a log with other replicas; without any it is the log end."""
+    """The initial high watermark of a log with other replicas; a sole replica's is the log end."""
     is_sole_replica: bool = True
     verifies_transactions: bool = False
-    """Whether a client's first batch of a transaction needs a guard (KIP-890)."""
+    """True if a client's first batch of a transaction needs a verification guard (KIP-890)."""
     syncs_name: bool = True
-    """Where the directory is made: its name is on the disk then, else it is left to who makes many."""
+    """A newly created directory's name is durable after opening. False: the caller syncs the parent directory."""
     topic_id: uuid.UUID | None = None
-    """Of the topic that the log has to belong to."""
+    """The id of the topic that the log must belong to."""
     on_high_watermark: Callable[[int], None] | None = None
-    """Told each new high watermark, under the log's lock."""
+    """Called with each new high watermark, under the log's lock."""
     on_failure: Callable[[StorageError], None] = lambda _error: None
-    """Told when the disk fails a write or a read; possibly under the log's locks."""
+    """Called when the disk fails a write or a read, possibly under the log's locks."""
     on_flush: Callable[[int], None] = lambda _took_ms: None
-    """Told how long each flush took, in ms."""
+    """Called with the duration of each flush in ms."""
     scheduler: Scheduler | None = None
-    """For what a log leaves for later (``log_tasks``)."""
+    """The scheduler of the log's background tasks (``log_tasks``)."""
     threads: WalkThreads | None = None
     on_segment: Callable[[RecoveredSegment], None] | None = None
     listing: PartitionListing | None = None
-    """As in ``LoadRequest``."""
+    """The directory's content, as in ``LoadRequest``."""
 
     @property
     def load_request(self) -> LoadRequest:

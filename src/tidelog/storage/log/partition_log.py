@@ -1,24 +1,24 @@
-"""One partition as its only writer has it. THE lock owner: its collaborators never lock.
+"""The only writer of one partition. It owns the locks: its collaborators never lock.
 
-Owns the ``LogState`` of one partition directory: segments, offsets, leader epochs, producers. State: *open* ->
-*failed* (a write did not go through: changes are refused from then on, reading goes on) -> *closed*. Every call on a
-closed log is refused (ClosedError), every changing call in a forked child (ForkError).
+It owns the ``LogState`` of one partition directory: segments, offsets, leader epochs, producers. A log is *open*,
+*failed* (a write failed: changes are refused, reads continue) or *closed*. Reads and changes of a closed log raise
+ClosedError. In a forked child, changes raise ForkError.
 
 =====================  =============================================================  ==============================
 operation              what it does                                                   where
 =====================  =============================================================  ==============================
 append                 this process's own records, laid out as if appended singly     ``batch_write.write_run``
 append_as_leader       a client's or coordinator's set: checked, given offsets        ``batch_write.write_set``
-append_as_follower     a leader's batches, taken as they are                          ``follower_check``, the same
+append_as_follower     a leader's batches, unchanged                                  ``follower_check``, the same
 adopt                  a staged file, which becomes the segment at the log end        ``adopt.adoption``
-truncate               records that the leader does not have                          ``truncation``
-delete, retention      the oldest records                                             ``deletion``, ``retention``
-replace, split         segments by rewritten ones, for the cleaner                    ``replacement``
-read, look up          on immutable snapshots of segments and offsets, without lock   ``readable_log``
+truncate               removes records that the leader does not have                  ``truncation``
+delete, retention      remove the oldest records                                      ``deletion``, ``retention``
+replace, split         replace segments by rewritten ones, for the cleaner            ``replacement``
+read, look up          use immutable snapshots of segments and offsets, without lock  ``readable_log``
 =====================  =============================================================  ==============================
 
-An append returns when its bytes are in the page cache, ``flush`` when they are on the disk; a crash is the loader's.
-What removes segments holds both locks. Called by: ``storage/manager``, the API; any thread. Source: ``UnifiedLog``.
+An append returns when its bytes are in the page cache, ``flush`` when they are on the disk. Operations that remove
+segments hold both locks: ``gate.files``, then ``gate.lock``. Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _OWN = Appender(AppendOrigin.CLIENT)
 
 
 class PartitionLog(ReadableLog):
-    """Made by ``open``, which makes the directory too where it is missing."""
+    """An open log. ``open`` creates it, with its directory if that is missing."""
 
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
         tasks = LogTasks(request.scheduler, self.flush, self.remove_deleted, self.write_topic_id)
@@ -89,13 +89,12 @@ class PartitionLog(ReadableLog):
         self._clock = request.clock
         self._on_flush = request.on_flush
         self.epochs = LogEpochs(self._state, self._gate.lock)
-        """What replicas ask about leader epochs."""
         if request.topic_id is not None:
             state.assign_topic_id(request.topic_id)
 
     @classmethod
     def open(cls, request: OpenRequest) -> PartitionLog:
-        """Load the directory; whoever calls holds the lock of the log directory around it."""
+        """Load the directory. The caller holds the log directory's lock."""
         try:
             loaded = load_log(request.load_request)
         except FileMissingError:
@@ -113,17 +112,17 @@ class PartitionLog(ReadableLog):
 
     @property
     def loaded(self) -> LoadedLog:
-        """What loading found and made."""
+        """The result of loading."""
         return self._loaded
 
     # --- appending ---
 
     def append(self, buffer: bytearray, *, built_here: bool = False) -> range:
-        """Append whole v2 batches; their offsets. ``buffer`` is changed: it gets offsets, leader epoch, timestamps.
+        """Append complete v2 batches and return their offsets. Offsets, epoch and timestamps are set in ``buffer``.
 
-        ``built_here``: the batches come from ``record.build``, so what is compressed need not be opened to be checked.
-        CorruptRecordError, InvalidRecordError, RecordTooLargeError (a batch above ``max.message.bytes``) and
-        RecordBatchTooLargeError (one above ``segment.bytes``) with nothing appended; StorageError fails the log.
+        ``built_here`` means that the batches come from ``record.build``: their check need not decompress them. Raise
+        CorruptRecordError, InvalidRecordError, RecordTooLargeError (a batch above ``max.message.bytes``) or
+        RecordBatchTooLargeError (above ``segment.bytes``) with nothing appended. A StorageError fails the log.
         """
         now_ms = self._clock.now_ms()
         largest, alone = check_own(buffer, self._rules, now_ms, built_here=built_here)
@@ -158,13 +157,13 @@ class PartitionLog(ReadableLog):
         transaction_version: int = 0,
         is_replicated: bool = False,
     ) -> AppendResult:
-        """Append what a client or coordinator sent; see ``append_validation``. The buffer becomes the log's.
+        """Append a client's or coordinator's batches; see ``append_validation``. The log takes over ``buffer``.
 
-        ``guard``: what ``start_verification`` gave, once the transaction's coordinator has said that it is open;
-        ``transaction_version``: of a marker. ``is_replicated``: the high watermark moves to the log end with it.
-        A duplicate of one of a producer's last five batches is answered with the first one's offsets. Errors as there,
-        and OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
-        TransactionCoordinatorFencedError, RecordBatchTooLargeError (more than a segment); nothing is appended then.
+        ``guard`` comes from ``start_verification``, after the coordinator has confirmed that the transaction is open.
+        ``transaction_version`` is a marker's. ``is_replicated`` also moves the high watermark to the log end. Return
+        the original's offsets for a duplicate of one of a producer's last five batches. Raise the errors of
+        ``append_validation``, OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
+        TransactionCoordinatorFencedError or RecordBatchTooLargeError (larger than a segment) with nothing appended.
         """
         now_ms, rules, appender = self._clock.now_ms(), self._rules, Appender(origin, guard, transaction_version)
         result = None
@@ -182,7 +181,7 @@ class PartitionLog(ReadableLog):
     def _append_any(
         self, buffer: bytearray, appender: Appender, leader_epoch: int, now_ms: int, *, is_replicated: bool
     ) -> AppendResult:
-        """``append_as_leader`` for whatever may come."""
+        """Append any batches: the path for batches that ``check_plain`` does not accept."""
         size = len(buffer)
         try:
             analysis = analyze(buffer, self._rules, appender.origin, now_ms=now_ms, leader_epoch=leader_epoch)
@@ -208,10 +207,10 @@ class PartitionLog(ReadableLog):
             return result if duplicate is None else AppendResult.of_duplicate(duplicate, self.log_start_offset)
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
-        """Append a leader's batches as they are; a cut last one, and those of a later epoch, are left out.
+        """Append a leader's batches unchanged. Leave out a partial last batch and batches of a later epoch.
 
-        CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError (below the log end),
-        RecordBatchTooLargeError (more than a segment) with nothing appended; StorageError fails the log.
+        Raise CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError (below the log end) or
+        RecordBatchTooLargeError (larger than a segment) with nothing appended. A StorageError fails the log.
         """
         now_ms = self._clock.now_ms()
         table = check_fetched(buffer, leader_epoch)
@@ -225,8 +224,9 @@ class PartitionLog(ReadableLog):
         return result
 
     def adopt(self, path: Path, *, is_decided: bool = False) -> AppendResult:
-        """Make a staged file the segment at the log end; durable on return. Errors, and ``is_decided``: as
-        ``read_staged``; nothing is appended then. Repeated until it returns, it is done once.
+        """Make a staged file the segment at the log end; durable on return. Repeated calls adopt it only once.
+
+        ``is_decided`` and the errors are those of ``read_staged``. Nothing is appended after an error.
         """
         staged = read_staged(self._state.fs, path, self.config, is_decided=is_decided)
         with self._gate.files, self._gate.changing:
@@ -235,16 +235,16 @@ class PartitionLog(ReadableLog):
     def start_verification(
         self, producer_id: int, sequence: int, producer_epoch: int, *, supports_epoch_bump: bool = True
     ) -> VerificationGuard:
-        """The guard for a first batch of a transaction; ``NO_GUARD`` where it has data here (KIP-890).
+        """Return the guard for a transaction's first batch, or ``NO_GUARD`` if it has data here (KIP-890).
 
-        InvalidProducerEpochError for an older epoch than the log knows.
+        Raise InvalidProducerEpochError if the epoch is older than the log's.
         """
         with self._gate.changing:
             begin, now_ms = self._state.producers.state.maybe_start_verification, self._clock.now_ms()
             return begin(producer_id, sequence, producer_epoch, supports_epoch_bump=supports_epoch_bump, now_ms=now_ms)
 
     def roll(self) -> None:
-        """Begin a new segment at the log end, unless the active one is empty."""
+        """Start a new segment at the log end, unless the active one is empty."""
         with self._gate.changing:
             if self._state.active.size:
                 self._state.roll(self.end_offset)
@@ -252,7 +252,7 @@ class PartitionLog(ReadableLog):
     # --- the high watermark ---
 
     def update_high_watermark(self, offset: int) -> int:
-        """As a follower: take over the leader's, within [log start, log end]; what it is then. ValueError below 0."""
+        """Set a follower's high watermark within [log start, log end] and return it. Raise ValueError below 0."""
         if offset < 0:
             raise ValueError(f"a high watermark of {offset}")
         with self._gate.changing:
@@ -261,7 +261,7 @@ class PartitionLog(ReadableLog):
             return self.high_watermark
 
     def maybe_increment_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata | None:
-        """As the leader: what it was before, None where it does not move forward. ValueError past the log end."""
+        """Move a leader's high watermark forward. Return the old one, or None. Raise ValueError past the log end."""
         with self._gate.changing:
             self._state.resolve_high_watermark()
             before = self._state.offsets.maybe_increment_high_watermark(wanted)
@@ -272,33 +272,33 @@ class PartitionLog(ReadableLog):
     # --- leader epochs ---
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Note that a leader epoch begins; ValueError for negative values. ``epochs`` answers the questions."""
+        """Note the start of a leader epoch; durable on return. Raise ValueError for negative values."""
         with self._gate.changing:
             self._state.assign_epoch(epoch, start_offset)
 
     def begin_epoch(self, epoch: int) -> None:
-        """As its leader: note that an epoch begins at the log end, which waits for no disk."""
+        """Note that a leader epoch begins at the log end, without waiting for the disk."""
         with self._gate.changing:
             self._state.begin_epoch(epoch)
 
-    # --- cutting at the end ---
+    # --- truncation ---
 
     def truncate_to(self, offset: int) -> bool:
-        """Cut the records from ``offset`` on; whether there were any. ValueError for a negative offset."""
+        """Remove the records from ``offset`` on. Return True if there were any. Raise ValueError below 0."""
         with self._gate.files, self._gate.changing:
             return truncate_to(self._state, offset)
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
-        """Remove all records; the log goes on, empty, at ``offset``, and starts there unless told otherwise."""
+        """Remove all records. The empty log continues at ``offset``, which is also the default log start."""
         with self._gate.files, self._gate.changing:
             truncate_fully(self._state, offset, log_start_offset)
 
-    # --- cutting at the start ---
+    # --- deleting old records ---
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Delete the records below ``offset``; False where they are gone already.
+        """Delete the records below ``offset``. Return False if they are deleted already.
 
-        Their segments go with the next ``delete_old_segments``. OffsetOutOfRangeError above the high watermark.
+        The next ``delete_old_segments`` removes their segments. Raise OffsetOutOfRangeError above the high watermark.
         """
         with self._gate.files:
             with self._gate.changing:
@@ -307,7 +307,7 @@ class PartitionLog(ReadableLog):
         return has_moved
 
     def delete_old_segments(self) -> RetentionDecision:
-        """Apply retention now; what went, and why. The files go with ``remove_deleted``."""
+        """Apply retention and return the deletions with their reasons. ``remove_deleted`` removes the files later."""
         with self._gate.files:
             with self._gate.changing:
                 decision = decide_retention(retention_state(self._state, self._clock.now_ms()))
@@ -318,36 +318,36 @@ class PartitionLog(ReadableLog):
         return decision
 
     def remove_deleted(self) -> int:
-        """Remove the files of segments deleted ``file.delete.delay.ms`` ago; how many segments."""
+        """Remove the files of segments deleted ``file.delete.delay.ms`` ago. Return the number of segments."""
         with self._gate.files, self._gate.changing:
             return self._state.deleted.remove_due(self._clock.now_ms())
 
     def remove_expired_producers(self) -> int:
-        """Forget the producers that were silent longer than ``producer.id.expiration.ms``; how many."""
+        """Remove producers idle for longer than ``producer.id.expiration.ms``. Return their number."""
         with self._gate.changing:
             return self._state.producers.state.remove_expired(self._clock.now_ms())
 
     # --- rewriting ---
 
     def draft_segment(self, base_offset: int) -> SegmentDraft:
-        """An empty segment beside the log, to be written and to replace others."""
+        """Return an empty segment outside the log, to be filled and to replace others."""
         self._gate.guard.check()
         self._gate.require_open()
         return new_draft(self._state, base_offset)
 
     def replace_segments(self, new: Sequence[FinishedDraft], old: Sequence[LogSegment], *, cuts: int) -> None:
-        """Put finished drafts in the place of segments that are not appended to any more; see ``replacement``.
+        """Replace inactive segments by finished drafts; see ``replacement``.
 
-        ``cuts``: as it was when the old segments were read. LogCleaningAbortedError, with nothing changed, where they
-        are not what was read, or not there, any more.
+        ``cuts`` is the log's value from when the old segments were read. Raise LogCleaningAbortedError, with nothing
+        changed, if the old segments have changed or are gone since.
         """
         with self._gate.files, self._gate.changing:
             replace_segments(self._state, new, old, cuts)
 
     def split_overflowed(self, segment: LogSegment) -> list[int]:
-        """Split a segment with offsets that no index can hold; the base offsets of those that take its place.
+        """Split a segment whose offsets no index can hold. Return the base offsets of the new segments.
 
-        StorageError where there is nothing to split, or it cannot be; CorruptRecordError where it is damaged.
+        Raise StorageError if there is nothing to split or a split is impossible, CorruptRecordError if it is damaged.
         """
         self._gate.guard.check()
         cuts = self.cuts
@@ -362,7 +362,7 @@ class PartitionLog(ReadableLog):
     # --- flushing and ending ---
 
     def flush(self, up_to: int | None = None, *, force: bool = False) -> int:
-        """Sync all below ``up_to`` (None: what was appended), ``force``: although it is; the new recovery point."""
+        """Sync the records below ``up_to`` (None: all) and return the recovery point. ``force`` syncs them again."""
         self._gate.guard.check()
         self._gate.require_open()
         return self._sync(up_to, force=force)
@@ -382,7 +382,7 @@ class PartitionLog(ReadableLog):
                 raise
             took_ms = self._clock.monotonic_ms() - begun_ms
             with self._gate.lock:
-                self._gate.require_sound()  # an append may have failed meanwhile, in the middle of a roll
+                self._gate.require_sound()  # during the sync, an append may have failed in the middle of a roll
                 self.counters.note_flush(took_ms)
                 if note(self._state, plan):
                     self.counters.last_flush_ms = self._clock.now_ms()
@@ -390,9 +390,9 @@ class PartitionLog(ReadableLog):
         return self.recovery_point
 
     def close(self) -> None:
-        """An orderly end: last producer snapshot, last time entry, indexes trimmed, all on disk. Idempotent.
+        """Close cleanly: write the producer snapshot and last time entry, trim indexes, sync all files. Idempotent.
 
-        A failed log, and one inherited by a forked child, only lets go of its files.
+        A failed log, or one inherited by a forked child, only closes its files.
         """
         if self._gate.is_closed:
             return
@@ -404,7 +404,7 @@ class PartitionLog(ReadableLog):
             self._state.producers.take_snapshot()
             self._state.active.on_become_inactive()
             self._state.dirty.add(self._state.active.base_offset)
-            self._gate.is_closed = True  # from here on nothing comes in that would not be synced
+            self._gate.is_closed = True  # a later append would not be covered by the sync below
         try:
             self._sync(None, force=True)
             self._state.close()
@@ -414,9 +414,9 @@ class PartitionLog(ReadableLog):
             raise
 
     def close_handlers(self, *, offline: StorageError | None = None) -> None:
-        """Let go of the files as they are, when the disk failed; the next loading has to recover. Idempotent.
+        """Close the files as they are after a disk failure; the next load must recover the log. Idempotent.
 
-        ``offline``: why its disk was given up; whoever asks the log for anything from then on is told.
+        ``offline`` is the disk's failure. Later calls on the log raise a StorageError that names it.
         """
         with self._gate.ending():
             self._gate.offline = self._gate.offline or offline
@@ -425,17 +425,17 @@ class PartitionLog(ReadableLog):
     # --- its directory ---
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
-        """InconsistentTopicIdError where the log belongs to another topic of the same name."""
+        """Set the topic's id. Raise InconsistentTopicIdError if the log belongs to another topic of the same name."""
         with self._gate.changing:
             self._state.assign_topic_id(topic_id)
 
     @property
     def takes_its_time(self) -> bool:
-        """The next append waits for the disk: with it the topic's id is written."""
+        """True if the next append waits for the disk, because it must write the topic id first."""
         return self._state.topic.is_unwritten
 
     def write_topic_id(self) -> None:
-        """Write the id to the disk, so that the first append need not. In a background thread; appends may go on."""
+        """Write the topic id, so that the first append need not. Thread rule: a background thread; appends go on."""
         with self._gate.files:
             if self._gate.is_closed or self._gate.failure is not None:
                 return
@@ -446,9 +446,9 @@ class PartitionLog(ReadableLog):
                 raise
 
     def rename(self, directory: Path, *, retires: bool = False, syncs: bool = True) -> None:
-        """Give the directory another name, DirectoryError where that exists; one that ``retires`` is only read then.
+        """Rename the directory. Raise DirectoryError if the new name exists. ``retires`` makes the log read-only.
 
-        ``syncs``: the name is on the disk then, else it is left to who renames many.
+        ``syncs`` makes the name durable on return; otherwise the caller syncs the parent directory.
         """
         with self._gate.files:
             require_free(self._state, directory)
@@ -460,23 +460,23 @@ class PartitionLog(ReadableLog):
 
     @contextmanager
     def handing_over(self) -> Iterator[None]:
-        """Another log takes the place of this flushed one: appends wait, and are refused unless the block fails."""
+        """Flush the log, and hold up appends while another log replaces it. Retire it unless the block fails."""
         with self._gate.files, self._gate.lock:
             with self._gate.changing:
                 flush_held(self._state)
                 self._state.resolve_high_watermark()
-            yield  # what fails in it is the other log's, or was reported by a read
+            yield  # outside of ``changing``, so that an error in the block does not fail this log
             self._gate.is_retired = True
 
     def delete(self) -> None:
-        """Remove the log with its directory, at once; it may be closed already."""
+        """Remove the log and its directory immediately. The log may be closed already."""
         self._gate.guard.check()
         with self._gate.files, self._gate.lock:
             self._gate.is_closed = True
             delete_directory(self._state)
 
     def update_config(self, config: LogConfig) -> None:
-        """Go by other settings from now on; the segments that there are keep their index sizes and interval."""
+        """Apply other settings from now on. Existing segments keep their index sizes and index interval."""
         with self._gate.changing:
             self._rules = AppendRules.of(config)
             self._state.go_by(config)
@@ -484,7 +484,7 @@ class PartitionLog(ReadableLog):
     # --- inside ---
 
     def _write_epochs_behind(self) -> None:
-        """With the files, but without the lock: appends do not wait for the disk."""
+        """Write the leader epochs with ``gate.files`` but without ``gate.lock``: appends do not wait for the disk."""
         try:
             self._state.write_epochs_behind()
         except StorageError as error:

@@ -1,12 +1,12 @@
-"""The producer state of one log together with its snapshot files: when it is read from disk, and when written.
+"""The producer state of one log together with its snapshot files: loading, saving and rebuilding.
 
-Owns a ``ProducerState`` (in memory, ``storage/producer``) and the ``SnapshotFiles`` it is loaded from and saved to. A
-snapshot is written only where the state has moved past the last one, so none is overwritten. One that cannot be read is
-removed and an older one taken; without any, the state begins empty at the log start. Producers that were idle too long
-are dropped when a snapshot is loaded, never while batches are scanned.
+It owns a ``ProducerState`` (in memory, ``storage/producer``) and the ``SnapshotFiles`` it is loaded from and saved to.
+A snapshot is written only if the state has advanced past the last one, so none is overwritten. An unreadable snapshot
+is removed and an older one is used; without any, the state begins empty at the log start. Idle producers expire when a
+snapshot is loaded, never while batches are scanned.
 
-A crash loses the memory; the snapshots that are left are valid for the offset in their name, or fail their CRC.
-Called by: the loader, PartitionLog. Thread rule: under the partition's lock.
+A crash loses the memory. The remaining snapshots are valid for the offset in their name, or fail their CRC.
+Thread rule: the caller holds the partition's lock.
 Source: Kafka's ``ProducerStateManager`` and ``UnifiedLog.rebuildProducerState``.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class LogProducerState:
-    """``state`` is open to its owner; what touches files goes through here."""
+    """A log's producers and their snapshots. Its owner may use ``state``, except for calls that touch files."""
 
     def __init__(self, fs: FileSystem, directory: Path, snapshots: SnapshotFiles, *, expiration_ms: int) -> None:
         self._fs = fs
@@ -40,24 +40,24 @@ class LogProducerState:
         self.state = ProducerState(expiration_ms=expiration_ms)
 
     def moved_to(self, directory: Path) -> None:
-        """The log's directory has another name."""
+        """Take over the new path of the log's directory, which was renamed."""
         self._directory = directory
         self.snapshots.moved_to(directory)
 
     def apply(self, buffer: Buffer, table: BatchTable) -> list[AbortedTransaction]:
-        """Take in the next batches of the log (``buffer[0]`` is the first's first byte); the transactions aborted."""
+        """Apply the log's next batches and return aborted transactions. The first batch begins at ``buffer[0]``."""
         if table.summary.producer_id < 0:
             self.state.map_end_offset = table.summary.last_offset + 1
             return []
         return self.replay(buffer, table)
 
     def replay(self, buffer: Buffer, table: BatchTable) -> list[AbortedTransaction]:
-        """``apply`` for batches with a producer among them."""
+        """Apply batches like ``apply``. At least one must have a producer id."""
         ended = self.state.replay(buffer, table, base_position=int(table.position[0]))
         return [aborted_entry(end) for end in ended if end.transaction.aborted]
 
     def take_snapshot(self) -> int | None:
-        """Write a snapshot at the state's end if it moved since the last; its offset, or None. Not synced."""
+        """Write a snapshot if the state has advanced since the last one. Return its offset, or None. Not synced."""
         if not self.state.needs_snapshot:
             return None
         offset = self.state.map_end_offset
@@ -74,10 +74,10 @@ class LogProducerState:
         after_clean_shutdown: bool,
         now_ms: int,
     ) -> None:
-        """Bring the state up to ``end_offset``: from the newest usable snapshot, then from the batches behind it.
+        """Bring the state to ``end_offset``, from the newest usable snapshot and the batches after it.
 
-        Snapshots are left at the base offsets of the last two segments and at the end, where a truncation soon after
-        will look for them. After an orderly stop without any snapshot (a log of old brokers) nothing is read.
+        Write snapshots at the base offsets of the last two segments and at the end, where a truncation will need them
+        soon. After a clean shutdown without any snapshot (a log of old brokers), read no batches.
         """
         wanted = _snapshot_offsets(segments, end_offset)
         if after_clean_shutdown and self.snapshots.latest is None:
@@ -130,7 +130,7 @@ class LogProducerState:
 
 
 def aborted_entry(end: EndedTransaction) -> AbortedTransaction:
-    """The transaction index's entry of an aborted transaction."""
+    """Return the transaction index entry of an aborted transaction."""
     transaction = end.transaction
     return AbortedTransaction(
         transaction.producer_id, transaction.first_offset, transaction.last_offset, end.last_stable_offset

@@ -1,15 +1,15 @@
-"""Read an open log from an offset to another, chunk by chunk: for who takes a whole log into memory.
+"""A read of an open log between two offsets, chunk by chunk, to load a complete log into memory.
 
 =================================  =================================================================================
-what a read finds                  what follows
+a read finds                       result
 =================================  =================================================================================
-whole batches                      a chunk; the next one begins behind the last of them
-nothing                            the end: compaction has left nothing of the offsets up to it
-bytes, but no whole batch, or one  the log is damaged: an error, for to read again would find the same
-that lies below what was asked
+complete batches                   a chunk; the next one begins after the last of them
+nothing                            the end: compaction has removed all offsets up to it
+bytes, but no complete batch, or   the log is damaged: an error, because another read would find the same
+only batches below the start
 =================================  =================================================================================
 
-Called by: the coordinators and the cluster metadata when they load. Thread rule: any thread.
+Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tidelog.storage.log.readable_log import ReadableLog
 
 
 class LogChunk(NamedTuple):
-    """Whole batches; the first may begin below the offset that was asked for. ``data`` may have a cut one behind."""
+    """Complete batches. The first may begin below the requested offset. ``data`` may end with a partial batch."""
 
     data: bytes
     table: BatchTable
 
 
 def read_through(log: ReadableLog, start: int, end: int, max_bytes: int) -> Iterator[LogChunk]:
-    """The batches with records in [start, end), about ``max_bytes`` of them at a time, one at least.
+    """Yield batches with records in [start, end), about ``max_bytes`` at a time, but at least one batch.
 
-    CorruptRecordError for damage, and the errors of ``ReadableLog.read``.
+    Raise CorruptRecordError for damage, and the errors of ``ReadableLog.read``.
     """
     while start < end:
         limits = ReadLimits(start_offset=start, max_bytes=max_bytes, isolation=Isolation.LOG_END)

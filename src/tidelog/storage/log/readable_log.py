@@ -1,8 +1,8 @@
-"""What is asked of an open log, and answered without its lock: half of ``PartitionLog``, which is the other.
+"""The queries of an open log that need no lock: the base class of ``PartitionLog``.
 
-Answers are taken from immutable snapshots of segments and offsets; what was removed or renamed while it was looked at
-is looked for again. What looks for times is imported when somebody first asks: a broker that starts has no use for it.
-Called by: whoever has a PartitionLog. Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
+Results come from immutable snapshots of segments and offsets. A query repeats if files were removed or renamed during
+it. The timestamp lookup is imported at its first use, because a starting broker does not need it.
+Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 
 class ReadableLog:
-    """Made as a PartitionLog."""
+    """The reading half of a log; create it as a PartitionLog."""
 
     def __init__(self, state: LogState, gate: LogGate, counters: LogCounters) -> None:
         self._state = state
         self._gate = gate
         self.counters = counters
 
-    # --- what it is ---
+    # --- state ---
 
     @property
     def directory(self) -> Path:
@@ -46,12 +46,12 @@ class ReadableLog:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is on the disk, or below the log start, as in Kafka."""
+        """Every record below it is on the disk, or below the log start, as in Kafka."""
         return self._state.offsets.recovery_point
 
     @property
     def synced_offset(self) -> int:
-        """Everything below is on the disk, deleted records too, should a crash bring them back: for the checkpoint."""
+        """Every record below it is on the disk, even deleted records that a crash may restore: for the checkpoint."""
         return self._state.offsets.synced
 
     @property
@@ -60,17 +60,17 @@ class ReadableLog:
 
     @property
     def end_offset(self) -> int:
-        """Of the next record; asked of a closed log too."""
+        """The next record's offset, readable on a closed log too."""
         return self._state.offsets.log_end.message_offset
 
     @property
     def log_end(self) -> LogOffsetMetadata:
-        """The end offset, and where it lies."""
+        """The end offset with its segment and position."""
         return self._state.offsets.log_end
 
     @property
     def high_watermark(self) -> int:
-        """Records below it are on all in-sync replicas; asked of a closed log too."""
+        """The offset below which all records are on all in-sync replicas, readable on a closed log too."""
         return self._state.offsets.high_watermark.message_offset
 
     @property
@@ -80,7 +80,7 @@ class ReadableLog:
 
     @property
     def is_sound(self) -> bool:
-        """No write failed."""
+        """True if no write failed."""
         return self._gate.failure is None
 
     @property
@@ -89,7 +89,7 @@ class ReadableLog:
 
     @property
     def base_offsets(self) -> list[int]:
-        """Of the segments, ascending."""
+        """Ascending base offsets of the segments."""
         return self._state.segments.base_offsets
 
     @property
@@ -98,16 +98,16 @@ class ReadableLog:
         return self.metrics().size
 
     def metrics(self) -> LogMetrics:
-        """At this moment; ``counters`` has what happened so far. Asked of a closed log too."""
+        """Return the gauges at this moment; ``counters`` holds the events so far. Works on a closed log too."""
         return log_metrics(self._state.segments, self._state.offsets, self.counters.last_flush_ms)
 
     @property
     def producers(self) -> Mapping[int, ProducerEntry]:
-        """The producers whose sequences are known, by id; do not change the entries."""
+        """The producers with known sequences by id. Do not change the entries."""
         return self._state.producers.state.producers
 
     def offsets(self) -> LogOffsetSnapshot:
-        """Log start, last stable offset, high watermark and log end, at one moment."""
+        """Return log start, last stable offset, high watermark and log end at one moment."""
         return self._look(self._offsets)
 
     @property
@@ -116,27 +116,27 @@ class ReadableLog:
 
     @property
     def segments(self) -> tuple[LogSegment, ...]:
-        """At this moment, ascending; the last one is appended to."""
+        """The current segments, ascending. The last one is active."""
         return self._state.segments.at_this_moment
 
     @property
     def cuts(self) -> int:
-        """How often records were cut off the end: what was read before that may not be there any more."""
+        """Number of truncations of the log end. Records read before a truncation may be gone."""
         return self._state.cuts
 
     def last_records_of_active_producers(self) -> dict[int, LastRecord]:
-        """By producer id: what compaction has to leave, so that the producers are known as they are."""
+        """Return the last record by producer id. Compaction must keep these records to preserve the producer state."""
         with self._gate.lock:
             return {entry.producer_id: entry.last_record for entry in self.producers.values()}
 
     # --- reading ---
 
     def read(self, limits: ReadLimits) -> LogRead:
-        """Batches from an offset on; see ``log_read``. Takes no lock."""
+        """Read batches from an offset on without a lock; see ``log_read``."""
         return self._look(lambda: read_segments(self._state.segments, self.offsets(), limits, self.directory))
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record at or after a timestamp, below the high watermark; None where there is none."""
+        """Return the first record at or after a timestamp below the high watermark, or None."""
         from tidelog.storage.log.time_lookup import first_in_segments
 
         offsets = self.offsets()
@@ -147,7 +147,7 @@ class ReadableLog:
         )
 
     def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
-        """The answer to Kafka's ListOffsets: a time in ms, or a number of ``OffsetSpec``; see ``list_offsets``."""
+        """Return the result of Kafka's ListOffsets for a time in ms or an ``OffsetSpec``; see ``list_offsets``."""
         from tidelog.storage.log.time_lookup import list_request
 
         offsets = self.offsets()
@@ -157,23 +157,23 @@ class ReadableLog:
         return self._look(lambda: list_offset(timestamp, request))
 
     def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
-        """Those that begin below ``end``, by the indexes from the segment on that holds ``start``.
+        """Return aborted transactions that begin below ``end``. Read the indexes from ``start``'s segment on.
 
-        As Kafka's cleaner is told of them: also those that ended before ``start``, but above the log start.
+        Like Kafka's cleaner, include transactions that ended before ``start`` but above the log start.
         """
         return self._look(lambda: self._aborted(start, end))
 
     # --- inside ---
 
     def _look(self, find: Callable[[], T]) -> T:
-        """What is found in the files; looked for again where they were removed or renamed meanwhile."""
+        """Run a search in the files. Repeat it if they were removed or renamed during it."""
         while True:
             self._gate.require_open()
             before = (self.directory, self._state.segments.at_this_moment)
             try:
                 return find()
             except (StorageError, ClosedError) as error:
-                with self._gate.lock:  # what is under way ends first
+                with self._gate.lock:  # waits for a change in progress
                     if before == (self.directory, self._state.segments.at_this_moment):
                         self._gate.report(error)
                         raise

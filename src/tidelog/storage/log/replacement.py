@@ -1,18 +1,18 @@
-"""Put rewritten segments in the place of old ones while the log is open. No lock: PartitionLog has it.
+"""The replacement of an open log's segments by rewritten ones. No lock here: PartitionLog holds it.
 
 ==============================================  =====================================================================
 the old segments                                what happens
 ==============================================  =====================================================================
-as they were read                               the drafts are swapped in (``segment_swap``), the old wait as
-                                                ``.deleted`` for ``file.delete.delay.ms``: their readers go on
-some are gone, the oldest of them               the same with those that are left: what was deleted meanwhile is deleted
-                                                again by the next retention, as it lies below the log start
-all are gone; records were cut since;           LogCleaningAbortedError, nothing has changed
-the last one is appended to again
+unchanged since they were read                  the drafts are swapped in (``segment_swap``); the old segments wait
+                                                as ``.deleted`` for ``file.delete.delay.ms``, for their readers
+some of the oldest are gone                     the same with the remaining ones; records that were deleted meanwhile
+                                                lie below the log start, and the next retention deletes them again
+all are gone, the log was truncated since,      LogCleaningAbortedError, nothing has changed
+or the last one is active again
 ==============================================  =====================================================================
 
-A crash leaves the old or the new: see ``segment_swap``. Producer snapshots at base offsets that are there no more go
-the way of their segments. Called by: PartitionLog, for the cleaner and for the split of an overflowed segment.
+A crash leaves the old or the new segments: see ``segment_swap``. A producer snapshot whose base offset has no segment
+any longer is removed like a segment. The cleaner and the split of an overflowed segment use this module.
 Source: Kafka's ``UnifiedLog.replaceSegments`` and ``splitOverflowedSegment``.
 """
 
@@ -30,13 +30,13 @@ from tidelog.storage.segment.segment_draft import FinishedDraft, SegmentDraft
 
 
 def new_draft(state: LogState, base_offset: int) -> SegmentDraft:
-    """An empty one."""
+    """Return an empty draft."""
     interval_bytes = state.config.index_interval_bytes
     return SegmentDraft(state.fs, state.directory, base_offset, index_interval_bytes=interval_bytes)
 
 
 def replace_segments(state: LogState, new: Sequence[FinishedDraft], old: Sequence[LogSegment], cuts: int) -> None:
-    """``new`` are finished. ``cuts``: those of the log when ``old`` were read."""
+    """Replace ``old`` by the finished drafts ``new``. ``cuts`` is the log's value from when ``old`` were read."""
     present = {segment.base_offset: segment for segment in state.segments}
     there = [segment for segment in old if present.get(segment.base_offset) is segment]
     is_what_was_read = (
@@ -51,7 +51,7 @@ def replace_segments(state: LogState, new: Sequence[FinishedDraft], old: Sequenc
             f"the segments from {old[0].base_offset} to {old[-1].base_offset} are not those that were read any more",
             path=state.directory,
         )
-    # First: whatever of an old one is opened from here on is its own file, or not there yet, never the new one.
+    # Before the swap, so that a file opened from here on is the old segment's, or missing, but never the new one's.
     for segment in there:
         segment.renamed(FileState.DELETED)
     try:
@@ -72,7 +72,7 @@ def replace_segments(state: LogState, new: Sequence[FinishedDraft], old: Sequenc
 
 
 def split_into_drafts(state: LogState, segment: LogSegment) -> list[SegmentDraft]:
-    """A segment with offsets that overflow, in pieces, unchanged; finished. StorageError, with no file left."""
+    """Copy an overflowed segment into finished drafts. Raise StorageError, with no file left, if that fails."""
     following = state.segments.higher(segment.base_offset)
     pieces = plan_pieces(
         state.fs, state.directory, segment.base_offset, None if following is None else following.base_offset
@@ -91,7 +91,7 @@ def split_into_drafts(state: LogState, segment: LogSegment) -> list[SegmentDraft
 
 
 def discard(drafts: Iterable[SegmentDraft]) -> None:
-    """Remove what is left of them; nothing is, of one that was swapped in."""
+    """Remove the drafts' remaining files. Drafts that were swapped in have none."""
     for draft in drafts:
         draft.discard()
 

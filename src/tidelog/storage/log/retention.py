@@ -1,24 +1,24 @@
-"""Which segments retention deletes, and by which rule. Pure: values in, a decision out; no clock, no I/O.
+"""The retention rules: which segments are deleted, and by which rule. They are pure: no clock, no I/O.
 
-A rule takes segments from the oldest on, while each is *eligible* and the rule's *condition* holds for it, and stops at
-the first that is not. The rules have their turns in this order, each beginning at the oldest segment that is left:
+A rule takes segments from the oldest on, while each is *eligible* and the rule's *condition* holds for it. It stops at
+the first other segment. The rules run in this order, each from the oldest remaining segment:
 
 =========  ================  ==========================================================================
 rule       cleanup.policy    condition
 =========  ================  ==========================================================================
 LOG_START  any               the next segment's base offset is at or below the log start offset (so
                              never the active segment)
-SIZE       with ``delete``   ``retention.bytes`` >= 0, and what is behind the segment still has at
-                             least that many bytes
-TIME       with ``delete``   ``retention.ms`` >= 0, and the segment's time lies more than that before
-                             now; a time in the future never does
+SIZE       with ``delete``   ``retention.bytes`` >= 0, and the segments after this one have at least
+                             that many bytes
+TIME       with ``delete``   ``retention.ms`` >= 0, and the segment's time is more than that before
+                             now; a time in the future never is
 =========  ================  ==========================================================================
 
-Both limits are exact: a segment goes by size although the log is left with just ``retention.bytes``, and it goes by
-time one millisecond after ``retention.ms``, not before. ``retention.bytes`` 0 takes whatever is there.
+Both limits are exact. A segment is deleted by size even if exactly ``retention.bytes`` remain. It is deleted by time
+one millisecond after ``retention.ms``, not before. ``retention.bytes`` 0 deletes every eligible segment.
 
-A segment's time is the largest timestamp of its records; where none has one, the last change of its ``.log``. So a
-single record with a timestamp in the future keeps its segment, and every one behind it, from the rule of time.
+A segment's time is the largest timestamp of its records. If no record has one, it is the modification time of its
+``.log``. A single record with a future timestamp therefore keeps its segment, and every later one, from the TIME rule.
 
 =================================  =======================================================================
 not eligible                       why
@@ -27,11 +27,10 @@ it ends above the high watermark   the log start offset may not pass the high wa
 it is the active one, and empty    a log keeps a segment
 =================================  =======================================================================
 
-Where every segment goes, the log has to roll first: the new active segment begins at the log end. Afterwards the log
-starts where the last deleted segment ended, or where it started before, whichever is later.
+If every segment is deleted, the log must roll first: the new active segment begins at the log end. Afterwards the log
+starts where the last deleted segment ended, or at its old start if that is later.
 
-Called by: the owner of a log, inspection. Any thread. Source: Kafka's ``UnifiedLog.deleteOldSegments`` of 4.1, without
-tiered storage.
+Thread rule: any thread. Source: Kafka's ``UnifiedLog.deleteOldSegments`` of 4.1, without tiered storage.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from tidelog.storage.log.config import LogConfig
 
 
 class RetentionRule(enum.StrEnum):
-    """In the order of their turns; see the module's first table."""
+    """The rules in the order in which they run; see the module's first table."""
 
     LOG_START = "log_start"
     SIZE = "size"
@@ -53,18 +52,18 @@ class RetentionRule(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSegment:
-    """One segment as the rules need it. ``end_offset``: the next one's base offset, of the active one the log end.
+    """A segment's facts for the rules. ``end_offset`` is the next segment's base offset, or the log end.
 
-    ``size_bytes`` is that of its ``.log``: indexes do not count.
+    ``size_bytes`` is the size of its ``.log``: indexes do not count.
     """
 
     base_offset: int
     end_offset: int
     size_bytes: int
     largest_timestamp_ms: int | None
-    """Of its records; None where none has one. Below 0 counts as none."""
+    """The largest timestamp of its records. None or a value below 0 means that no record has one."""
     modified_ms: int
-    """Of its ``.log``."""
+    """The modification time of its ``.log``."""
 
     @property
     def has_timestamp(self) -> bool:
@@ -72,14 +71,14 @@ class RetentionSegment:
 
     @property
     def time_ms(self) -> int:
-        """What its age is counted from."""
+        """The time from which the segment's age is counted."""
         found = self.largest_timestamp_ms
         return self.modified_ms if found is None or found < 0 else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionState:
-    """A log at one moment. ``segments`` ascend; the last is the active one, and there may be none."""
+    """A log at one moment. ``segments`` ascend; the last one is active. There may be none."""
 
     segments: tuple[RetentionSegment, ...]
     config: LogConfig
@@ -94,11 +93,11 @@ class RetentionState:
         return self.is_active(segment) and segment.size_bytes == 0
 
     def is_eligible(self, segment: RetentionSegment) -> bool:
-        """See the module's second table."""
+        """Return True if retention may delete the segment; see the module's second table."""
         return segment.end_offset <= self.high_watermark and not self.is_empty_active(segment)
 
     def bytes_behind(self) -> list[int]:
-        """For each segment, the bytes of all that follow it: what the log would have without it and those before."""
+        """Return, for each segment, the bytes of all later segments: the log's size after its deletion."""
         behind = [0]
         for segment in reversed(self.segments[1:]):
             behind.append(behind[-1] + segment.size_bytes)
@@ -107,7 +106,7 @@ class RetentionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """``reason``: a clause with the numbers that decided."""
+    """A segment to delete. ``reason`` is a clause with the numbers that decided."""
 
     segment: RetentionSegment
     rule: RetentionRule
@@ -116,22 +115,22 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionDecision:
-    """``deletions``: the oldest segments, in order; what follows from them comes with it."""
+    """The oldest segments to delete, in offset order, and the consequences for the log."""
 
     deletions: tuple[Deletion, ...]
     rolls_first: bool
-    """Every segment goes: the log has to roll before they do."""
+    """Every segment is deleted, so the log must roll first."""
     log_start_offset: int
-    """Afterwards."""
+    """The log start offset afterwards."""
 
     @property
     def size_bytes(self) -> int:
-        """Of the ``.log`` files that go."""
+        """The size of the ``.log`` files to delete."""
         return sum(deletion.segment.size_bytes for deletion in self.deletions)
 
 
 def decide_retention(state: RetentionState) -> RetentionDecision:
-    """Let each rule have its turn, as the module's table says."""
+    """Run the rules in turn, as the module's table shows."""
     behind = state.bytes_behind()
     rules: Sequence[_Rule] = (_log_start_rule, _size_rule, _time_rule)
     deletions: list[Deletion] = []
@@ -151,7 +150,7 @@ def decide_retention(state: RetentionState) -> RetentionDecision:
 
 
 _Rule = Callable[[RetentionState, RetentionSegment, int], str | None]
-"""The reason to delete a segment, None where the condition does not hold; the number: bytes behind the segment."""
+"""Returns the reason to delete a segment, or None. The number is the bytes of later segments."""
 
 
 def _log_start_rule(state: RetentionState, segment: RetentionSegment, _bytes_behind: int) -> str | None:
@@ -178,12 +177,12 @@ def _time_rule(state: RetentionState, segment: RetentionSegment, _bytes_behind: 
 
 
 def deletes_by_policy(config: LogConfig) -> bool:
-    """Whether size and time count; a log that is only compacted keeps to its log start offset."""
+    """Return True if size and time count. A compacted log without ``delete`` only follows its log start offset."""
     return "delete" in config.cleanup_policy
 
 
 def due_ms(config: LogConfig, segment: RetentionSegment) -> int | None:
-    """The first moment at which the rule of time would take the segment, were it alone; None for never."""
+    """Return the first moment at which the TIME rule would delete the segment if it were alone, or None for never."""
     if not deletes_by_policy(config) or config.retention_ms < 0:
         return None
     return segment.time_ms + config.retention_ms + 1

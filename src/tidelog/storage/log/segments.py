@@ -1,7 +1,7 @@
-"""The segments of one log, in order of their base offsets.
+"""The segments of one log, sorted by base offset.
 
-Owns an immutable sorted tuple that every change replaces, so a reader in another thread that took it goes on with the
-segments as they were. No I/O. Thread rule: changes under the partition's lock, look-ups from any thread.
+It owns an immutable sorted tuple that every change replaces, so a reader in another thread keeps the segments as they
+were. No I/O. Thread rule: changes under the partition's lock, lookups from any thread.
 Source: Kafka's ``LogSegments``.
 """
 
@@ -23,7 +23,7 @@ _base_offset = attrgetter("base_offset")
 
 
 class LogSegments(Generic[S]):
-    """Look-ups by offset; ``floor`` means the segment that would hold the offset."""
+    """Segments with lookups by offset."""
 
     __slots__ = ("_segments",)
 
@@ -38,7 +38,7 @@ class LogSegments(Generic[S]):
 
     @property
     def at_this_moment(self) -> tuple[S, ...]:
-        """Another one after every change."""
+        """The current tuple; a different object after every change."""
         return self._segments
 
     @property
@@ -55,7 +55,7 @@ class LogSegments(Generic[S]):
         return self._segments[-1]
 
     def add(self, segment: S) -> None:
-        """Put in, replacing a segment of the same base offset."""
+        """Add a segment, replacing one of the same base offset."""
         others = [kept for kept in self._segments if kept.base_offset != segment.base_offset]
         self._segments = tuple(sorted([*others, segment], key=_base_offset))
 
@@ -63,36 +63,36 @@ class LogSegments(Generic[S]):
         self._segments = tuple(kept for kept in self._segments if kept.base_offset != base_offset)
 
     def remove_all(self, gone: Iterable[S]) -> None:
-        """At once, for readers."""
+        """Remove segments in one step for readers."""
         self.replace(gone, ())
 
     def replace(self, gone: Iterable[S], new: Iterable[S]) -> None:
-        """Some by others; at once, for readers."""
+        """Replace segments by others in one step for readers."""
         bases = {segment.base_offset for segment in gone}
         kept = (segment for segment in self._segments if segment.base_offset not in bases)
         self._segments = tuple(sorted([*kept, *new], key=_base_offset))
 
     def become(self, segment: S) -> None:
-        """Of several segments, this one alone; at once, for readers."""
+        """Replace all segments by this one, in one step for readers."""
         self._segments = (segment,)
 
     def floor(self, offset: int) -> S | None:
-        """The last segment whose base offset is at or below ``offset``."""
+        """Return the last segment whose base offset is at or below ``offset``: it would hold the offset."""
         at = bisect_right(self._segments, offset, key=_base_offset)
         return self._segments[at - 1] if at else None
 
     def lower(self, base_offset: int) -> S | None:
-        """The last segment whose base offset is below ``base_offset``."""
+        """Return the last segment whose base offset is below ``base_offset``."""
         at = bisect_left(self._segments, base_offset, key=_base_offset)
         return self._segments[at - 1] if at else None
 
     def higher(self, base_offset: int) -> S | None:
-        """The first segment whose base offset is above ``base_offset``."""
+        """Return the first segment whose base offset is above ``base_offset``."""
         at = bisect_right(self._segments, base_offset, key=_base_offset)
         return self._segments[at] if at < len(self._segments) else None
 
     def between(self, start: int, end: int | None = None) -> tuple[S, ...]:
-        """Segments that may hold offsets of [start, end), from the floor of ``start`` on; none for an empty range."""
+        """Return segments that may hold offsets of [start, end), from ``start``'s on; none for an empty range."""
         if end is not None and end <= start:
             return ()
         low = max(0, bisect_right(self._segments, start, key=_base_offset) - 1)

@@ -1,9 +1,9 @@
-"""The producer snapshots of one partition directory: which offsets have one, which of them may stay.
+"""The producer snapshot files of one partition directory, and the rules by which they are kept.
 
-Owns the ``.snapshot`` files' names; their contents are ``storage/producer``'s. A snapshot at offset N is the state that
-the batches below N make. A crash may leave part of a snapshot: its CRC fails, and the loader goes on to an older one.
+It owns the names of the ``.snapshot`` files; ``storage/producer`` owns their contents. A snapshot at offset N is the
+state after all batches below N. A crash may leave a partial snapshot: its CRC fails, and the loader uses an older one.
 
-Called by: LogProducerState. Thread rule: under the partition's lock. Source: Kafka's ``ProducerStateManager``.
+Thread rule: the caller holds the partition's lock. Source: Kafka's ``ProducerStateManager``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidelog.storage.segment.file_names import FileKind, segment_file
 
 
 class SnapshotFiles:
-    """``offsets`` ascend."""
+    """The snapshots of a directory. ``offsets`` ascend."""
 
     def __init__(self, fs: FileSystem, directory: Path, offsets: Iterable[int]) -> None:
         self._fs = fs
@@ -39,7 +39,7 @@ class SnapshotFiles:
         return read_whole(self._fs, self.path(offset))
 
     def write(self, offset: int, data: bytes) -> None:
-        """Not synced; see ``sync``."""
+        """Write a snapshot without syncing it; see ``sync``."""
         with self._fs.open(self.path(offset), create=True) as file:
             file.truncate(0)
             file.pwrite(data, 0)
@@ -54,14 +54,14 @@ class SnapshotFiles:
             self.offsets.remove(offset)
 
     def forget(self, offset: int) -> Path:
-        """Count it out without removing the file, which the caller does; its path."""
+        """Drop a snapshot from the list and return its path. The caller removes the file."""
         self._unsynced.discard(offset)
         if offset in self.offsets:
             self.offsets.remove(offset)
         return self.path(offset)
 
     def remove_outside(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Keep those in (log start, log end]."""
+        """Keep the snapshots in (log start, log end]."""
         for offset in list(self.offsets):
             if offset > log_end_offset or offset <= log_start_offset:
                 self.remove(offset)
@@ -75,12 +75,12 @@ class SnapshotFiles:
             self.remove(offset)
 
     def remove_strays(self, base_offsets: Iterable[int]) -> None:
-        """Keep those at a segment's base offset, and the one of an orderly stop above them all."""
+        """Keep the snapshots at base offsets of segments, and a clean shutdown's above all of them."""
         for offset in strays(self.offsets, base_offsets):
             self.remove(offset)
 
     def sync(self) -> None:
-        """While others may be written, which are left for the next time."""
+        """Sync the written snapshots. Others may be written during it; the next call syncs them."""
         unsynced = set(self._unsynced)
         for offset in sorted(unsynced):
             sync_whole(self._fs, self.path(offset))
@@ -88,7 +88,7 @@ class SnapshotFiles:
 
 
 def strays(snapshots: Iterable[int], base_offsets: Iterable[int]) -> list[int]:
-    """The snapshots that belong to no segment, but for the last one if it lies above every base offset."""
+    """Return the snapshots at no segment's base offset, except for the last one if it is above every base offset."""
     bases = sorted(base_offsets)
     found = [offset for offset in sorted(snapshots) if not bases or bases[bisect_right(bases, offset) - 1] != offset]
     if found and (not bases or found[-1] > bases[-1]):

@@ -1,23 +1,23 @@
-"""From a timestamp to an offset: the first record at or after it, and the first record with the largest one of all.
+"""The lookup of offsets by timestamp: the first record at or after a time, or with the largest time.
 
-Two searches, over two kinds of segments. A segment whose largest timestamp is below the target is passed over; in the
-others the time index and then the offset index say where to begin, batch headers where the record can be, and that
-batch alone is decoded. The first record with the largest timestamp is the first one at or after it.
+Two searches work on two kinds of segments. A segment whose largest timestamp is below the target is skipped. In other
+segments the time index and the offset index give the start position, batch headers show which batch can hold the
+record, and only that batch is decoded. The first record with the largest timestamp is the first one at or after it.
 
 =============================  =========================================================================================
-``first_at_or_after``,         a directory that somebody else may own. Largest timestamps come from the ``.timeindex``
-``latest_timestamp``           of segments that are finished and flushed; of the others the headers are asked, because
-                               their index ends somewhere before their end
-``first_in_segments``,         the segments of the log's owner, whose indexes are right
+``first_at_or_after``,         a directory that another process may own. The largest timestamp of a finished and flushed
+``latest_timestamp``           segment comes from its ``.timeindex``. For others batch headers are read too, because
+                               their index does not reach their end
+``first_in_segments``,         segments of the log's owner, whose indexes are valid
 ``latest_in_segments``
 =============================  =========================================================================================
 
-A search begins where the last time entry *below* the target points: all before it is older, whichever offset of its
-append a broker wrote into the entry (brokers before 3.7 wrote the last one for LogAppendTime).
-Where Kafka differs: it looks into one segment only, and so finds nothing where that segment's record lies below the log
-start offset or, for the largest timestamp, at or above the end of the read; here the search goes on.
+A search begins at the last time entry *below* the target, because all earlier records are older. This holds for either
+offset that a broker may have written into the entry (brokers before 3.7 wrote the append's last one for LogAppendTime).
+Kafka differs: it searches only one segment. It finds nothing if that segment's record is below the log start offset or,
+for the largest timestamp, at or above the end of the read. Here the search continues.
 
-Reads only, takes no lock. Called by: the view, the partition log.
+Thread rule: any thread; a lookup takes no lock and changes nothing.
 Source: Kafka's ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment`` (KIP-33, KIP-734).
 """
 
@@ -61,7 +61,7 @@ _V2_HEADER_BYTES: Final = 61
 
 
 class OwnedSegment(Protocol):
-    """A segment as its log's owner has it; ``LogSegment`` is one."""
+    """A segment of the log's owner, such as ``LogSegment``."""
 
     @property
     def base_offset(self) -> int: ...
@@ -75,13 +75,13 @@ class OwnedSegment(Protocol):
     def chunks(self, start_position: int, *, verify_crc: bool) -> Iterator[Chunk]: ...
 
 
-# --- somebody's directory ---
+# --- a directory that another process may own ---
 
 
 def first_at_or_after(
     source: StateSource, timestamp_ms: int, start: int, end: int, on_corrupt: OnCorrupt = OnCorrupt.FAIL
 ) -> TimestampOffset | None:
-    """The first record of ``[start, end)`` whose timestamp is at least that; control records count, as for Kafka."""
+    """Return the first record in ``[start, end)`` with at least that timestamp. Control records count, as in Kafka."""
     state = source.state
     for segment in state.segments.between(start, end):
         with segment.open(source.fs, source.directory) as reader:
@@ -95,7 +95,7 @@ def first_at_or_after(
 
 
 def latest_timestamp(source: StateSource, start: int, end: int) -> TimestampOffset | None:
-    """The first record of ``[start, end)`` with the largest timestamp of all; None where no record has one."""
+    """Return the first record in ``[start, end)`` with the largest timestamp, or None if none has a timestamp."""
     state = source.state
     candidates = []
     for segment in state.segments.between(start, end):
@@ -109,18 +109,18 @@ def latest_timestamp(source: StateSource, start: int, end: int) -> TimestampOffs
             wanted = _from_hint(state, segment, reader, largest, start, end)
             whole = _from_hint(state, segment, reader, 0, start, end)
         found = _first_in(source, wanted, largest)
-        if found is None:  # the segment's largest lies outside of [start, end)
+        if found is None:  # the segment's largest timestamp is outside [start, end)
             found = _latest_in(RowStream(source, whole), whole.start, whole.end)
         best = _better(best, found)
     return best
 
 
 def largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentReader) -> int:
-    """Of all the segment's batches, -1 where none has a timestamp."""
+    """Return the largest timestamp of the segment's batches, or -1 if none has one."""
     finished = indexed_largest(state, segment, reader)
     if finished is not None:
         return finished
-    # An index that is not finished is right as far as it goes.
+    # The entries of an unfinished index are valid, but do not reach the segment's end.
     hints = reader.time_hints
     indexed = None if state.was_recovered(segment) else hints.largest
     start = 0 if indexed is None else reader.position_of(int(hints.offsets[-1]))
@@ -130,7 +130,7 @@ def largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentRea
 
 
 def indexed_largest(state: ViewState, segment: ViewSegment, reader: SegmentReader) -> int | None:
-    """The same from the time index alone; None where that is not finished, or not to be relied on."""
+    """Return the largest timestamp from the time index alone, or None if that is unfinished or unreliable."""
     is_active = segment.base_offset == state.log_end.segment_base_offset
     if is_active or state.was_recovered(segment) or not reader.time_hints.complete:
         return None
@@ -140,7 +140,7 @@ def indexed_largest(state: ViewState, segment: ViewSegment, reader: SegmentReade
 def _from_hint(
     state: ViewState, segment: ViewSegment, reader: SegmentReader, timestamp_ms: int, start: int, end: int
 ) -> ReadRange:
-    """The offsets of one segment from the last time entry below the timestamp on."""
+    """Return the segment's offsets from the last time entry below the timestamp on."""
     hinted = reader.time_hints.floor(timestamp_ms - 1)
     following = state.segments.higher(segment.base_offset)
     return ReadRange(
@@ -158,15 +158,15 @@ def _first_in(
     return _first_record(stream, timestamp_ms, wanted.start, wanted.end, on_skipped)
 
 
-# --- one's own segments ---
+# --- the log owner's segments ---
 
 
 def first_in_segments(
     segments: LogSegments[_O], timestamp_ms: int, start: int, end: int, *, max_record_bytes: int = MAX_RECORD_BYTES
 ) -> TimestampOffset | None:
-    """As ``first_at_or_after``: ``start`` is the log start offset, ``end`` the high watermark or last stable offset.
+    """Search like ``first_at_or_after``. ``end`` is the high watermark or the last stable offset.
 
-    InvalidRecordError where the search meets a record of a compressed batch above ``max_record_bytes``.
+    Raise InvalidRecordError if the search meets a record above ``max_record_bytes`` in a compressed batch.
     """
     for segment in segments.between(start, end):
         if segment.size and segment.max_timestamp.timestamp >= timestamp_ms:
@@ -180,7 +180,7 @@ def first_in_segments(
 def list_request(
     segments: LogSegments[_O], epochs: LeaderEpochCache, start: int, end: int, *, max_record_bytes: int
 ) -> ListRequest:
-    """For ``list_offset``, over the segments of the log's owner."""
+    """Build the input of ``list_offset`` from the segments of the log's owner."""
     return ListRequest(
         log_start=start,
         end=end,
@@ -195,7 +195,7 @@ def list_request(
 def latest_in_segments(
     segments: LogSegments[_O], start: int, end: int, *, max_record_bytes: int = MAX_RECORD_BYTES
 ) -> TimestampOffset | None:
-    """As ``latest_timestamp``; errors as ``first_in_segments``."""
+    """Search like ``latest_timestamp``, with the errors of ``first_in_segments``."""
     candidates = [
         (segment.max_timestamp.timestamp, segment) for segment in segments.between(start, end) if segment.size
     ]
@@ -212,7 +212,7 @@ def latest_in_segments(
 
 
 def _owned_rows(segment: OwnedSegment, timestamp_ms: int, start: int, end: int) -> Iterator[Rows]:
-    """The batches with offsets in ``[start, end)`` from the last one on that the indexes put before the timestamp."""
+    """Yield batches with offsets in ``[start, end)``, from the indexes' last position before the timestamp on."""
     position = segment.position_of_timestamp(timestamp_ms - 1, start)
     for buffer, table, base_position in segment.chunks(position, verify_crc=False):
         wanted = (table.last_offset >= start) & (table.base_offset < end)
@@ -221,11 +221,11 @@ def _owned_rows(segment: OwnedSegment, timestamp_ms: int, start: int, end: int) 
             return
 
 
-# --- batches, whosever they are ---
+# --- batches of either kind ---
 
 
 def _promising(candidates: Iterable[tuple[int, _S]]) -> Sequence[tuple[int, _S]]:
-    """The segments with timestamps, the largest first, of equal ones the older segment."""
+    """Return the segments with timestamps, the largest first, the older one first if equal."""
     timed = [candidate for candidate in candidates if candidate[0] >= 0]
     return sorted(timed, key=lambda candidate: (-candidate[0], candidate[1].base_offset))
 
@@ -240,7 +240,7 @@ def _first_record(
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> TimestampOffset | None:
     for rows in batches:
-        # One batch after the other: the first that reaches the target nearly always holds the record.
+        # One batch at a time: the first batch that reaches the target nearly always holds the record.
         for row in np.flatnonzero(rows.table.max_timestamp >= timestamp_ms).tolist():
             batch, found = _one(rows, row), None
             for chunk in column_chunks([batch], TIMESTAMPS_ONLY, start, end, on_skipped=on_skipped):
@@ -255,7 +255,7 @@ def _first_record(
 
 
 def _require_sizes(batch: Rows, max_bytes: int, found: TimestampOffset | None) -> None:
-    """Of the records up to the one that was found."""
+    """Check the sizes of the records up to the one found."""
     row = batch.table.row(0)
     codec = row.attributes & CODEC_MASK
     if not codec or not row.record_count:
@@ -278,7 +278,7 @@ def _require_sizes(batch: Rows, max_bytes: int, found: TimestampOffset | None) -
 
 
 def _latest_in(batches: Iterable[Rows], start: int, end: int) -> TimestampOffset | None:
-    """The first record with the largest timestamp of these batches."""
+    """Return the first record with the largest timestamp in these batches."""
     best: TimestampOffset | None = None
     for rows in batches:
         largest = rows.table.max_timestamp
@@ -296,7 +296,7 @@ def _one(rows: Rows, row: int) -> Rows:
 
 
 def _better(one: TimestampOffset | None, other: TimestampOffset | None) -> TimestampOffset | None:
-    """The larger timestamp, then the smaller offset."""
+    """Return the result with the larger timestamp, then the smaller offset."""
     if one is None or other is None:
         return one or other
     return max(one, other, key=lambda found: (found.timestamp, -found.offset))

@@ -1,10 +1,10 @@
-"""The topic id of one log: which topic of that name it belongs to, and the ``partition.metadata`` that says so.
+"""The topic id of one log, and its file ``partition.metadata``.
 
-An id is known when the file is there, or once it is given. A new id is written by the log's scheduler at once, in any
-case before the first record, and at the latest at a clean shutdown. A log made before ids existed has none. A crash
-before the file is written forgets the id: the log has no records then, and its owner gives it the id again.
+The id comes from the file, or from ``assign``. The log's scheduler writes a new id immediately. It is always written
+before the first record, and at the latest at a clean shutdown. A log created before topic ids existed has none. A crash
+before the write loses the id: the log has no records then, and its owner assigns the id again.
 
-Called by: PartitionLog. Source: Kafka's ``UnifiedLog.initializeTopicId`` and ``assignTopicId`` (KIP-516).
+Source: Kafka's ``UnifiedLog.initializeTopicId`` and ``assignTopicId`` (KIP-516).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tidelog.storage.fs import FileSystem
 
 class TopicIdFile:
     def __init__(self, fs: FileSystem, directory: Path) -> None:
-        """Reads the file, if there is one. CheckpointError where it cannot be read."""
+        """Read the file, if it exists. Raise CheckpointError if it cannot be read."""
         self._fs = fs
         self._path = directory / PARTITION_METADATA_FILE
         self._writing = Lock()
         self.is_unwritten = False
-        """The next write takes as long as the disk."""
+        """The id is not in the file yet, so the next write waits for the disk."""
         found = PartitionMetadata.read(fs, self._path)
         self.topic_id: uuid.UUID | None = None if found is None else found.topic_id
 
     def assign(self, topic_id: uuid.UUID) -> None:
-        """InconsistentTopicIdError where the log belongs to another topic."""
+        """Set the id. Raise InconsistentTopicIdError if the log belongs to another topic."""
         if self.topic_id is not None and self.topic_id != topic_id:
             raise InconsistentTopicIdError(
                 f"the log belongs to the topic {PartitionMetadata(topic_id=self.topic_id).topic_id_text}, not to"
@@ -41,7 +41,7 @@ class TopicIdFile:
             self.topic_id, self.is_unwritten = topic_id, True
 
     def write(self) -> None:
-        """Durable on return; nothing where the file says it already. With the log's lock, or that of its files."""
+        """Write the id if the file lacks it; durable on return. The caller holds the log's lock or ``gate.files``."""
         if self.is_unwritten:
             self._write()
 

@@ -1,20 +1,19 @@
-"""Cut a log at an offset, or empty it and begin at one. No lock: PartitionLog has it.
+"""The truncation of a log at an offset, or of all its records. No lock here: PartitionLog holds it.
 
 =====================================  ============================================================================
 the offset                             what happens
 =====================================  ============================================================================
-at or above the log end                epochs that begin at the log end are forgotten, nothing else
-within the log                         later segments are removed, the one that holds it is cut in front of the batch
-                                       that holds it; epochs and producer state follow
-below the first segment                the log is emptied and begins there
+at or above the log end                leader epochs that begin at the log end are removed, nothing else
+within the log                         later segments are removed; the segment with the offset is truncated before
+                                       the batch that holds it; epochs and producer state follow
+below the first segment                the log is emptied and continues there
 =====================================  ============================================================================
 
-The high watermark and the recovery point come down with the log end. A crash in between leaves segments, some of them
-removed from the end of the log: loading makes the rest whole, the follower truncates again. Each step is synced before
-the next: removals before the segment that stays is cut, for only the last segment is recovered where the checkpoint
-still has the recovery point of before; the cut before the epochs, for records that came back under a later epoch would
-pass for the leader's.
-Called by: PartitionLog. Source: Kafka's ``UnifiedLog.truncateTo`` and ``truncateFullyAndStartAt``.
+The high watermark and the recovery point move down with the log end. A crash leaves a log without some of its last
+segments; loading repairs the rest, and the follower truncates again. Each step is synced before the next one. Removals
+come before the truncation of the remaining segment: only the last segment is recovered if the checkpoint has the old
+recovery point. The truncation comes before the epochs: otherwise records that a crash restores could get a later epoch
+and pass for the leader's. Source: Kafka's ``UnifiedLog.truncateTo`` and ``truncateFullyAndStartAt``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tidelog.storage.log.log_state import LogState
 
 
 def truncate_to(state: LogState, offset: int) -> bool:
-    """Whether records were cut. ValueError for a negative offset."""
+    """Truncate the log at ``offset``. Return True if records were removed. Raise ValueError for a negative offset."""
     if offset < 0:
         raise ValueError(f"a log cannot be truncated to the negative offset {offset}")
     log_end = state.offsets.log_end.message_offset
@@ -43,7 +42,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.active.truncate_to(offset)
     state.dirty.add(state.active.base_offset)
     state.active.flush()
-    state.offsets.lower_log_start(offset)  # first: the high watermark goes no lower than that
+    state.offsets.lower_log_start(offset)  # first: the high watermark cannot go below the log start
     state.set_log_end(LogOffsetMetadata(offset, state.active.base_offset, state.active.size))
     if state.epochs.truncate_from_end(offset):
         state.write_epochs()
@@ -53,7 +52,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
 
 
 def truncate_fully(state: LogState, offset: int, log_start: int | None) -> None:
-    """Remove every segment; the log begins anew, empty, at ``offset``. ``log_start`` None: there too."""
+    """Remove every segment. The empty log continues at ``offset``, and starts at ``log_start`` (None: ``offset``)."""
     state.cuts += 1
     state.producers.snapshots.remove_all()
     state.start_over(offset)

@@ -1,1 +1,1 @@
-"""APIs of the access control lists."""
+"""The APIs of access control lists."""

@@ -1,4 +1,4 @@
-"""CreateAcls: entries are added, each with an answer of its own; one that is there already is no error (KIP-140)."""
+"""CreateAcls: it adds ACLs, each with a result of its own. Adding an existing ACL is a no-op (KIP-140)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every entry."""
+    """Return the error for every ACL."""
     return {"results": [_result(Outcome.of(error))] * len(request.creations)}
 
 

@@ -1,4 +1,4 @@
-"""DeleteAcls: the entries that filters fit are removed; each filter is answered with those it fits (KIP-140)."""
+"""DeleteAcls: it removes the ACLs that match filters, and returns each filter's matches (KIP-140)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every filter."""
+    """Return the error for every filter."""
     return {"filter_results": [_result(RemovedAcls(Outcome.of(error)))] * len(request.filters)}
 
 

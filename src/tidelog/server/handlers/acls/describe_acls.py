@@ -1,4 +1,4 @@
-"""DescribeAcls: the entries that a filter fits, by what they are about (KIP-140, KIP-290)."""
+"""DescribeAcls: the ACLs that match a filter, grouped by resource pattern (KIP-140, KIP-290)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Entries and filters as requests and answers write them: numbers, and fields of their own names.
+"""ACLs and filters in the form of requests and responses: type numbers and API field names. Pure.
 
-A number that is none of Kafka's is UNKNOWN; one that says UNKNOWN by itself is no request.
-Called by: DescribeAcls, CreateAcls, DeleteAcls. Pure. Source: Kafka's requests of these names.
+A number that Kafka does not know becomes UNKNOWN. The number of UNKNOWN itself makes a request malformed. Source:
+Kafka's requests of these names.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tidelog.server.authorization.resource import AclResourceType, PatternType
 
 
 def check_filter(struct: Struct) -> None:
-    """MalformedMessageError."""
+    """Raise MalformedMessageError if an element is UNKNOWN."""
     _check(struct.resource_type_filter, struct.pattern_type_filter, struct.operation, struct.permission_type)
 
 
 def check_creation(struct: Struct) -> None:
-    """MalformedMessageError."""
+    """Raise MalformedMessageError if an element is UNKNOWN."""
     _check(struct.resource_type, struct.resource_pattern_type, struct.operation, struct.permission_type)
 
 

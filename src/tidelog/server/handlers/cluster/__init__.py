@@ -1,1 +1,1 @@
-"""APIs about the broker and the cluster themselves."""
+"""The APIs of the broker and the cluster."""

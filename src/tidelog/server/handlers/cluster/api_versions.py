@@ -1,6 +1,6 @@
-"""ApiVersions: the APIs of this broker with their versions, and the features of the cluster (KIP-35, KIP-584).
+"""ApiVersions: this broker's APIs with their versions, and the cluster's features (KIP-35, KIP-584).
 
-A client's name and version are kept for its connection, where they are well formed; KIP-511 wants them refused else.
+The client's name and version are kept with its connection. KIP-511 requires INVALID_REQUEST for malformed ones.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_SOFTWARE = 3
 _KEPT = 255
-"""Characters of a client's name and version, as long as its connection is there."""
+"""The characters of a client's name and version that a connection keeps."""
 _WELL_FORMED = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 _FIRST_WITH_ALL_FEATURES = 4
-"""Clients of older versions take a level 0 for a mistake (KAFKA-17011)."""
+"""Older clients reject a minimum level of 0 (KAFKA-17011)."""
 
 Levels = tuple[tuple[str, int], ...]
-"""Features by name."""
+"""The features' names and levels."""
 
 
 def read(_api: ApiKey, version: int, body: memoryview) -> ApiVersionsRequest:
@@ -58,7 +58,7 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
 
 @lru_cache(maxsize=VERSIONS[ApiKey.API_VERSIONS].latest + 1)
 def _encoded(version: int, epoch: int, finalized: Levels, throttle_ms: int) -> bytes:
-    """Kept, for each new connection asks for it."""
+    """Encode a response. It is cached, because each new connection requests it."""
     response = ApiVersionsResponse(
         api_keys=[ApiVersion(api, row.oldest, row.latest) for api, row in advertised_versions().items()],
         throttle_time=throttle_ms,

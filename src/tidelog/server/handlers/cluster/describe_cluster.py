@@ -1,6 +1,6 @@
-"""DescribeCluster: the brokers, and one of them as the controller to turn to (KIP-700, KIP-919, KIP-1073).
+"""DescribeCluster: the brokers, one of them as the controller (KIP-700, KIP-919, KIP-1073).
 
-Controllers are asked at their own listener; here a client that wants those has come to the wrong door.
+A controller's own listener describes controllers. A request for them at a broker fails.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
 
 
 def _operations(authorizer: Authorizer, context: RequestContext) -> int:
-    """None, for who may not see the cluster."""
+    """Return the operations that the client may do on the cluster; none if it may not describe it."""
     return authorizer.operations(context, CLUSTER) if authorizer.allows(context, Operation.DESCRIBE, CLUSTER) else 0
 
 

@@ -1,6 +1,6 @@
-"""DescribeQuorum: who leads the metadata quorum, and how far each of its replicas is (KIP-836, KIP-853).
+"""DescribeQuorum: the metadata quorum's leader and its replicas' progress (KIP-836, KIP-853).
 
-Asked for anything but the metadata partition, it says that there is no such partition here, as Kafka does.
+Any partition other than the metadata partition gets UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,20 +1,23 @@
-"""Metadata: the brokers, and topics with their partitions and leaders; of all topics, or of some by name or by id.
+"""Metadata: the brokers, and all topics, or some by name or id, with their partitions and leaders.
 
 =====================================  ===============================================================================
-asked for                              answered
+requested                              result
 =====================================  ===============================================================================
-a topic that is there                  its partitions
-a name that is not there               UNKNOWN_TOPIC_OR_PARTITION; it is made, if the client and the broker want that
-a name that cannot be                  INVALID_TOPIC_EXCEPTION
-an id that is not there                UNKNOWN_TOPIC_ID
-an id, or no name, before version 12   INVALID_REQUEST, whatever else is asked for
-neither id nor name, from version 12   UNKNOWN_SERVER_ERROR, whatever else is asked for, if no id is
-a name that the client may not see     TOPIC_AUTHORIZATION_FAILED, be there such a topic or not; so where it may not be
-                                       made by the client that wants that
-the id of a topic that it may not see  the same, without the name
+an existing topic                      its partitions
+an unknown name                        UNKNOWN_TOPIC_OR_PARTITION. The topic is created if the client requests that and
+                                       the broker allows it; without permission: TOPIC_AUTHORIZATION_FAILED
+an illegal name                        INVALID_TOPIC_EXCEPTION
+an unknown id                          UNKNOWN_TOPIC_ID
+an id, or a null name, before          INVALID_REQUEST for the whole request
+version 12
+neither id nor name, from version 12   UNKNOWN_SERVER_ERROR for the whole request, if it has no ids at all
+a name that the client may not         TOPIC_AUTHORIZATION_FAILED, whether the topic exists or not
+describe
+the id of a topic that the client      the same, without the name
+may not describe
 =====================================  ===============================================================================
 
-Where an id is asked for, names are not looked at. Of all topics those are told that the client may see.
+If a request has an id, its names are ignored. A request for all topics gets only topics that the client may describe.
 Source: Kafka's ``KafkaApis.handleTopicMetadataRequest``.
 """
 
@@ -127,7 +130,7 @@ def _is_of_all(request: Struct, version: int) -> bool:
 
 
 def _wanted(image: MetadataImage, request: Struct, version: int) -> tuple[list[str], list[uuid.UUID]]:
-    """Names of topics, there or not, and ids that are not there."""
+    """Return the requested topic names, existing or not, and the unknown ids."""
     if _is_of_all(request, version):
         return sorted(image.topics), []
     ids = dict.fromkeys(asked.topic_id for asked in request.topics if asked.topic_id is not None)
@@ -145,7 +148,7 @@ def _uncreatable(authorizer: Authorizer, context: RequestContext, missing: Seque
 
 
 class _Operations:
-    """What the client may do, as far as it wants to know."""
+    """The operations that the client may do, if it asks for them."""
 
     def __init__(self, authorizer: Authorizer, context: RequestContext, *, is_asked: bool) -> None:
         self._authorizer = authorizer
@@ -161,13 +164,13 @@ class _Operations:
 
 
 class _EncodedPartitions:
-    """Partitions as one response has them. Those of most topics are alike, and are encoded once."""
+    """The encoded partitions of one response. Most topics have equal partitions, so each is encoded once."""
 
     def __init__(self, viewpoint: Viewpoint, version: int) -> None:
         self._viewpoint = viewpoint
         self._version = version
         self._known: dict[object, bytes] = {}
-        """By all that a partition's bytes follow from."""
+        """The encoded partitions by all values that they depend on."""
 
     def of_topic(self, found: Topic) -> list[bytes]:
         known, encoded = self._known, []
@@ -182,7 +185,10 @@ class _EncodedPartitions:
 
 
 def _nodes(viewpoint: Viewpoint, own_id: int) -> tuple[list[MetadataResponseBroker], int]:
-    """The brokers, and the controller: any of them may be called so, for each hands on what is for it."""
+    """Return the brokers and the controller's id: this broker if possible.
+
+    Any broker forwards requests to the controller.
+    """
     nodes = viewpoint.nodes()
     ids = [node.id for node, _ in nodes]
     brokers = [MetadataResponseBroker(node.id, endpoint.host, endpoint.port, node.rack) for node, endpoint in nodes]
@@ -209,7 +215,7 @@ def _missing(name: str, operations: _Operations) -> MetadataResponseTopic:
 
 
 def _hidden(image: MetadataImage, request: Struct, name: str) -> MetadataResponseTopic:
-    """Who asks by id knows the id, and learns no name."""
+    """Return the error of a topic that the client may not describe. A request by id must not learn the name."""
     if any(asked.topic_id is not None for asked in request.topics):
         return _denied(None)._replace(topic_id=image.topics[name].id)
     return _denied(name)

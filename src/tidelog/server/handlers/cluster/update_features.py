@@ -1,4 +1,4 @@
-"""UpdateFeatures: finalize features at other levels, all of them or none (KIP-584, KIP-1022)."""
+"""UpdateFeatures: it changes the finalized levels of features, all or none (KIP-584, KIP-1022)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def _update(version: int, update: Struct) -> FeatureUpdate:
-    """The first version has a flag where the later ones have the type."""
+    """Return the update. Version 0 has a flag instead of the upgrade type."""
     number = update.upgrade_type
     if version < _FIRST_WITH_UPGRADE_TYPE:
         number = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE

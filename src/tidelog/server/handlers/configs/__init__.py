@@ -1,1 +1,1 @@
-"""Settings and quotas: described and altered."""
+"""The APIs of configs and client quotas: describe and alter."""

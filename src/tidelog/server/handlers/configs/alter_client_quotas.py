@@ -1,4 +1,4 @@
-"""AlterClientQuotas: quotas of users, client ids and addresses are set and taken back (KIP-546).
+"""AlterClientQuotas: it sets and removes quotas of users, client ids and addresses (KIP-546).
 
 Source: Kafka's ``ControllerApis.handleAlterClientQuotas``.
 """
@@ -32,7 +32,7 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 
 
 def _change(entry: Struct) -> QuotaChange:
-    """Of parts of one type the last counts, as in Kafka."""
+    """Return the change of one entity. If a type occurs twice in it, the last name counts, as in Kafka."""
     return QuotaChange(
         tuple(sorted({part.entity_type: part.entity_name for part in entry.entity}.items())),
         [(operation.key, None if operation.remove else operation.value) for operation in entry.ops],

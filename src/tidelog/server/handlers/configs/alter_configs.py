@@ -1,4 +1,4 @@
-"""AlterConfigs: all settings of resources at once; what is not named is not set any more.
+"""AlterConfigs: it replaces all configs of a resource. Configs that the request omits are removed.
 
 Source: Kafka's ``KafkaApis.handleAlterConfigsRequest``.
 """

@@ -1,20 +1,21 @@
-"""What a request would change, resource by resource, before the controller is asked. Pure.
+"""Validation of config changes, resource by resource, before the controller is asked. Pure.
 
 =====================================================  ===============================================================
-a resource                                             is refused
+a resource is refused if                               details
 =====================================================  ===============================================================
-that is in the request twice                           each time
-with the same key twice, or a value of null            as a whole
-of a type that has no settings                         as a whole
-that is a broker, or a broker's loggers, and not the   as a whole, before its settings are looked at
-client's to alter
-that is a broker, but not this one                     as a whole
-that is this broker, or all, with settings that        as a whole: INVALID_REQUEST, whatever is wrong
-``BrokerConfig`` refuses
-that is any other, and not the client's to alter       as a whole, after all of these
+it is in the request twice                             INVALID_REQUEST for each entry
+it has the same key twice, or a null value             INVALID_REQUEST
+its type has no configs in the metadata                INVALID_REQUEST
+it is a broker or a broker's loggers, and the client   CLUSTER_AUTHORIZATION_FAILED, before its configs are validated
+may not alter the cluster's configs
+it is a broker, but not this one                       INVALID_REQUEST
+it is this broker or the default of all brokers, and   INVALID_REQUEST, whatever the mistake
+``BrokerConfig`` or ``NetworkLimits`` refuses its
+configs
+it is any other, and the client may not alter it       after all of these
 =====================================================  ===============================================================
 
-Called by: AlterConfigs, IncrementalAlterConfigs. Source: Kafka's ``ConfigAdminManager``.
+A refused resource is refused as a whole. Source: Kafka's ``ConfigAdminManager``.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ from tidelog.server.network.limits import NetworkLimits
 from tidelog.server.request_context import RequestContext
 
 RESOURCES = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
-"""Types whose settings are kept in the metadata."""
+"""The types whose configs are in the metadata."""
 
 
 Identity = tuple[int, str]
-"""Number of the type, and name: equal to the ``ConfigResource``, where there is such a type."""
+"""The type's number and the name. It equals the ``ConfigResource`` if the type is known."""
 
 
 def resources_in(request: Struct) -> dict[Identity, Struct]:
-    """Those that are in a request once."""
+    """Return the resources that are in the request exactly once."""
     times = _times(request)
     return {_identity(resource): resource for resource in request.resources if times[_identity(resource)] == 1}
 
 
 def config_resource(identity: Identity) -> ConfigResource:
-    """ApiError INVALID_REQUEST for one whose settings are not kept in the metadata."""
+    """Return the resource. Raise ApiError(INVALID_REQUEST) if its type has no configs in the metadata."""
     number, name = identity
     if number not in RESOURCES:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {number}")
@@ -61,7 +62,7 @@ def config_resource(identity: Identity) -> ConfigResource:
 
 
 def guarded(identity: Identity) -> Resource:
-    """What one has to be allowed to touch for settings of a resource: that itself, or the cluster."""
+    """Return the resource that authorization checks for a config resource: the topic, the group, or the cluster."""
     number, name = identity
     if number == ResourceType.TOPIC:
         return topic(name)
@@ -69,13 +70,16 @@ def guarded(identity: Identity) -> Resource:
 
 
 def require_broker(authorizer: Authorizer, context: RequestContext) -> None:
-    """ApiError CLUSTER_AUTHORIZATION_FAILED, without a message, unless the client may alter brokers."""
+    """Raise ApiError(CLUSTER_AUTHORIZATION_FAILED), without a message, unless the client may alter brokers."""
     if not authorizer.allows(context, Operation.ALTER_CONFIGS, CLUSTER):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def setting_changes(resource: Struct) -> list[SettingChange]:
-    """ApiError INVALID_REQUEST for a kind of change that there is not, the same key twice, and null as a value."""
+    """Return the changes of a resource.
+
+    Raise ApiError(INVALID_REQUEST) for an unknown kind, a duplicate key or a null value.
+    """
     check_values(resource, [config for config in resource.configs if config.config_operation != ChangeKind.DELETE])
     return [
         SettingChange(config.name, change_kind(config.config_operation), config.value) for config in resource.configs
@@ -83,7 +87,7 @@ def setting_changes(resource: Struct) -> list[SettingChange]:
 
 
 def check_values(resource: Struct, with_values: Iterable[Struct]) -> None:
-    """ApiError INVALID_REQUEST; ``with_values``: the settings of the resource that need one."""
+    """Raise ApiError(INVALID_REQUEST) for a duplicate key, or for a null value in ``with_values``."""
     names = [config.name for config in resource.configs]
     if len(set(names)) < len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -99,7 +103,7 @@ def change_kind(number: int) -> ChangeKind:
 
 
 def check_lists(changes: Iterable[SettingChange]) -> None:
-    """ApiError INVALID_CONFIG for a change of a broker's setting that only a list could have."""
+    """Raise ApiError(INVALID_CONFIG) if a change appends to, or subtracts from, a broker config that is not a list."""
     for change in changes:
         if change.kind in (ChangeKind.APPEND, ChangeKind.SUBTRACT) and not list_key(ResourceType.BROKER, change.key):
             raise ApiError(
@@ -109,7 +113,7 @@ def check_lists(changes: Iterable[SettingChange]) -> None:
 
 
 def check_broker(resource: ConfigResource, texts: Mapping[str, str], *, config: BrokerConfig, node_id: int) -> None:
-    """ApiError INVALID_REQUEST where ``texts`` cannot be what is set at run time for this broker, or for all."""
+    """Raise ApiError(INVALID_REQUEST) if ``texts`` are not valid dynamic configs of this broker or of all brokers."""
     if resource.name:
         number = broker_number(resource.name, f"Node id must be an integer, but it is: {resource.name}")
         if number != node_id:
@@ -127,7 +131,7 @@ def after_changes(before: Mapping[str, str], different: Mapping[str, str | None]
 
 
 def answers(request: Struct, outcomes: Mapping[Identity, Outcome]) -> list[dict[str, Any]]:
-    """An answer for each resource, in the order of the request."""
+    """Return a result for each resource, in the order of the request."""
     times = _times(request)
     repeated = Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     return [
@@ -139,7 +143,7 @@ def answers(request: Struct, outcomes: Mapping[Identity, Outcome]) -> list[dict[
 
 
 def refusals(request: Struct, error: TidelogError) -> list[dict[str, Any]]:
-    """The same answer for each resource."""
+    """Return the same error for each resource."""
     outcome = Outcome.of(error)
     return [_answer(resource, outcome) for resource in request.resources]
 

@@ -1,15 +1,15 @@
-"""DescribeClientQuotas: the quotas of the entities that a filter fits (KIP-546).
+"""DescribeClientQuotas: the quotas of the entities that match a filter (KIP-546).
 
 ================  ====================================================================================================
-a component       of its type the entity has
+component         matches an entity whose name of the component's type
 ================  ====================================================================================================
-exact             this name
-default           the default of all
-specified         anything, but something
+exact             equals the given name
+default           is the default
+specified         exists, default or not
 ================  ====================================================================================================
 
-An entity that has more types than the filter names fits too, unless the filter is strict.
-Source: Kafka's ``ClientQuotasImage.describe``.
+An entity with more types than the filter names matches too, unless the filter is strict. Source: Kafka's
+``ClientQuotasImage.describe``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TYPES = ("user", "client-id", "ip")
 
 
 class Match(IntEnum):
-    """Kafka's numbers."""
+    """The match types, with Kafka's numbers."""
 
     EXACT = 0
     DEFAULT = 1

@@ -1,9 +1,8 @@
-"""DescribeConfigs: the settings of topics, brokers, groups, subscriptions to clients' metrics, and loggers.
+"""DescribeConfigs: the configs of topics, brokers, groups, client metrics subscriptions, and loggers.
 
-A resource that cannot be described has its error; a type of resource that Kafka does not know refuses the request. One
-that is named twice is answered once: a description is thousands of times as large as a name. For the same reason the
-settings of resources that have the same ones are described once, and a request names ``MOST_RESOURCES`` at most.
-Source: Kafka's ``ConfigHelper``.
+A resource that cannot be described gets an error of its own, but an unknown resource type fails the whole request. A
+repeated resource is described once, because a description is thousands of times as large as a name. For the same reason
+equal configs are encoded once, and a request may name at most ``MOST_RESOURCES``. Source: Kafka's ``ConfigHelper``.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
 MOST_RESOURCES: Final = 20_000
 _KNOWN: Final = frozenset(ResourceType) - {ResourceType.UNKNOWN}
 _SHARING: Final = (ResourceType.TOPIC, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
-"""Types whose settings follow from what was set for them, and the broker's."""
+"""The types whose descriptions depend only on their own configs and the broker's."""
 _AT_ONCE: Final = 20
-"""Resources, until the loop sees to everybody else: one may have hundreds of settings."""
+"""Resources to describe before other tasks of the event loop get a turn: one may have hundreds of configs."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
@@ -69,17 +68,17 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 
 
 class _Descriptions:
-    """Settings as one request asks for them, encoded."""
+    """The encoded descriptions for one request."""
 
     def __init__(self, broker: Broker, request: Struct, results: EncodedResults) -> None:
         self._broker = broker
         self._request = request
         self._results = results
         self._known: dict[object, bytes] = {}
-        """By what they follow from."""
+        """The encoded descriptions by type, configs and requested keys."""
 
     def of(self, resource: Struct) -> bytes:
-        """ApiError for a resource that has none."""
+        """Return the encoded description. Raise ApiError if the resource has none."""
         kind, name = ResourceType.of(resource.resource_type), resource.resource_name
         if kind not in _SHARING:
             return self._encoded(resource)

@@ -1,11 +1,11 @@
-"""A DescribeConfigs response, encoded resource by resource: settings that many resources share are encoded once.
+"""An encoder of DescribeConfigs responses. Configs that many resources share are encoded once.
 
 ::
 
-    throttle time, number of results | head, settings | head, settings | ...
+    throttle time, number of results | head, configs | head, configs | ...
 
-A head is what is before the settings: error, type and name. The settings end with the result's tagged fields, which
-versions from 4 on have, and so does the response: they are empty. Called by: DescribeConfigs.
+A head is the part before the configs: error, type and name. From version 4 on, the configs are followed by the result's
+tagged fields, and the results by the response's. All of these are empty.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class EncodedResults:
         self._no_settings = unsigned_varint(1) + _NO_TAGS if self._is_flexible else bytes(_COUNT_BYTES)
 
     def encoded_settings(self, configs: Iterable[Mapping[str, Any]]) -> bytes:
-        """Of one result, or of many."""
+        """Encode the configs of one result, for use in any number of results."""
         return self._result({"configs": configs})[len(self._head({})) :]
 
     def add(self, resource: Mapping[str, Any], settings: bytes | None = None) -> None:
-        """``resource``: the fields of a result, but for its settings; without these for one that has none."""
+        """Add a result. ``resource`` has its fields without the configs. ``settings`` is None if it has no configs."""
         self._parts += [self._head(resource), self._no_settings if settings is None else settings]
         self._count += 1
 

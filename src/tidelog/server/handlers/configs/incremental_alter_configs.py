@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs: single settings of resources are set, taken back, added to or subtracted from (KIP-339).
+"""IncrementalAlterConfigs: it sets and deletes single configs, and edits lists (KIP-339).
 
-The levels of loggers are changed here and now; everything else by the controller, after this broker had a look at what
-is for it. Source: Kafka's ``KafkaApis.handleIncrementalAlterConfigsRequest``.
+Log levels change at once on this broker. The controller changes everything else, after this broker has validated its
+own configs. Source: Kafka's ``KafkaApis.handleIncrementalAlterConfigsRequest``.
 """
 
 from __future__ import annotations

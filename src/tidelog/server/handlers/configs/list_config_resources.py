@@ -1,13 +1,13 @@
-"""ListConfigResources: what has settings, by type; version 0 is ListClientMetricsResources (KIP-714, KIP-1142).
+"""ListConfigResources (KIP-714, KIP-1142): the config resources by type.
 
 ====================  ================================================================================================
-topics                all there are
-brokers, loggers      of each broker
-groups, client        those that something was set for
+topics                all
+brokers, loggers      those of each broker
+groups, client        those with at least one config
 metrics
 ====================  ================================================================================================
 
-Source: Kafka's ``KafkaApis.handleListConfigResources``.
+Version 0 is ListClientMetricsResources. Source: Kafka's ``KafkaApis.handleListConfigResources``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""APIs about the records of partitions, and where they lie."""
+"""The APIs of records, and of the log directories that hold them."""

@@ -1,20 +1,20 @@
-"""AlterReplicaLogDirs: move partitions to other log directories of this broker, while they are written and read.
+"""AlterReplicaLogDirs: it moves partitions to other log directories of this broker, while clients use them.
 
 ===========================================  ======================================================================
-the partition, or the directory              answered with
+the partition, or the log directory          result
 ===========================================  ======================================================================
-a topic whose future directory would have    INVALID_TOPIC_EXCEPTION
-a name of more than 255 bytes
-a directory that is not configured           LOG_DIR_NOT_FOUND
-an offline one, or the partition's own is    KAFKA_STORAGE_ERROR
-a cordoned one (KIP-1066)                    INVALID_REPLICA_ASSIGNMENT
-not here yet                                 REPLICA_NOT_AVAILABLE; it will be made in that directory
-here                                         nothing: the move has begun; asking for where it is now ends one
+the future log's directory would have a      INVALID_TOPIC_EXCEPTION
+name of more than 255 bytes
+the log directory is not configured          LOG_DIR_NOT_FOUND
+it, or the partition's own, is offline       KAFKA_STORAGE_ERROR
+it is cordoned (KIP-1066)                    INVALID_REPLICA_ASSIGNMENT
+the replica is not here yet                  REPLICA_NOT_AVAILABLE; it will be created in that log directory
+the replica is here                          NONE; the move begins. The current log directory cancels a move
 ===========================================  ======================================================================
 
-Of a partition that is to go to several directories the last one counts. The log has one line of all that are
-refused for the same reason.
-Thread rule: the loop's; moves begin in a thread. Source: Kafka's ``ReplicaManager.alterReplicaLogDirs`` (KIP-113).
+If a request names several log directories for a partition, the last one counts. Partitions of a request that are
+refused for the same reason share one line in the log. Thread rule: the event loop only; moves begin in a background
+thread. Source: Kafka's ``ReplicaManager.alterReplicaLogDirs`` (KIP-113).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FUTURE_SUFFIX_BYTES: Final = 1 + 32 + len("-future")
 class _Directory(NamedTuple):
     path: Path
     refusal: tuple[ErrorCode, str] | None
-    """Why nothing can be moved there."""
+    """The reason why no partition can move there."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
@@ -70,12 +70,12 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every partition."""
+    """Return the error for every partition."""
     return _answer(dict.fromkeys(_wanted(request), error_code_of(error)))
 
 
 def _wanted(request: Struct) -> dict[TopicPartition, str]:
-    """The directory where each partition is to go."""
+    """Return the log directory for each partition."""
     return {
         TopicPartition(topic.name, number): directory.path
         for directory in request.dirs

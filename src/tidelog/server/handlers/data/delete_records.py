@@ -1,8 +1,9 @@
-"""DeleteRecords: give up the records below an offset, of each partition up to its own; -1 is the high watermark.
+"""DeleteRecords: it deletes each partition's records below an offset. Offset -1 stands for the high watermark.
 
-Answered when all logs of a partition begin there or later, or REQUEST_TIMED_OUT. Internal topics keep their records.
-Thread rule: the loop's; logs are cut in a thread, for a disk may have to note it.
-Source: Kafka's ``ReplicaManager.deleteRecords``, ``DelayedDeleteRecords`` (KIP-107).
+The response waits until the partition's log, and its future log during a move, start at the offset or above. After the
+timeout it has REQUEST_TIMED_OUT. Records of internal topics cannot be deleted. Thread rule: the event loop only. Logs
+change in a background thread, which may wait for the disk. Source: Kafka's ``ReplicaManager.deleteRecords``,
+``DelayedDeleteRecords`` (KIP-107).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every partition."""
+    """Return the error for every partition."""
     answer = {"low_watermark": -1, "error_code": error_code_of(error)}
     topics = [
         {
@@ -54,7 +55,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
 
 
 class _Deletion:
-    """In one partition."""
+    """The deletion in one partition."""
 
     def __init__(self, part: Struct) -> None:
         self._index: int = part.partition_index
@@ -80,7 +81,7 @@ class _Deletion:
             self._error = error_code_of(error)
 
     async def carry_through(self, broker: Broker, timeout_ms: int) -> None:
-        """Wait for the logs that are not there yet."""
+        """Wait until all logs of the partition have reached the offset."""
         partition = self._partition
         if self._error or partition is None or self._low_watermark >= self._wanted:
             return

@@ -1,8 +1,8 @@
-"""DescribeLogDirs: the log directories, what lies in them, and whether they can be used.
+"""DescribeLogDirs: the log directories, their logs, and their errors.
 
-``offset_lag``: how far a future log is behind the current one; of a current log how far it is behind the high
-watermark, which with all records here is 0. Thread rule: the loop's; disks are asked in a thread.
-Source: Kafka's ``ReplicaManager.describeLogDirs`` (KIP-113, KIP-827, KIP-1066).
+A future log's ``offset_lag`` is its distance to the current log's end. A current log's is its distance to the high
+watermark, which is 0 because all records are here. Thread rule: the event loop only; disks are read in a background
+thread. Source: Kafka's ``ReplicaManager.describeLogDirs`` (KIP-113, KIP-827, KIP-1066).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Everything:
 
 
 def refuse(_context: RequestContext, _request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """To clients that know no error of the whole: that there is nothing."""
+    """Return the error. Versions without ``error_code`` get only the empty results."""
     return {"error_code": error_code_of(error), "results": []}
 
 
@@ -46,7 +46,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
 
 
 def _describe(logs: LogManager, wanted: Container[TopicPartition]) -> list[Mapping[str, Any]]:
-    """In a thread."""
+    """Describe the log directories. Thread rule: a background thread."""
     logs.handle_failures()
     online = [_describe_directory(logs, directory.path, directory.logs, wanted) for directory in logs.online]
     return online + [
@@ -87,7 +87,7 @@ def _describe_log(logs: LogManager, partition: TopicPartition, log: PartitionLog
 
 
 def _space(path: Path) -> tuple[int, int]:
-    """Of its disk, and what is left of it for us; unknown where there is no such disk."""
+    """Return the disk's total and usable bytes, or -1 for both if it cannot be read."""
     try:
         usage = shutil.disk_usage(path)
     except OSError:

@@ -1,6 +1,6 @@
-"""DescribeProducers: the producers whose sequences a partition knows, and their open transactions.
+"""DescribeProducers: the producers in a partition's producer state, and their open transactions.
 
-Thread rule: the loop's. Source: Kafka's ``KafkaApis.handleDescribeProducersRequest`` (KIP-664).
+Thread rule: the event loop only. Source: Kafka's ``KafkaApis.handleDescribeProducersRequest`` (KIP-664).
 """
 
 from __future__ import annotations

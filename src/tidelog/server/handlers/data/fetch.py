@@ -1,11 +1,11 @@
-"""Fetch: records from where they lie to the socket, at once or when there are enough of them.
+"""Fetch: records from segment files to the socket, at once or when enough of them are available.
 
-The request goes by its session (``fetch_context``), is read (``partition_reads``), waits where it found too little
-(``pending_fetch``) for as long as its client is there, is read again, and answered. Records up to ``_COPIED_BYTES`` are
-copied into the answer, more are sent from the file (``FileSlice``): never more than what was readable when it was
-looked at. Batches are sent as they are stored, whatever the version.
+The session selects the partitions (``fetch_context``), which are then read (``partition_reads``). If the read finds too
+little, a delayed fetch waits as long as the client stays connected (``pending_fetch``), and then reads again. Up to
+``_COPIED_BYTES``, records are copied into the response. Larger ranges are sent from the file (``FileSlice``), never
+beyond the end that the read found. Batches are sent as stored, whatever the version.
 
-Thread rule: the loop's. Source: Kafka's ``KafkaApis.handleFetchRequest``, ``ReplicaManager.fetchMessages``.
+Thread rule: the event loop only. Source: Kafka's ``KafkaApis.handleFetchRequest``, ``ReplicaManager.fetchMessages``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read(_api: ApiKey, version: int, body: memoryview) -> FetchRequest:
 
 
 def refuse(_context: RequestContext, request: FetchRequest, error: TidelogError) -> Mapping[str, Any]:
-    """The error for the request and for every partition that it names: the one or the other, as versions know it."""
+    """Return the error for the request and for every partition that it names. Each version has only one of the two."""
     code = error_code_of(error)
     responses = [
         {
@@ -89,7 +89,7 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> En
 
 
 def _most_bytes(broker: Broker, context: RequestContext) -> int:
-    """A client with a quota gets less at once, so that it is not held back for many times its windows."""
+    """Return the most bytes of a response. A client with a quota gets less, so that its throttle time stays bounded."""
     most, of_quota = broker.config.number("fetch.max.bytes"), broker.quotas.most_fetched(context)
     return most if of_quota is None else min(most, of_quota)
 
@@ -97,7 +97,10 @@ def _most_bytes(broker: Broker, context: RequestContext) -> int:
 def _denied(
     broker: Broker, context: RequestContext, wanted: Collection[FollowedPartition], limits: FetchLimits
 ) -> Collection[FollowedPartition]:
-    """Who reads as a follower may read all or nothing. What has no name is not there."""
+    """Return the partitions that the client may not read: all or none for a follower.
+
+    Unknown topics are not among them.
+    """
     if limits.is_followers:
         return () if broker.authorizer.allows(context, Operation.CLUSTER_ACTION, CLUSTER) else wanted
     image = broker.metadata.image
@@ -133,7 +136,7 @@ def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found:
 
 
 def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -> PartitionData:
-    """As clients of that version can understand it."""
+    """Return the result in the form that clients of the version understand."""
     data, partition = result.data, result.partition
     if data.error_code in _STALE_LEADER and version >= _FIRST_WITH_LEADER_HINTS:
         return data._replace(
@@ -147,13 +150,16 @@ def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -
 
 
 def _by_topic(results: Sequence[tuple[FollowedPartition, PartitionData]]) -> Iterator[FetchableTopicResponse]:
-    """Partitions of the same topic that follow each other are one topic of the answer."""
+    """Group the results by topic.
+
+    Only adjacent partitions share an entry, because the order of partitions must stay.
+    """
     for (name, topic_id), group in groupby(results, key=lambda result: (result[0].topic, result[0].topic_id)):
         yield FetchableTopicResponse(name, topic_id, [_with_records(data) for _followed, data in group])
 
 
 def _with_records(data: PartitionData) -> PartitionData:
-    """With the records themselves, or the slice of the file that they are."""
+    """Return the result with its records as bytes, or as a slice of the file."""
     records = data.records
     if not isinstance(records, FoundRecords):
         return data

@@ -1,6 +1,6 @@
-"""Who leads a partition, and where: what clients are told that took this broker for the leader (KIP-951).
+"""The leaders of partitions, for clients that sent a request to a broker that is not the leader (KIP-951).
 
-One lookup serves one answer, and gathers the endpoints of the brokers it named. Called by: produce, fetch.
+A lookup serves one response and collects the endpoints of the brokers that the response names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tidelog.server.metadata.image import MetadataImage
 
 
 class LeaderLookup:
-    """``listener``: by which the client came, and will go on."""
+    """The leaders as seen from ``listener``, the client's listener."""
 
     def __init__(self, image: MetadataImage, listener: str) -> None:
         self._image = image
@@ -21,13 +21,13 @@ class LeaderLookup:
 
     @property
     def endpoints(self) -> tuple[NodeEndpoint, ...]:
-        """Of the brokers named so far, as far as they have that listener."""
+        """The endpoints of the brokers named so far, if they have that listener."""
         return tuple(self._endpoints.values())
 
     def leader_of(self, topic: str | UUID | None, number: int) -> LeaderIdAndEpoch:
-        """By topic name or id."""
+        """Return the leader by topic name or id."""
         topics = self._image.topics if isinstance(topic, str) else self._image.topics_by_id
-        found = topics.get(topic)  # type: ignore[arg-type] # each has the keys that were asked for
+        found = topics.get(topic)  # type: ignore[arg-type] # names are str keys, ids are UUID keys
         state = None if found is None else found.partitions.get(number)
         if state is None:
             return UNKNOWN_LEADER

@@ -1,20 +1,20 @@
-"""ListOffsets: where a partition begins, ends, or passes a time.
+"""ListOffsets: the offset of a partition's start, of its end, or of a time.
 
 ====================  ====  ==========  =====================================================================
-timestamp                   since       the offset
+timestamp                   since       offset
 ====================  ====  ==========  =====================================================================
-a time, in ms               v1          of the first record at or after it
-latest                -1    v1          behind the last record that the client may read
-earliest              -2    v1          of the first record
-max timestamp         -3    v7          of the first record with the largest timestamp (KIP-734)
-earliest local        -4    v8          as earliest: nothing is anywhere else (KIP-405)
+a time, in ms               v1          the first record at or after the time
+latest                -1    v1          the end of the records that the client may read
+earliest              -2    v1          the first record
+max timestamp         -3    v7          the first record with the largest timestamp (KIP-734)
+earliest local        -4    v8          as earliest, because there is no tiered storage (KIP-405)
 latest tiered         -5    v9          -1 (KIP-1005)
 earliest to upload    -6    v11         -1 (KIP-1023)
 any other             < 0               UNSUPPORTED_VERSION
 ====================  ====  ==========  =====================================================================
 
-Looking for a time may mean to open batches: that is done in a thread.
-Thread rule: the loop's. Source: Kafka's ``ReplicaManager.fetchOffset``.
+A search by time may decompress batches, so it runs in a background thread. Thread rule: the event loop only. Source:
+Kafka's ``ReplicaManager.fetchOffset``.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _SINCE: Final[Mapping[int, int]] = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The first version that may ask for it."""
+"""The first version that supports each special timestamp."""
 _FIRST_WITH_NOT_AVAILABLE: Final = 5
 _CONSUMER: Final = -1
 _COMMITTED: Final = 1
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every partition."""
+    """Return the error for every partition."""
     code = error_code_of(error)
     topics = [
         {

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended, so that a replica or consumer finds where its log parts from ours.
+"""OffsetForLeaderEpoch: the end of a leader epoch, to find where a replica's or consumer's log diverges.
 
-Thread rule: the loop's. Source: Kafka's ``ReplicaManager.lastOffsetForLeaderEpoch`` (KIP-101, KIP-320).
+Thread rule: the event loop only. Source: Kafka's ``ReplicaManager.lastOffsetForLeaderEpoch`` (KIP-101, KIP-320).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNKNOWN = {"error_code": 0, "leader_epoch": -1, "end_offset": -1}
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every partition."""
+    """Return the error for every partition."""
     answer = _UNKNOWN | {"error_code": error_code_of(error)}
     topics = [
         {"topic": one.topic, "partitions": [answer | {"partition": part.partition} for part in one.partitions]}
@@ -46,7 +46,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[
 
 
 def _allowed(authorizer: Authorizer, context: RequestContext, names: Collection[str]) -> Collection[str]:
-    """All of them to brokers, those that they may see to consumers."""
+    """Return all topics for a broker, and the topics that a consumer may describe."""
     if authorizer.allows(context, Operation.CLUSTER_ACTION, CLUSTER, is_told=False):
         return names
     return authorizer.allowed(context, Operation.DESCRIBE, topic, names)

@@ -1,19 +1,19 @@
-"""Produce: batches into logs, and the answer when as many replicas have them as the client asked for.
+"""Produce: it appends batches, and responds once as many replicas have them as ``acks`` requires.
 
 =========  =========================================================================================================
-acks       answered
+acks       response
 =========  =========================================================================================================
-0          not at all; an error ends the connection, for the client has no other way to learn of it
-1          when this broker has the records
-all        when all in-sync replicas have them, or REQUEST_TIMED_OUT
+0          none; an error closes the connection, because the client has no other way to notice it
+1          once this broker has the records
+all        once all in-sync replicas have them, or REQUEST_TIMED_OUT
 =========  =========================================================================================================
 
-Each partition has an answer of its own (``produced_part``). Appends are made here and now, but for those that take
-long, because they have to be decompressed or are forced to the disk: these are made in a thread, one after the other,
-while the connection waits.
+Each partition has a result of its own (``produced_part``). Most appends are made at once on the event loop. An append
+is slow if it decompresses a large batch or waits for the disk. A slow one runs in a background thread, one after the
+other, while the connection waits.
 
-Thread rule: the loop's. Source: Kafka's ``KafkaApis.handleProduceRequest``, ``ReplicaManager.handleProduceAppend``,
-``DelayedProduce`` (KIP-467, KIP-890, KIP-951).
+Thread rule: the event loop only. Source: Kafka's ``KafkaApis.handleProduceRequest``,
+``ReplicaManager.handleProduceAppend``, ``DelayedProduce`` (KIP-467, KIP-890, KIP-951).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Answer = EncodedAnswer | None
 
 _NO_ACKS: Final = 0
 _ADMIN_CLIENT: Final = "__admin_client"
-"""The one client that may append to internal topics."""
+"""The only client id that may append to internal topics."""
 _FIRST_WITH_LEADER_HINTS: Final = 10
 
 
@@ -58,7 +58,7 @@ def read(_api: ApiKey, version: int, body: memoryview) -> ProduceRequest:
 
 
 def refuse(_context: RequestContext, request: ProduceRequest, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every partition; again where nobody waits for an answer, so that the connection is closed."""
+    """Return the error for every partition. With ``acks=0`` raise it again, which closes the connection."""
     if request.acks == _NO_ACKS:
         raise error
     code = error_code_of(error)
@@ -88,7 +88,7 @@ def handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> 
 
 
 class _Produce:
-    """One request."""
+    """The handling of one request."""
 
     def __init__(self, broker: Broker, context: RequestContext, request: ProduceRequest) -> None:
         self._broker = broker
@@ -101,11 +101,11 @@ class _Produce:
 
     @property
     def pending(self) -> list[ProducedPart]:
-        """Not answered yet."""
+        """The parts without a result."""
         return [part for part in self._parts if part.answer is None]
 
     def look(self) -> None:
-        """At every part; some are refused already."""
+        """Check every part. Some are refused already."""
         if self._broker.authorizer.is_on:
             self._deny()
         replicas, version = self._broker.replicas, self._context.version
@@ -125,7 +125,7 @@ class _Produce:
                 part.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
 
     def _deny(self) -> None:
-        """What the client may not write to is not even looked up."""
+        """Refuse topics that the client may not write to, before they are looked up."""
         image = self._broker.metadata.image
         names = [image.topic_name(data.name, data.topic_id) for data, _parts in self._topics]
         allowed = self._broker.authorizer.allowed(self._context, Operation.WRITE, topic, filter(None, names))
@@ -141,7 +141,7 @@ class _Produce:
         return self._broker.authorizer.allows(self._context, Operation.WRITE, transactional_id(name))
 
     async def run_slowly(self) -> Answer:
-        """With appends in a thread, and questions to the transaction's coordinator."""
+        """Verify the transaction with its coordinator, then append slow parts in a background thread."""
         if self._request.transactional_id is not None:
             verification = self._broker.transactions.verification
             await verify_parts(verification, self._request.transactional_id, self._context.version, self.pending)
@@ -154,7 +154,7 @@ class _Produce:
         return await answer if isinstance(answer, Awaitable) else answer
 
     def acknowledge(self) -> Answer | Awaitable[Answer]:
-        """The answer, when as many replicas have the records as are asked for."""
+        """Return the response once enough replicas have the records."""
         if self._request.acks == ACKS_ALL:
             waiting = [part for part in self._parts if not part.is_replicated()]
             if waiting:
@@ -174,7 +174,7 @@ class _Produce:
                 part.time_is_over()
         return self._answer()
 
-    # --- the answer ---
+    # --- the response ---
 
     def _answer(self) -> Answer:
         throttle_ms = self._broker.quotas.throttle(self._context, produced=self._context.size)
@@ -189,7 +189,7 @@ class _Produce:
         return EncodedAnswer([write_produce_response(self._context.version, responses, throttle_ms, endpoints)])
 
     def _tell_leaders(self) -> Sequence[NodeEndpoint]:
-        """Who leads the partitions that this broker does not: in their answers, and where these brokers are."""
+        """Add the current leader to each NOT_LEADER_OR_FOLLOWER result. Return the leaders' endpoints."""
         leaders = None
         for data, parts in self._topics:
             for part in parts:

@@ -1,17 +1,16 @@
-"""What one partition of a produce request brings: looked at only as far as its first header, before the log judges it.
+"""The batch of one partition in a produce request. Only its first header is checked here; the log validates the rest.
 
 =====================================================  =============================================================
-the records                                            answered with
+records                                                error
 =====================================================  =============================================================
-null, or no whole batch                                INVALID_RECORD
-a length, or a format, that cannot be                  CORRUPT_MESSAGE
+null, or no complete batch                             INVALID_RECORD
+an impossible length or magic                          CORRUPT_MESSAGE
 a batch of an old format                               INVALID_RECORD
 zstd, before v7                                        UNSUPPORTED_COMPRESSION_TYPE
-a second whole batch                                   INVALID_RECORD
+a second complete batch                                INVALID_RECORD
 =====================================================  =============================================================
 
-Called by: the produce handler. Pure. Source: Kafka's ``ProduceRequest.validateRecords``,
-``RequestUtils.hasTransactionalRecords``.
+Pure. Source: Kafka's ``ProduceRequest.validateRecords``, ``RequestUtils.hasTransactionalRecords``.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.attributes import CODEC_MASK, TRANSACTIONAL_FLAG, ZSTD
 
 _HEADER = Struct(">21xh20xqhi4x")
-"""Attributes; producer id, epoch, first sequence."""
+"""The attributes, and the producer's id, epoch and first sequence."""
 _SHAPE = Struct(">8xi4xb")
-"""Length and magic, of any format."""
+"""The length and magic, which every format has."""
 _MAGIC_AT: Final = 16
 _PREFIX_BYTES: Final = 12
 _SMALLEST_BATCH: Final = 14
@@ -35,7 +34,7 @@ _NO_PRODUCER: Final = -1
 
 
 class ProducedBatch(NamedTuple):
-    """Of the first header."""
+    """The fields of the first batch's header."""
 
     attributes: int
     producer_id: int
@@ -44,12 +43,15 @@ class ProducedBatch(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """By its flag alone: who may not write in a transaction may not write this either."""
+        """True if the batch has the transactional flag.
+
+        The flag alone requires authorization for the transactional id.
+        """
         return bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_of_transaction(self) -> bool:
-        """One that a producer has begun. Without a producer there is none to be verified; the log takes the batch."""
+        """True if it also has a producer id. Without one there is nothing to verify, and the log accepts the batch."""
         return self.is_transactional and self.producer_id != _NO_PRODUCER
 
     @property
@@ -58,11 +60,11 @@ class ProducedBatch(NamedTuple):
 
 
 NO_BATCH: Final = ProducedBatch(0, _NO_PRODUCER, -1, -1)
-"""Of records that were not looked at, or are none."""
+"""The batch of records that were not checked or have no batch."""
 
 
 def look_at(version: int, records: bytearray | None) -> ProducedBatch:
-    """ApiError as in the module's table."""
+    """Return the batch. Raise ApiError by the module's table."""
     size = _batch_size(records, 0) if records else 0
     if records is None or not size:
         raise _invalid(version, "must have at least one record batch per partition")
@@ -82,7 +84,10 @@ def look_at(version: int, records: bytearray | None) -> ProducedBatch:
 
 
 def _batch_size(records: bytearray, position: int) -> int:
-    """Of the batch that begins there, 0 where it is not whole; CORRUPT_MESSAGE where none can begin so."""
+    """Return the size of the batch at ``position``, or 0 if it is incomplete.
+
+    Raise ApiError(CORRUPT_MESSAGE) if no batch can begin there.
+    """
     left = len(records) - position
     if left < _SHAPE.size:
         return 0

@@ -1,8 +1,8 @@
-"""One partition of a produce request on its way to its answer.
+"""A partition's part of a produce request, from the check of its records to its result.
 
-States: *looked at* -> *appended* -> *replicated*, or refused at any of them; in the end there is an ``answer``. What is
-wrong with a partition is its answer, nobody else's: nothing here raises.
-Called by: the produce handler. Thread rule: the loop's, but for the append that is handed to a thread.
+States: *checked* -> *appended* -> *replicated*; each step may refuse it instead. At the end ``answer`` is set. An error
+of one partition affects no other: it becomes the partition's result and is not raised. Thread rule: the event loop
+only, except for the append in a background thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidelog.storage.producer import NO_GUARD, AppendOrigin
 _log = logging.getLogger(__name__)
 
 _INLINE_BYTES: Final = 64 * 1024
-"""Of a batch that is decompressed on the loop."""
+"""The largest batch in bytes that is decompressed on the event loop."""
 _AS_IT_COMES: Final = ("producer", "uncompressed")
 _NEVER: Final = 2**63 - 1
 _KNOWN_ERRORS: Final = frozenset(
@@ -39,11 +39,14 @@ _KNOWN_ERRORS: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Of appends: answered without the log start offset, and without a word in the log file."""
+"""Append errors that are not logged, and whose results lack the log start offset."""
 
 
 class ProducedPart:
-    """``end``: of its records in the log, 0 before they are there; ``guard``: of a transaction's."""
+    """A partition's records and their result.
+
+    ``end`` is the offset after its last record, or 0 before the append. ``guard`` is that of a transaction.
+    """
 
     __slots__ = ("_records", "answer", "batch", "end", "guard", "index", "is_slow", "is_transactional", "partition")
 
@@ -55,12 +58,12 @@ class ProducedPart:
         self.guard = NO_GUARD
         self.is_transactional = False
         self.is_slow = False
-        """Whether the append may take long."""
+        """True if the append may take long."""
         self.end = 0
         self.answer: PartitionProduceResponse | None = None
 
     def look(self, replicas: ReplicaManager, topic: TopicProduceData, version: int) -> None:
-        """Find the partition, and see what its records are."""
+        """Find the partition and check the records."""
         try:
             if topic.name:
                 self.partition = replicas.partition(TopicPartition(topic.name, self.index))
@@ -74,23 +77,23 @@ class ProducedPart:
             self._refuse_unseen(version, error.code)
 
     def deny(self, version: int) -> None:
-        """It is not the client's to write to."""
+        """Refuse a partition that the client may not write to."""
         self._refuse_unseen(version, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def require_public(self) -> None:
-        """Only coordinators and administrators append to internal topics."""
+        """Refuse an internal topic: only coordinators and administrators may append to it."""
         if self.partition is not None and is_internal(self.partition.topic_partition.topic):
             self.refuse(ErrorCode.INVALID_TOPIC_EXCEPTION)
 
     @property
     def name(self) -> TopicPartition:
-        """Of a part that has passed ``look``."""
+        """The partition of a part that has passed ``look``."""
         assert self.partition is not None
         return self.partition.topic_partition
 
     @property
     def answered(self) -> PartitionProduceResponse:
-        """Its answer, in the end."""
+        """The result of a finished part."""
         assert self.answer is not None
         return self.answer
 
@@ -115,7 +118,7 @@ class ProducedPart:
             self._append_failed(error)
 
     def is_replicated(self) -> bool:
-        """Whether nothing more has to be waited for; that it cannot be any more becomes the answer."""
+        """Return True if the wait is over. If replication has become impossible, set the error."""
         if not self.end or self.partition is None or self.partition.is_alone:
             return True
         error = self.partition.replication_error(self.end)
@@ -124,7 +127,7 @@ class ProducedPart:
         return error is not None
 
     def time_is_over(self) -> None:
-        """For the replicas to get it."""
+        """Set REQUEST_TIMED_OUT if the records are not replicated."""
         if not self.is_replicated():
             self._fail(ErrorCode.REQUEST_TIMED_OUT)
 
@@ -134,7 +137,7 @@ class ProducedPart:
     # --- inside ---
 
     def _refuse_unseen(self, version: int, code: ErrorCode) -> None:
-        """Whether it is transactional counts all the same."""
+        """Refuse records before their check. Their transactional flag still counts."""
         with suppress(ApiError):
             self.is_transactional = look_at(version, self._records).is_transactional
         self.refuse(code)
@@ -153,7 +156,7 @@ class ProducedPart:
         )
 
     def _append_failed(self, error: TidelogError) -> None:
-        """KIP-467: where single records are the reason, which ones, and why."""
+        """Set the error. If single records caused it, the result lists them with reasons (KIP-467)."""
         self._records = None
         self.refuse(error_code_of(error))
         assert self.answer is not None

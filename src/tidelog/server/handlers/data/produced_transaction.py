@@ -1,8 +1,8 @@
-"""Records of a transaction: before they are appended their partitions have to be part of it (KIP-890).
+"""Verification of transactional records: their partitions must be part of the transaction (KIP-890).
 
-All of a request belong to one producer; else INVALID_PRODUCER_ID_MAPPING for the request as a whole. A partition that
-does not become part of the transaction is refused, the others go on with a guard each.
-Called by: the produce handler. Thread rule: the loop's. Source: Kafka's ``ReplicaManager.handleProduceAppend``.
+All transactional batches of a request must have one producer, else the request fails with INVALID_PRODUCER_ID_MAPPING.
+A partition that fails verification is refused. Each of the others gets a guard for its append. Thread rule: the event
+loop only. Source: Kafka's ``ReplicaManager.handleProduceAppend``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidelog.server.transactions.verification import Membership, Operation, Veri
 async def verify_parts(
     verification: Verification, transactional_id: str, version: int, parts: Collection[ProducedPart]
 ) -> None:
-    """Those of a transaction; ``version``: of the request."""
+    """Verify the transactional parts. ``version`` is the request's."""
     by_name = {part.name: part for part in parts if part.batch.is_of_transaction}
     producers = {_producer(part) for part in by_name.values()}
     if not producers:

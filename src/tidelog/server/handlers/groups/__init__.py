@@ -1,1 +1,1 @@
-"""APIs of groups and of their committed offsets, and where coordinators are found."""
+"""The APIs of groups, of committed offsets, and of finding coordinators."""

@@ -1,4 +1,4 @@
-"""The address of a client as Java writes it, which is how groups keep it and administrators see it."""
+"""The address of a client in Java's form, which groups store and administrators see."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from tidelog.server.request_context import RequestContext
 
 
 def client_host(context: RequestContext) -> str:
-    """``/127.0.0.1``: Java's ``InetAddress`` without a name."""
+    """Return the address as Java's ``InetAddress`` prints it without a host name: ``/127.0.0.1``."""
     return f"/{context.client_host}"

@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe: consumer groups with members, epochs and assignments, each with its own error (KIP-848).
+"""ConsumerGroupDescribe (KIP-848): consumer groups with members, epochs and assignments, or an error.
 
-A group whose members have a topic that the client may not see is not described at all.
+A group is not described if its members have a topic that the client may not describe.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _described(broker: Broker, context: RequestContext, group_id: str) -> Mappin
 
 
 def _refused(group_id: str, error: ApiError) -> Mapping[str, Any]:
-    """Where there is no message besides the code, as in Kafka: a client that may not see the group gets the code."""
+    """Return the error of a group. As in Kafka, GROUP_AUTHORIZATION_FAILED has no message."""
     message = None if error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED else error.message
     return {"group_id": group_id, "error_code": error.code, "error_message": message}
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: the one request of members of the consumer protocol (KIP-848)."""
+"""ConsumerGroupHeartbeat: the only request that members of the consumer protocol need (KIP-848)."""
 
 from __future__ import annotations
 

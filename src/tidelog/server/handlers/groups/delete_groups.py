@@ -1,4 +1,4 @@
-"""DeleteGroups: groups without members go, with their offsets; each is answered by itself."""
+"""DeleteGroups: it deletes groups without members, with their offsets. Each group has its own result."""
 
 from __future__ import annotations
 

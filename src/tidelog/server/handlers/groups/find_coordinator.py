@@ -1,15 +1,15 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id; one (up to v3) or several.
+"""FindCoordinator: the brokers that coordinate a group or transactional id; one key up to v3, then several.
 
 =====================================  =========================================================================
-the internal topic                     what follows
+the internal topic                     result
 =====================================  =========================================================================
-is not there                           it is made, with the settings the broker's keys say, and then asked for
-has a leader for the key's partition   that broker, at the listener that the request came to
-has none, or cannot be made            COORDINATOR_NOT_AVAILABLE: the client asks again
+does not exist                         it is created with the broker's configs, and then looked up
+has a leader for the key's partition   that broker, at the listener of the request
+has none, or cannot be created         COORDINATOR_NOT_AVAILABLE: the client retries
 =====================================  =========================================================================
 
-A key that the client may not see is refused by itself, and nothing is made for it.
-Share groups (key type 2) are not offered: INVALID_REQUEST.
+A key that the client may not describe gets an error of its own, and no topic is created for it. Share groups (key type
+2) are not supported: INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 _SEVERAL_KEYS = 4
 _TOPICS = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC}
 _RESOURCES = {0: group, 1: transactional_id}
-"""Both by key type."""
+"""The authorization resources by key type."""
 _NOBODY = {"node_id": -1, "host": "", "port": -1}
 
 
@@ -61,7 +61,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 async def _ready(broker: Broker, topic: str, keys: Collection[str]) -> None:
-    """The coordinators of ``keys`` can be asked, as far as they are here."""
+    """Create the topic if it is missing, and prepare the partitions of ``keys`` that are led here."""
     if keys and topic not in broker.metadata.image.topics:
         await _make(broker, topic)
     wanted = {_partition_of(broker, topic, key) async for key in in_pieces(keys)}
@@ -70,7 +70,7 @@ async def _ready(broker: Broker, topic: str, keys: Collection[str]) -> None:
 
 
 def _denied(context: RequestContext, resource: Resource) -> dict[str, Any]:
-    """Where there are several, the code says it all."""
+    """Return the authorization error; from v4 on without a message."""
     error = failure(resource.type)
     message = error.message if context.version < _SEVERAL_KEYS else ""
     return {**_NOBODY, "error_code": error.code, "error_message": message}
@@ -98,7 +98,10 @@ def _partition_of(broker: Broker, topic: str, key: str) -> TopicPartition:
 
 
 async def _make_ready(broker: Broker, partition: TopicPartition) -> None:
-    """Coordinators append on the loop: what a first append has to wait for is done before."""
+    """Write the topic id in a background thread.
+
+    Coordinators append on the event loop, where the first append would otherwise wait for the disk.
+    """
     log = broker.logs.log(partition)
     if log is not None and log.takes_its_time and broker.replicas.is_led(partition):
         await broker.in_thread(log.write_topic_id)

@@ -1,4 +1,4 @@
-"""Heartbeat of the classic protocol. While its group is read from the log a member is told that all is well."""
+"""Heartbeat of the classic protocol. It succeeds while the coordinator still loads the group."""
 
 from __future__ import annotations
 

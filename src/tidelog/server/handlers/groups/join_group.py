@@ -1,4 +1,4 @@
-"""JoinGroup: a member joins a group of the classic protocol; answered when the rebalance has its members."""
+"""JoinGroup of the classic protocol. The response waits until the rebalance has all members."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _check_session(timeout_ms: int, settings: CoordinatorSettings) -> None:
 
 
 def _join_request(context: RequestContext, request: Struct) -> JoinRequest:
-    """Version 0 has one time-out for both."""
+    """Return the request. In version 0 the session timeout is the rebalance timeout too."""
     return JoinRequest(
         group_id=request.group_id,
         member_id=request.member_id,

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, one (v0 to v2) or several; each is answered by itself."""
+"""LeaveGroup: it removes one member (v0 to v2) or several, each with its own result."""
 
 from __future__ import annotations
 

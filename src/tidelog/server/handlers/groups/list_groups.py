@@ -1,4 +1,4 @@
-"""ListGroups: the groups that this broker coordinates and the client may see, by state (v4+) and type (v5+)."""
+"""ListGroups: this broker's groups that the client may describe, by state (v4+) and type (v5+)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Who a request of a group says it comes from: the same four fields in all of them.
-
-Called by: Heartbeat, SyncGroup, OffsetCommit, TxnOffsetCommit. Pure.
-"""
+"""The member that a group request claims to come from: the same four fields in several requests. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from tidelog.server.groups.classic.syncing import MemberClaim
 
 
 def claim_of(request: Struct, generation_id: int) -> MemberClaim:
-    """``generation_id``: as the request has it, by whichever name."""
+    """Return the claim. The caller passes ``generation_id``, because the field's name differs between requests."""
     return MemberClaim(
         group_id=request.group_id,
         member_id=request.member_id,

@@ -1,4 +1,4 @@
-"""OffsetCommit: offsets of partitions that exist are committed; answered when they are replicated."""
+"""OffsetCommit: it commits offsets of existing partitions, and responds once they are replicated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_RETENTION = -1
 _TOPIC_IDS = 10
-"""From here on topics have ids instead of names."""
+"""The first version with topic ids instead of names."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
@@ -46,7 +46,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every partition."""
+    """Return the error for every partition."""
     parts = _parts(context, request, None)
     return {"topics": answered_topics(parts, dict.fromkeys(partitions_of(parts), error_code_of(error)))}
 

@@ -1,4 +1,4 @@
-"""OffsetDelete: committed offsets of topics that the group does not read go (KIP-496)."""
+"""OffsetDelete: it deletes committed offsets of topics that the group does not read (KIP-496)."""
 
 from __future__ import annotations
 

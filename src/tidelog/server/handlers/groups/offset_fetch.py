@@ -1,18 +1,18 @@
-"""OffsetFetch: committed offsets of a group, or of several (v8+): of the partitions asked for, or of all.
+"""OffsetFetch: the committed offsets of one group, or several (v8+), for the named partitions or all.
 
-Topics have names before v10 and ids from there on (KIP-848).
+Topics have names before v10, and ids from v10 on (KIP-848).
 
 ============================  ======================================================================================
-a partition                   gets
+a partition                   result
 ============================  ======================================================================================
-without an offset             offset -1 and no error
-with one for a topic that     the same: the client means the topic that has the name now
-was deleted (v10+)
-with a pending one            UNSTABLE_OFFSET_COMMIT, if the client asks for stable ones (v7+, KIP-447)
-of a group with an error      that error (v1); later versions have a place for it beside the topics
-of a topic that the client    TOPIC_AUTHORIZATION_FAILED; where all are asked for, nothing
-may not see
-of an id that no topic has    UNKNOWN_TOPIC_ID; where all are asked for, nothing
+without an offset             offset -1 without an error
+with an offset of a deleted   the same: the id belongs to the topic that has the name now
+topic of that name (v10+)
+with a pending offset         UNSTABLE_OFFSET_COMMIT, if the client requires stable offsets (v7+, KIP-447)
+of a group with an error      that error (v1); later versions have a field for it outside the topics
+of a topic that the client    TOPIC_AUTHORIZATION_FAILED; omitted if the request is for all partitions
+may not describe
+of an unknown topic id        UNKNOWN_TOPIC_ID; omitted if the request is for all partitions
 ============================  ======================================================================================
 """
 
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 
 _SEVERAL_GROUPS = 8
 _MEMBERS = 9
-"""From here on a member of a consumer group says who it is."""
+"""The first version that identifies the member of a consumer group."""
 _TOPIC_IDS = 10
 _GROUP_ERRORS = 2
 _NO_OFFSET = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": ""}
 
 
 class _Part(NamedTuple):
-    """What is asked about one topic."""
+    """The requested partitions of one topic."""
 
     name: str
-    """Empty where no topic has the id."""
+    """The name, or empty if no topic has the id."""
     partitions: Sequence[int]
     topic_id: uuid.UUID | None = None
-    """From v10 on."""
+    """The topic's id from v10 on."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
@@ -66,12 +66,12 @@ def refuse(_context: RequestContext, _request: Struct, error: TidelogError) -> M
 
 
 def _of_group(broker: Broker, context: RequestContext, request: Struct, asked: Struct) -> dict[str, Any]:
-    """``asked``: the part of the request about one group; before v8 the request itself."""
+    """Return one group's result. ``asked`` is its part of the request; before v8, the request itself."""
     head = {"group_id": asked.group_id} if context.version >= _SEVERAL_GROUPS else {}
     try:
         broker.authorizer.require(context, Operation.DESCRIBE, group(asked.group_id))
         shard = broker.groups.shard_of(asked.group_id)
-        shard.context.journal.flush()
+        shard.context.journal.flush()  # append pending commits first: until then a crash may lose them
         _check(shard, context, asked)
     except ApiError as error:
         if context.version < _GROUP_ERRORS:
@@ -89,7 +89,7 @@ def _why_hidden(part: _Part) -> ErrorCode:
 
 
 def _check(shard: Shard, context: RequestContext, asked: Struct) -> None:
-    """A group that is not there has no offsets, which is no error."""
+    """Raise ApiError if the member may not fetch. An unknown group has no offsets, and that is no error."""
     found = shard.groups.get(asked.group_id)
     if found is not None:
         says_who = context.version >= _MEMBERS

@@ -1,4 +1,4 @@
-"""SyncGroup: a member asks for its assignment, the leader brings all of them."""
+"""SyncGroup: a member requests its assignment, and the group's leader brings all assignments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Topics with partitions, as requests about committed offsets name them and answers tell of each.
-
-Called by: the handlers of committed offsets.
-"""
+"""The topics and partitions in requests and responses of the offset APIs."""
 
 from __future__ import annotations
 
@@ -19,11 +16,11 @@ Results = Mapping[TopicPartition, ErrorCode]
 
 
 class IdentifiedPart(NamedTuple):
-    """What a request says of a topic that it names by its id; such requests began with Kafka 4.1 (KIP-848)."""
+    """A request's partitions of a topic that it names by id (KIP-848, Kafka 4.1 and later)."""
 
     topic_id: uuid.UUID | None
     name: str
-    """Empty where no topic has the id."""
+    """The name, or empty if no topic has the id."""
     partitions: Sequence[Struct]
 
 
@@ -31,7 +28,7 @@ Part = Struct | IdentifiedPart
 
 
 def identified_parts(parts: Iterable[Struct], topics: Topics | None) -> list[IdentifiedPart]:
-    """``topics``: where the names are found; None leaves them empty."""
+    """Return the parts with their topics' names. If ``topics`` is None, the names stay empty."""
     found = []
     for part in parts:
         topic = None if topics is None or part.topic_id is None else topics.by_id(part.topic_id)
@@ -44,12 +41,12 @@ def has_unknown_id(part: Part) -> bool:
 
 
 def partitions_of(parts: Iterable[Part]) -> list[TopicPartition]:
-    """All that a request names."""
+    """Return all partitions that a request names."""
     return [TopicPartition(topic.name, part.partition_index) for topic in parts for part in topic.partitions]
 
 
 def unknown_partitions(parts: Sequence[Part], topics: Topics) -> dict[TopicPartition, ErrorCode]:
-    """Those that there are not, and those of ids that no topic has."""
+    """Return the errors of partitions that do not exist and of unknown topic ids."""
     counts = {topic.name: topic.partitions for part in parts if (topic := topics.by_name(part.name)) is not None}
     return {
         partition: ErrorCode.UNKNOWN_TOPIC_ID if has_unknown_id(part) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -60,7 +57,7 @@ def unknown_partitions(parts: Sequence[Part], topics: Topics) -> dict[TopicParti
 
 
 def denied_partitions(parts: Iterable[Part], allowed: Collection[str]) -> dict[TopicPartition, ErrorCode]:
-    """Those of topics that are not among ``allowed``."""
+    """Return the errors of the partitions whose topics are not ``allowed``."""
     return {
         partition: ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for part in parts
@@ -70,7 +67,7 @@ def denied_partitions(parts: Iterable[Part], allowed: Collection[str]) -> dict[T
 
 
 def offsets_to_commit(parts: Iterable[Part], unknown: Results) -> list[OffsetToCommit]:
-    """What a request wants to be committed for partitions that exist."""
+    """Return the offsets to commit, without those of ``unknown`` partitions."""
     return [
         OffsetToCommit(partition, part.committed_offset, part.committed_leader_epoch, part.committed_metadata)
         for topic in parts
@@ -80,7 +77,7 @@ def offsets_to_commit(parts: Iterable[Part], unknown: Results) -> list[OffsetToC
 
 
 def answered_topics(parts: Iterable[Part], results: Results) -> list[dict[str, Any]]:
-    """The topics of an answer, in the order of the request."""
+    """Return the response's topics in request order."""
     return [
         {
             **({"topic_id": topic.topic_id} if isinstance(topic, IdentifiedPart) else {"name": topic.name}),

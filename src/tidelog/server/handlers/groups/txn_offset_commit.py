@@ -1,6 +1,6 @@
-"""TxnOffsetCommit: offsets as part of a transaction; they are pending until it ends (KIP-98).
+"""TxnOffsetCommit: it commits offsets in a transaction. They are pending until it ends (KIP-98).
 
-Before the append the transaction coordinator is asked whether the partition of ``__consumer_offsets`` is part of the
+Before the append, the transaction coordinator verifies that the partition of ``__consumer_offsets`` is part of the
 transaction, or adds it (v5+, KIP-890).
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _NO_SEQUENCE = -1
 _KNOWS_LOADING = 2
-"""Before this version clients do not know COORDINATOR_LOAD_IN_PROGRESS."""
+"""The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
@@ -55,7 +55,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every partition."""
+    """Return the error for every partition."""
     results = dict.fromkeys(partitions_of(request.topics), error_code_of(error))
     return {"topics": answered_topics(request.topics, results)}
 

@@ -1,1 +1,1 @@
-"""Handlers of who clients are: log-ins, and users' passwords."""
+"""The APIs of authentication: SASL, and SCRAM credentials."""

@@ -1,6 +1,7 @@
-"""AlterUserScramCredentials: users get passwords for SCRAM, and lose them (KIP-554).
+"""AlterUserScramCredentials: it sets and deletes the SCRAM credentials of users (KIP-554).
 
-A password comes salted: nobody here ever sees it. Source: Kafka's ``ControllerApis.handleAlterUserScramCredentials``.
+The client sends a salted password, so the broker never sees the password itself. Source: Kafka's
+``ControllerApis.handleAlterUserScramCredentials``.
 """
 
 from __future__ import annotations

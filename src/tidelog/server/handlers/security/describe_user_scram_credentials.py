@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials: for which mechanisms users have passwords (KIP-554), as the metadata keep them.
+"""DescribeUserScramCredentials: the mechanisms and iterations of users' SCRAM credentials (KIP-554).
 
-What they are is not told. Source: Kafka's ``ScramImage``.
+The response never has salts or keys. Source: Kafka's ``ScramImage``.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """With a result of nobody, as Kafka has it."""
+    """Return the error, and again in a result for the user ``""``, as Kafka does."""
     outcome = Outcome.of(error)
     nobody = {"user": "", "error_code": outcome.error, "error_message": outcome.message}
     return {"error_code": outcome.error, "error_message": outcome.message, "results": [nobody]}
 
 
 def _known(image: MetadataImage) -> Mapping[str, list[Mapping[str, Any]]]:
-    """By user."""
+    """Return the metadata's credentials by user."""
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for mechanism, users in image.scram_credentials.items():
         for user, credential in users.items():

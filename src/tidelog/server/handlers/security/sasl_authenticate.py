@@ -1,6 +1,6 @@
-"""SaslAuthenticate of a client that is let in already: an error.
+"""SaslAuthenticate after the authentication, which is an error.
 
-As SaslHandshake. Source: Kafka's ``KafkaApis.handleSaslAuthenticateRequest``.
+``sasl_handshake`` explains when it comes here. Source: Kafka's ``KafkaApis.handleSaslAuthenticateRequest``.
 """
 
 from __future__ import annotations

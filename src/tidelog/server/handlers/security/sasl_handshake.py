@@ -1,7 +1,7 @@
-"""SaslHandshake of a client that is let in already: an error.
+"""SaslHandshake after the authentication, or on a listener without SASL, which is an error.
 
-Clients of a listener with SASL are asked before their requests come here (``SaslGate``); at other listeners there is
-nothing to ask for. Source: Kafka's ``KafkaApis.handleSaslHandshakeRequest``.
+On a SASL listener, ``SaslGate`` authenticates clients before their requests come here. Other listeners have no SASL
+authentication. Source: Kafka's ``KafkaApis.handleSaslHandshakeRequest``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Topics and their partitions: made, deleted, described, reassigned."""
+"""The APIs of topics and partitions: create, delete, describe, reassign, elect leaders."""

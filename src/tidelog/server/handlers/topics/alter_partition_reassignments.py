@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: other replicas for partitions, or none: the one under way is taken back (KIP-455).
+"""AlterPartitionReassignments: it assigns other replicas, or cancels a reassignment (KIP-455).
 
 Source: Kafka's ``ReplicationControlManager.alterPartitionReassignments``.
 """
@@ -39,14 +39,14 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for the whole, and for every partition."""
+    """Return the error for the whole request and for every partition."""
     outcome = Outcome.of(error)
     responses = _responses(request, repeat(outcome))
     return {"error_code": outcome.error, "error_message": outcome.message, "responses": responses}
 
 
 def _responses(request: Struct, outcomes: Iterable[Outcome]) -> list[Mapping[str, Any]]:
-    """One of the outcomes for each partition, one after the other."""
+    """Return the response's topics, with one outcome per partition in request order."""
     left = iter(outcomes)
     return [
         {

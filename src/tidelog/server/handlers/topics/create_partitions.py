@@ -1,4 +1,4 @@
-"""CreatePartitions: more partitions for topics. A name that is in the request twice, or not the client's, is refused.
+"""CreatePartitions: it adds partitions to topics. Repeated names and unauthorized topics are refused.
 
 Source: Kafka's ``ControllerApis.createPartitions``.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 _FIRST_STRICT = 3
-"""Older clients do not know the error of a quota that is used up."""
+"""Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:

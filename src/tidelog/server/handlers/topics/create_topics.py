@@ -1,8 +1,8 @@
-"""CreateTopics: new topics, each with its counts or the brokers of each partition, and its settings.
+"""CreateTopics: it creates topics with counts or a manual assignment, and with configs.
 
-What is refused before the controller is asked: a name that is in the request twice, the log of the metadata, and what
-the client may not create. Counts and settings are told of a topic whose settings the client may see.
-Source: Kafka's ``ControllerApis.createTopics``.
+Three kinds of names are refused before the controller is asked: repeated ones, the metadata topic's, and names that the
+client may not create. The response has a topic's counts and configs only if the client may see its configs. Source:
+Kafka's ``ControllerApis.createTopics``.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 _AT_ONCE = 20
-"""Answers, until the loop sees to everybody else: each may have settings of its own."""
+"""Results to encode before other tasks of the event loop get a turn: each may have its own configs."""
 _FIRST_STRICT = 6
-"""Older clients do not know the error of a quota that is used up."""
+"""Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
@@ -64,7 +64,7 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 
 
 def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterable[TopicResult]) -> set[str | None]:
-    """Names of topics, of those that could be made, for which the client's quota does not suffice."""
+    """Return the names of valid new topics that exceed the client's quota."""
     is_strict = context.version >= _FIRST_STRICT
     return {
         result.name
@@ -75,7 +75,7 @@ def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterab
 
 
 def _refused(request: Struct) -> dict[str, Outcome]:
-    """Names and why not."""
+    """Return the refused names and their errors."""
     times = Counter(asked.name for asked in request.topics)
     reasons = {name: "Duplicate topic name." for name, count in times.items() if count > 1}
     if times[CLUSTER_METADATA_TOPIC] == 1:
@@ -84,7 +84,7 @@ def _refused(request: Struct) -> dict[str, Outcome]:
 
 
 def _denied(authorizer: Authorizer, context: RequestContext, names: Sequence[str]) -> dict[str, Outcome]:
-    """Who may create anything in the cluster may create them all."""
+    """Return the names that the client may not create. CREATE on the cluster allows every topic."""
     if authorizer.allows(context, Operation.CREATE, CLUSTER, is_told=False):
         return {}
     allowed = authorizer.allowed(context, Operation.CREATE, topic, names)
@@ -103,10 +103,10 @@ def _new_topic(topic: Struct) -> NewTopic:
 
 
 class _Described:
-    """What is told of new topics; many topics of one request have the same settings."""
+    """The counts and configs of new topics. Topics of one request with equal configs share one description."""
 
     def __init__(self, config: BrokerConfig, shown: Container[str | None]) -> None:
-        """``shown``: the topics whose settings the client may see."""
+        """Create it. ``shown`` has the topics whose configs the client may see."""
         self._config = config
         self._shown = shown
         self._known: dict[frozenset[tuple[str, str]], list[Mapping[str, Any]]] = {}

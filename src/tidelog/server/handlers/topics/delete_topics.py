@@ -1,15 +1,15 @@
-"""DeleteTopics: by name, or, from version 6, by id.
+"""DeleteTopics: it deletes topics by name or, from version 6 on, by id.
 
 ==============================================  ======================================================================
-in one request                                  INVALID_REQUEST
+in one request                                  INVALID_REQUEST for
 ==============================================  ======================================================================
-neither a name nor an id, or both               the topic
-a name twice, an id twice                       the topic, once
+neither a name nor an id, or both               the entry
+a repeated name, a repeated id                  the topic, once
 a name and the id of the same topic             the name; the topic stays
 ==============================================  ======================================================================
 
-Who may not delete a topic is told TOPIC_AUTHORIZATION_FAILED, and nothing of a name that is not the client's to see:
-neither whether there is such a topic, nor, where an id was asked for, what it is called.
+A client that may not delete a topic gets TOPIC_AUTHORIZATION_FAILED. If it may not describe the topic either, the
+response hides the existence of a requested name, and the name of a requested id.
 
 Source: Kafka's ``ControllerApis.deleteTopics``.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_DISABLED = 3
 _FIRST_STRICT = 5
-"""Older clients do not know the error of a quota that is used up."""
+"""Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 _DISABLED = "Topic deletion is disabled."
 
 
@@ -65,7 +65,7 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 
 
 def _may_delete(broker: Broker, context: RequestContext, wanted: str | uuid.UUID, refused: list[TopicResult]) -> bool:
-    """Whether the client's quota suffices for a topic, if it is there; if not, it is among ``refused``."""
+    """Return True if the topic does not exist or the client's quota allows its deletion. Else add it to ``refused``."""
     image = broker.metadata.image
     found = image.topics.get(wanted) if isinstance(wanted, str) else image.topics_by_id.get(wanted)
     is_strict = context.version >= _FIRST_STRICT
@@ -76,7 +76,7 @@ def _may_delete(broker: Broker, context: RequestContext, wanted: str | uuid.UUID
 
 
 def sorted_out(request: Struct) -> tuple[list[TopicResult], list[str], list[uuid.UUID]]:
-    """What is refused by itself; the names and the ids that are left."""
+    """Return the results of invalid entries, and the names and ids of the others."""
     refused = []
     names, ids = list(request.topic_names), []
     for asked in request.topics:
@@ -96,7 +96,7 @@ def sorted_out(request: Struct) -> tuple[list[TopicResult], list[str], list[uuid
 def _permitted(
     broker: Broker, context: RequestContext, names: list[str], ids: list[uuid.UUID], refused: list[TopicResult]
 ) -> tuple[list[str], list[uuid.UUID]]:
-    """What the client may delete, and what is not there; the others are among ``refused``."""
+    """Return the topics that the client may delete or that do not exist. Add the others to ``refused``."""
     authorizer, image = broker.authorizer, broker.metadata.image
     if authorizer.allows(context, Operation.DELETE, CLUSTER, is_told=False):
         return names, ids
@@ -123,7 +123,7 @@ def _denied(name: str | None, topic_id: uuid.UUID | None) -> TopicResult:
 def _without_known_ids(
     image: MetadataImage, names: list[str], ids: list[uuid.UUID], refused: list[TopicResult]
 ) -> list[str]:
-    """The names; of those whose id is asked for too neither is deleted."""
+    """Return the names whose topic is not also requested by id. Remove the others' ids, so that neither is deleted."""
     kept = []
     for name in names:
         found = image.topics.get(name)

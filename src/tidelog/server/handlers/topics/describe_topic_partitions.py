@@ -1,8 +1,8 @@
-"""DescribeTopicPartitions: topics in the order of their names, page by page (KIP-966).
+"""DescribeTopicPartitions: topics sorted by name, page by page (KIP-966).
 
-A page has so many partitions as the client, and ``max.request.partition.size.limit``, allow; the cursor of the answer
-names the first partition that is not in it. A topic that the client may not see is refused by its name, and left out
-where all are asked for. Source: Kafka's ``DescribeTopicPartitionsRequestHandler``.
+A page's partitions are limited by the client and by ``max.request.partition.size.limit``. The response's cursor names
+the first partition of the next page. A topic that the client may not describe gets an error if the request names it,
+and is omitted if the request is for all topics. Source: Kafka's ``DescribeTopicPartitionsRequestHandler``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _page(topics: list[Mapping[str, Any]], name: str, partition: int) -> Mapping
 
 
 def _described(viewpoint: Viewpoint, topic: Topic) -> list[dict[str, Any]]:
-    """Without errors: a partition that has no leader says so by its leader's number."""
+    """Return the partitions without errors: a leader id of -1 shows that a partition has no leader."""
     return [
         viewpoint.partition(number, state)
         | {

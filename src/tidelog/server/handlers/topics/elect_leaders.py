@@ -1,9 +1,9 @@
-"""ElectLeaders: the preferred replica is to lead, or, uncleanly, any that is alive (KIP-460).
+"""ElectLeaders: it elects the preferred replica or, in an unclean election, any live one (KIP-460).
 
-Version 0 knows preferred leaders alone. Where all partitions are asked for, each topic is in the response, with those
-of its partitions that an election was tried for. A request that has to wait longer than its timeout is answered
-REQUEST_TIMED_OUT, and nothing is elected; one for no topics does not wait.
-Source: Kafka's ``QuorumController.electLeaders``, ``ReplicationControlManager.electLeaders``.
+Version 0 knows only preferred leaders. If the request is for all partitions, the response has every topic, with the
+partitions for which an election was tried. A request that waits longer than its timeout gets REQUEST_TIMED_OUT, and
+nothing is elected. A request for no topics does not wait. Source: Kafka's ``QuorumController.electLeaders``,
+``ReplicationControlManager.electLeaders``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""ListPartitionReassignments: the reassignments under way, of all partitions or of some (KIP-455).
+"""ListPartitionReassignments: the ongoing reassignments of all partitions or of the named ones (KIP-455).
 
-What is not being reassigned, or not there, is left out. Source: Kafka's ``ReplicationControlManager``.
+Partitions that do not exist or are not being reassigned are omitted. Source: Kafka's ``ReplicationControlManager``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Transactions: producer ids, partitions of transactions, their ends, and what is told of them."""
+"""The APIs of transactions: producer ids, partitions, commits and aborts, markers and descriptions."""

@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn: the partition that keeps a group's offsets becomes part of a transaction (KIP-98).
+"""AddOffsetsToTxn: it adds a group's offsets partition to a transaction (KIP-98).
 
-Clients of transactions of version 2 do not ask for it: TxnOffsetCommit adds it by itself (KIP-890).
+Clients of transaction version 2 do not send it, because TxnOffsetCommit adds the partition (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn: partitions become part of a transaction, or are asked for.
+"""AddPartitionsToTxn: it adds partitions to a transaction or verifies them.
 
-Up to version 3 a producer sends it, about one transaction; from version 4 on a broker does, about many, each to be
-added to or, with ``verify_only``, only looked at (KIP-890). A partition that does not exist, or that the producer may
-not write to, fails its transaction as a whole: the others of it get OPERATION_NOT_ATTEMPTED.
+Up to version 3, a producer sends it for one transaction. From version 4 on, a broker sends it for many, and verifies
+those with ``verify_only`` instead of adding to them (KIP-890). A partition that does not exist, or that the producer
+may not write to, fails its transaction: the transaction's other partitions get OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FENCED_SINCE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    """For one transaction."""
+    """A request for one transaction."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
@@ -63,7 +63,7 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 
 
 async def _results(broker: Broker, context: RequestContext, wish: _Wish) -> Mapping[TopicPartition, ErrorCode]:
-    """NONE for what was done."""
+    """Return an error code for each partition; NONE means success."""
     refused = _refused(broker, context, wish.partitions)
     if refused:
         return {name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in wish.partitions}
@@ -80,7 +80,10 @@ async def _results(broker: Broker, context: RequestContext, wish: _Wish) -> Mapp
 def _refused(
     broker: Broker, context: RequestContext, partitions: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Producers need to be allowed to write to what they add, and never are to internal topics."""
+    """Return the partitions that do not exist or that the client may not write to.
+
+    Up to version 3, the client is a producer: it needs WRITE on the topics, and internal topics are always refused.
+    """
     image, denied = broker.metadata.image, set[str]()
     if context.version < _FROM_BROKERS_SINCE:
         names = {name.topic for name in partitions}

@@ -1,4 +1,4 @@
-"""Errors in the words of the client's version: before KIP-588 none of them knew PRODUCER_FENCED. Pure."""
+"""Errors in the form of the client's version: PRODUCER_FENCED is unknown before KIP-588. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from tidelog.protocol.errors import ErrorCode, error_code_of
 
 
 def code_for(error: TidelogError, version: int, *, fenced_since: int) -> ErrorCode:
-    """``fenced_since``: the version of the API from which PRODUCER_FENCED is known."""
+    """Return the error code for a client.
+
+    ``fenced_since`` is the first version of the API that knows PRODUCER_FENCED. Older ones get INVALID_PRODUCER_EPOCH.
+    """
     code = error_code_of(error)
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and version < fenced_since else code

@@ -1,7 +1,6 @@
-"""DescribeTransactions (KIP-664): what the coordinator knows of transactional ids, each once and with an error of its
-own.
+"""DescribeTransactions (KIP-664): the state of transactional ids, each with an error of its own.
 
-Of a transaction's topics those are told that the client may see.
+A repeated id is described once. The response includes only the topics that the client may describe.
 """
 
 from __future__ import annotations

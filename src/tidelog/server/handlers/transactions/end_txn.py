@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort. From version 5 on the answer says which epoch the next transaction has (KIP-890)."""
+"""EndTxn: commit or abort. From version 5 on, the response has the next transaction's epoch (KIP-890)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ListTransactions (KIP-664, KIP-994, KIP-1152): the transactional ids of this coordinator that pass the filters.
+"""ListTransactions (KIP-664, KIP-994, KIP-1152): this coordinator's transactional ids that pass the filters.
 
-A client that asks is told of those that it may see.
+The response includes only the ids that the client may describe.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: another broker's coordinator, or an operator, ends transactions in partitions of this broker."""
+"""WriteTxnMarkers: another broker's coordinator, or an operator, ends transactions in partitions here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidelog.server.transactions.rules.topics import partitions_by_topic
 from tidelog.server.work import in_pieces
 
 _AT_ONCE: Final = 100
-"""Markers begun, until the loop sees to everybody else."""
+"""Markers to begin before other tasks of the event loop get a turn."""
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
@@ -32,13 +32,13 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
 
 
 def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    """The error for every partition."""
+    """Return the error for every partition."""
     code = error_code_of(error)
     return _answer((asked, dict.fromkeys(_partitions(asked), code)) for asked in request.markers)
 
 
 def _answer(results: Iterable[tuple[Struct, Mapping[TopicPartition, ErrorCode]]]) -> Mapping[str, Any]:
-    """By producer, whose markers may be many."""
+    """Return the response's fields by producer. A producer may have many markers."""
     errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for asked, answers in results:
         errors.setdefault(asked.producer_id, {}).update(answers)

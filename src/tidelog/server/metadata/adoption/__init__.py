@@ -1,1 +1,1 @@
-"""Directories without a metadata log get one: what a broker with ZooKeeper left, or the Python API wrote."""
+"""The import of log directories without a metadata log, from a ZooKeeper broker or the Python API."""

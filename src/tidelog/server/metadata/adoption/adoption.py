@@ -1,18 +1,18 @@
-"""Carry out what a survey found: the directories become those of a broker that keeps its own metadata.
+"""The import of surveyed log directories: it writes a metadata log and ``meta.properties``.
 
-Steps, each durable before the next::
+The steps are these, each durable before the next::
 
-    topics without an id get one, in the partition.metadata of their partitions
-    meta.properties of version 1 in the other directories
-    in that of the metadata: the snapshot of offset 0 with the quorum's one voter, features, topics, partitions,
-        settings and the next producer id; the metadata log, by a first run of the controller
-    meta.properties of version 1 there
+    a topic id in the partition.metadata of topics without one
+    meta.properties of version 1 in the other log directories
+    in the metadata directory: the snapshot of offset 0 with the quorum's only voter, features, topics, partitions,
+        configs and the next producer id; the metadata log, by a first run of the controller
+    meta.properties of version 1 in the metadata directory
 
-What a crash leaves before the last step: what was there, which a broker with ZooKeeper goes on with and a survey finds
-again, ids included; what there is of a metadata log is begun again. No log of a topic is touched.
-Of each partition the broker was the leader, so it becomes it again when it registers (without a leader of before,
-nobody would be eligible then, for the broker is not known to have stopped in order: KIP-966).
-Called by: ``tidelog import``. Source: Kafka's ``ActivationRecordsGenerator``; KIP-866.
+A crash before the last step leaves directories that the ZooKeeper broker can still use, and that a survey finds again
+with the topic ids. A partial metadata log is removed and written again. The logs of topics are never changed. Each
+partition record names this broker as leader, so the broker becomes the leader again when it registers. Without a last
+leader no replica would be eligible, because the shutdown is not known to be clean (KIP-966).
+Source: Kafka's ``ActivationRecordsGenerator``; KIP-866.
 """
 
 from __future__ import annotations
@@ -57,14 +57,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopter:
-    """``config``: of the broker that is to serve the directories."""
+    """The import of one survey. ``config`` is the config of the broker that will serve the directories."""
 
     fs: FileSystem
     config: BrokerConfig
     clock: Clock
 
     def adopt(self, survey: Survey) -> Survey:
-        """With the ids that were given. LockedError where somebody has one of the directories, StorageError."""
+        """Import the directories, and return the survey with the ids that were assigned. Raise LockedError if another
+        process uses one of the directories, and StorageError."""
         with ExitStack() as locks:
             for path in survey.directories:
                 locks.callback(self.fs.lock(path / LOCK_FILE).release)
@@ -80,7 +81,7 @@ class Adopter:
         return replace(topic, topic_id=topic_id)
 
     def _format(self, survey: Survey) -> None:
-        """The directory of the metadata last: with its ``meta.properties`` all is decided."""
+        """Format the metadata directory last: its ``meta.properties`` completes the import."""
         assert survey.cluster_id is not None
         ids = {path: self._directory_id(path) for path in survey.directories}
         request = FormatRequest(
@@ -105,17 +106,17 @@ class Adopter:
         )
 
     def _clear(self, directory: Path) -> None:
-        """What an adoption left that did not finish."""
+        """Remove the files of an unfinished import."""
         for path in left_metadata(self.fs, directory):
             self.fs.remove(path)
 
     def _directory_id(self, path: Path) -> uuid.UUID:
-        """That of an adoption that did not finish, or a new one."""
+        """Return the directory id of an unfinished import, or a new one."""
         properties = MetaProperties.read(self.fs, path / META_PROPERTIES_FILE)
         return (properties and properties.directory_id) or random_uuid()
 
     async def _begin(self, survey: Survey) -> None:
-        """A run of the controller alone."""
+        """Run the controller once, without a broker."""
         scheduler = ThreadScheduler(1, clock=self.clock)
         scheduler.startup()
         try:
@@ -143,7 +144,7 @@ class Adopter:
 def _at_once(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Awaitable[Result]:
-    """In the place of a thread: nobody else waits."""
+    """Run ``function`` in place of a background thread: no other task waits for the event loop."""
     done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     try:
         done.set_result(function(*args, **kwargs))

@@ -1,8 +1,8 @@
-"""What an adoption that did not finish left of a metadata log: only its own files are removed, and never a link's.
+"""The metadata log files that an unfinished import left.
 
-Somebody else may have written the directory: ``__cluster_metadata-0`` may lead anywhere, and have anything in it. Files
-are known by the names that the log, its snapshots and the quorum give them.
-Called by: the survey, before anything is written, and the adoption that begins the log again. Thread rule: any.
+Only those files are removed, and links are never followed.
+Another program may have written the directory: ``__cluster_metadata-0`` may be a link or hold any files. The files of a
+metadata log are recognized by the names of the log, its snapshots and the quorum state. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SMALL_FILES: Final = frozenset({QUORUM_STATE_FILE, PARTITION_METADATA_FILE, LEA
 
 
 def left_metadata(fs: FileSystem, directory: Path) -> list[Path]:
-    """The files that may be removed; none where there is no directory.
+    """Return the files that may be removed; none if the directory does not exist.
 
-    DirectoryError where it is a link, or there is anything in it that is no file of a metadata log.
+    Raise DirectoryError if it is a link, or has a file that does not belong to a metadata log.
     """
     if directory.is_symlink():
         raise DirectoryError(

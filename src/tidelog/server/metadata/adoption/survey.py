@@ -1,21 +1,26 @@
-"""What directories without a metadata log have in them, and what becomes of it as metadata. Nothing is written.
+"""The contents of log directories without a metadata log, as metadata. Nothing is written.
 
 ==========================  ==========================================================================================
-what                        where it stands
+fact                        source
 ==========================  ==========================================================================================
-cluster, node               ``meta.properties``, version 0 (ZooKeeper's era) or 1 (an adoption that did not finish)
+cluster, node               ``meta.properties``, version 0 (ZooKeeper's) or 1 (an unfinished import)
 topics, partitions          the names of the partition directories
-topic ids                   ``partition.metadata``, since Kafka 2.8; a topic without one gets one
-leader epochs               ``leader-epoch-checkpoint``: the last one
-settings                    nowhere, they were in ZooKeeper: as whoever asks gives them; without, a topic keeps all
-                            it has, and one that the cleaner's checkpoint names is compacted
-producer ids                producer snapshots and the batches behind them: the highest that was given out
+topic ids                   ``partition.metadata``, since Kafka 2.8; a topic without one gets a new id
+leader epochs               the last entry of ``leader-epoch-checkpoint``
+configs                     the caller: they were in ZooKeeper. By default a topic keeps all its records, and is
+                            compacted if the cleaner's checkpoint names it
+producer ids                the highest id in producer snapshots and in the batches after them
 ==========================  ==========================================================================================
 
-Refused by name: a directory that has a metadata log, one that a process holds, a partition in two directories, two ids
-of one topic, a topic with a gap between its partitions (the rest lies on another broker), no node id, a
-``__cluster_metadata-0`` that is a link, or has anybody else's files in it.
-Called by: ``tidelog import``. Source: KIP-631, KIP-866; Kafka's ``MetaProperties``.
+A survey fails, with the directory's name, in these cases:
+
+- A directory has a metadata log, or a process has locked it.
+- A partition is in two directories, or a topic has two ids.
+- A topic has missing partitions: they are on another broker.
+- There is no node id.
+- ``__cluster_metadata-0`` is a link or has foreign files.
+
+Source: KIP-631, KIP-866; Kafka's ``MetaProperties``.
 """
 
 from __future__ import annotations
@@ -52,37 +57,37 @@ from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_I
 T = TypeVar("T")
 
 _BLOCK: Final = 1000
-"""Producer ids are given out in such blocks."""
+"""The size of the blocks in which producer ids are allocated."""
 _SHOWN: Final = 5
-"""Numbers in a sentence."""
+"""The most numbers in an error message."""
 KEEPING: Final[Mapping[str, str]] = {"retention.ms": "-1", "retention.bytes": "-1"}
-"""Of a topic whose settings nobody gave: what was to be kept cannot be brought back."""
+"""The configs of a topic without given configs: its retention is unknown, so nothing is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPartition:
     directory: Path
-    """The log directory it lies in."""
+    """The log directory of the partition."""
     leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTopic:
-    """``topic_id`` None: it gets one."""
+    """A topic in the directories. It gets an id if ``topic_id`` is None."""
 
     name: str
     topic_id: uuid.UUID | None
     partitions: Mapping[int, FoundPartition]
     settings: Mapping[str, str]
     without_id: Sequence[Path]
-    """Partition directories that have none yet."""
+    """The partition directories without a topic id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     node_id: int
     cluster_id: str | None
-    """None: it gets a new one."""
+    """The cluster id, or None if a new one is needed."""
     directories: Sequence[Path]
     metadata_directory: Path
     topics: Sequence[FoundTopic]
@@ -91,20 +96,21 @@ class Survey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyRequest:
-    """``metadata_directory`` is the first of ``directories``, or the one that a broker's file names."""
+    """A request for a survey. ``metadata_directory`` is the first of ``directories``, or the configured one."""
 
     directories: Sequence[Path]
     metadata_directory: Path
     node_id: int | None
-    """None: as the directories have it."""
+    """The node id, or None to take it from the directories."""
     topic_settings: Mapping[str, Mapping[str, str]]
-    """As they are given, by topic."""
+    """The given configs by topic."""
     internal_settings: Mapping[str, Mapping[str, str]]
-    """Of Kafka's own topics, where none are given."""
+    """The configs of internal topics without given ones."""
 
 
 def survey_directories(fs: FileSystem, request: SurveyRequest) -> Survey:
-    """DirectoryError, ConfigError and LockedError as the module says; CheckpointError for a file that is damaged."""
+    """Return the survey of the directories. Raise DirectoryError, ConfigError or LockedError as the module docstring
+    lists, and CheckpointError for a damaged file."""
     reading = ReadOnlyFileSystem(fs)
     for path in request.directories:
         require_log_directory(reading, path)
@@ -151,7 +157,7 @@ def _properties(fs: FileSystem, path: Path, metadata_directory: Path) -> MetaPro
 
 
 def _is_unfinished(fs: FileSystem, path: Path) -> bool:
-    """Whether an adoption began here: nobody else has topics among the records that a cluster begins with."""
+    """Return True if an import began here: only an import has topics among a cluster's first records."""
     return any(record.name == "TopicRecord" for record in read_first_records(fs, path))
 
 
@@ -197,7 +203,7 @@ def _topic(
     fs: FileSystem, name: str, places: Mapping[int, Path], request: SurveyRequest, *, is_compacted: bool
 ) -> FoundTopic:
     last = max(places)
-    if len(places) <= last:  # a name may have any number in it: not all that are missing are written out
+    if len(places) <= last:  # a name may have any number, so not all missing partitions are listed
         missing = list(islice((number for number in range(last) if number not in places), _SHOWN))
         more = last + 1 - len(places) - len(missing)
         raise DirectoryError(
@@ -235,7 +241,7 @@ def _leader_epoch(fs: FileSystem, directory: Path) -> int:
 
 
 def _next_producer_id(fs: FileSystem, found: Mapping[TopicPartition, Path]) -> int:
-    """The begin of a block that is above all ids that were given out; those of the Python API are not counted."""
+    """Return the start of the first block above all allocated ids. Ids of the Python API do not count."""
     states = {path: read_directory_state(fs, path) for path in found.values()}
     highest = -1
     for partition, path in found.items():

@@ -1,1 +1,4 @@
-"""The rules of the controller: from the image and a request to records and an answer. Pure but for random placement."""
+"""The rules of the controller: each maps an image and a request to records and a result.
+
+They are pure, but for random placement.
+"""

@@ -1,7 +1,7 @@
-"""Access control lists, changed: entries are added one by one, and removed by filters. Pure.
+"""Changes of access control lists: ACLs are added one by one and deleted by filters. Pure.
 
-An entry that is there already is not added again, and is no error. What is wrong with an entry, or with a filter, is
-said of it alone. Source: Kafka's ``AclControlManager``.
+Adding an existing ACL is a no-op. An error in one ACL or filter fails only that one.
+Source: Kafka's ``AclControlManager``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidelog.server.metadata.requests import DONE, Outcome, RemovedAcls
 from tidelog.storage.checkpoint import random_uuid, uuid_to_text
 
 HOST_RANGES_SINCE: Final = 32
-"""metadata.version 4.4-IV1: from then on every broker understands ranges (KIP-1276)."""
+"""The metadata.version 4.4-IV1, from which every broker understands host ranges (KIP-1276)."""
 
 
 def create_acls(image: MetadataImage, acls: Sequence[Acl]) -> Decision[list[Outcome]]:

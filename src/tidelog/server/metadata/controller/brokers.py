@@ -1,9 +1,8 @@
-"""A broker comes, is fenced, leaves: the records of its registration, and what becomes of the partitions it has.
+"""The life of a broker's registration: its records, and the changes of the broker's partitions.
 
-State of a registration: *fenced* -> ``unfence_broker`` -> *active* -> ``begin_shutdown`` -> *in controlled shutdown* ->
-``fence_broker`` -> *fenced*. A broker that registers again is another incarnation: if the one before did not stop in
-order, it may have lost records that were committed, and is trusted no more than that.
-
+States of a registration: *fenced* -> ``unfence_broker`` -> *active* -> ``begin_shutdown`` -> *in controlled shutdown*
+-> ``fence_broker`` -> *fenced*. A broker that registers again is another incarnation. After an unclean shutdown it may
+have lost committed records, so it loses its place among in-sync and eligible replicas.
 Pure. Source: Kafka's ``ClusterControlManager``, ``ReplicationControlManager.handleBroker…``; KIP-631, KIP-966,
 KIP-1066.
 """
@@ -32,12 +31,12 @@ from tidelog.storage.checkpoint import uuid_to_text
 _FENCE, _UNFENCE = 1, -1
 _SHUTTING_DOWN = 1
 _CONTROLLERS_REGISTER_SINCE = 15
-"""metadata.version 3.7-IV0."""
+"""The metadata.version 3.7-IV0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRegistration:
-    """What a broker says of itself."""
+    """A broker's request to register."""
 
     broker_id: int
     incarnation_id: uuid.UUID
@@ -45,13 +44,13 @@ class NewRegistration:
     directories: Sequence[uuid.UUID]
     rack: str | None
     previous_epoch: int | None
-    """Of its run before, if it ended in order."""
+    """The epoch of its previous run after a clean shutdown, or None."""
 
 
 def register_controller(
     image: MetadataImage, node_id: int, incarnation_id: uuid.UUID, endpoints: Sequence[Endpoint]
 ) -> Decision[None]:
-    """What this controller supports, and where it listens."""
+    """Record the features and endpoints of this controller. It is a no-op before metadata.version 3.7-IV0."""
     if image.metadata_version < _CONTROLLERS_REGISTER_SINCE:
         return Decision((), None)
     fields = {
@@ -67,7 +66,8 @@ def register_controller(
 def register_broker(
     image: MetadataImage, settings: ControllerSettings, new: NewRegistration, next_offset: int
 ) -> Decision[int]:
-    """The broker's epoch, which is the offset its registration is written at or behind. INVALID_REGISTRATION."""
+    """Return the broker's epoch ``next_offset``. The registration record is written at that offset or after it. Raise
+    ApiError(INVALID_REGISTRATION), and UNSUPPORTED_VERSION if a finalized feature is not supported."""
     _check_directories(image, new)
     for name, level in image.features.items():
         if name not in SUPPORTED or level not in SUPPORTED[name]:
@@ -97,23 +97,23 @@ def register_broker(
 def unfence_broker(
     image: MetadataImage, settings: ControllerSettings, broker_id: int, cordoned: Collection[uuid.UUID] = ()
 ) -> Decision[None]:
-    """Let a broker that has caught up take part from now on.
+    """Unfence a broker that has caught up.
 
-    ``cordoned``: its log directories that get no new partitions. Kafka learns them from the same heartbeat, so they are
-    part of the same change, and nothing is put on the broker before they are known.
+    ``cordoned``: its log directories that get no new partitions. Kafka reads them from the same heartbeat. Therefore
+    they are part of the same change, and the broker gets no partition before they are known.
     """
     unfenced = [_change(image, broker_id, fenced=_UNFENCE), *add_broker(image, settings, broker_id)]
     return Decision([*unfenced, *cordon_directories(image, broker_id, cordoned).records], None)
 
 
 def begin_shutdown(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> Decision[None]:
-    """It hands over what it leads, and is in sync with nothing any more."""
+    """Hand over the broker's leaderships and remove it from all in-sync replicas."""
     removed = remove_broker(image, settings, broker_id)
     return Decision([_change(image, broker_id, inControlledShutdown=_SHUTTING_DOWN), *removed], None)
 
 
 def fence_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> Decision[None]:
-    """It is gone, in order or not."""
+    """Mark a broker as fenced after it has stopped, cleanly or not."""
     return Decision(
         [*remove_broker(image, settings, broker_id), _change(image, broker_id, fenced=_FENCE)],
         None,
@@ -123,7 +123,7 @@ def fence_broker(image: MetadataImage, settings: ControllerSettings, broker_id: 
 def take_directories_offline(
     image: MetadataImage, settings: ControllerSettings, broker_id: int, offline: Sequence[uuid.UUID]
 ) -> Decision[None]:
-    """Directories of a broker failed: as if it had left, for the partitions in them."""
+    """Treat the broker as removed for the partitions in its failed log directories."""
     broker = image.brokers.get(broker_id)
     lost = frozenset() if broker is None else broker.log_dirs & set(offline)
     if broker is None or not lost:
@@ -139,9 +139,9 @@ def take_directories_offline(
 
 
 def cordon_directories(image: MetadataImage, broker_id: int, cordoned: Collection[uuid.UUID]) -> Decision[None]:
-    """Record which of its directories get no new partitions; nothing if that is known, or the release has no cordons.
+    """Record the cordoned log directories. It is a no-op if they are known, or if the metadata.version lacks them.
 
-    The first report of a registration is always recorded, also one of no directory.
+    The first report after a registration is always recorded, even an empty one.
     """
     broker = image.brokers.get(broker_id)
     if broker is None or not supports_cordoned_directories(image) or broker.cordoned_log_dirs == frozenset(cordoned):

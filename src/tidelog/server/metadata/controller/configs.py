@@ -1,7 +1,7 @@
-"""Settings of topics, brokers, groups and subscriptions, changed.
+"""Changes of the configs of topics, brokers, groups and client metrics subscriptions. Pure.
 
-One refused change refuses all of its resource; other resources of the request go on. What a resource may have is told
-by ``server.configs``; here it has to exist. Pure. Source: Kafka's ``ConfigurationControlManager``,
+One refused change refuses all changes of its resource, and the other resources continue. ``server.configs`` has the
+rules for keys and values; this module checks that the resource exists. Source: Kafka's ``ConfigurationControlManager``,
 ``QuorumController.ConfigResourceExistenceChecker``.
 """
 
@@ -28,16 +28,16 @@ from tidelog.server.shown_text import shown
 
 _CORDONED = "cordoned.log.dirs"
 _MOST_PATTERN_CHARACTERS = 8192
-"""In one request: compiling so many takes a tenth of a second, in which everybody waits."""
+"""The most pattern characters in one request. Compiling that many takes 0.1 s and blocks the event loop."""
 
 Altered = Callable[[ConfigResource, Mapping[str, str]], Mapping[str, str | None]]
-"""From a resource and its settings until now to what is different: None is not set any more."""
+"""A function from a resource and its current configs to the changed ones. None removes a key."""
 
 
 def alter_configs(
     image: MetadataImage, settings: ControllerSettings, changes: ConfigChanges
 ) -> Decision[dict[ConfigResource, Outcome]]:
-    """Key by key."""
+    """Change configs key by key."""
     return _altered(
         image, settings, changes, lambda resource, before: changed(resource.type, before, changes[resource])
     )
@@ -46,7 +46,7 @@ def alter_configs(
 def replace_configs(
     image: MetadataImage, settings: ControllerSettings, configs: Mapping[ConfigResource, Mapping[str, str]]
 ) -> Decision[dict[ConfigResource, Outcome]]:
-    """What is not named is not set any more."""
+    """Replace all configs of each resource. Keys that are not named are removed."""
     return _altered(image, settings, configs, lambda resource, before: replaced(before, configs[resource]))
 
 
@@ -74,13 +74,13 @@ def _altered(
 
 
 class _PatternAllowance:
-    """What is left of the characters that the patterns of all subscriptions in a request may have."""
+    """The characters that the remaining client matching patterns of a request may have."""
 
     def __init__(self) -> None:
         self._left = _MOST_PATTERN_CHARACTERS
 
     def take(self, resource: ConfigResource, different: Mapping[str, str | None]) -> None:
-        """ConfigError where too few are left; then none is taken."""
+        """Take the pattern's characters. Raise ConfigError, and take none, if too few are left."""
         wanted = len(different.get("match") or "") if resource.type is ResourceType.CLIENT_METRICS else 0
         if wanted > self._left:
             raise ConfigError(

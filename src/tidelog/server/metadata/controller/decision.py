@@ -1,4 +1,4 @@
-"""What the controller decides: records to write, and an answer that is given once they are. Also what it goes by."""
+"""A controller's decision, with records to write and a result, and the controller's settings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tidelog.server.metadata.metadata_record import MetadataRecord
 T = TypeVar("T")
 
 MAX_RECORDS: Final = 10_000
-"""Of one change that a user asks for (Kafka's ``MAX_RECORDS_PER_USER_OP``)."""
+"""The most records of one change that a user requests (Kafka's ``MAX_RECORDS_PER_USER_OP``)."""
 
 
 class Decision(NamedTuple, Generic[T]):
-    """No records: nothing changes."""
+    """A decision. The result is returned once the records are written; without records nothing changes."""
 
     records: Sequence[MetadataRecord]
     answer: T
@@ -28,12 +28,12 @@ class Decision(NamedTuple, Generic[T]):
 class ControllerSettings:
     node_id: int
     config: BrokerConfig
-    """As the properties file and the overrides have it; what was changed since is in the image."""
+    """The properties file with its overrides. Later changes are in the image."""
     random: Random = field(default_factory=Random)
-    """For the placement of replicas."""
+    """The random numbers for the placement of replicas."""
 
 
 def require_bounded(records: int) -> None:
-    """ApiError POLICY_VIOLATION for a change of too many records."""
+    """Raise ApiError(POLICY_VIOLATION) if a change has too many records."""
     if records > MAX_RECORDS:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

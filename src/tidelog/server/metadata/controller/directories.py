@@ -1,4 +1,4 @@
-"""In which of its directories a broker has a replica, as far as the cluster knows. Pure.
+"""The log directories of replicas, as far as the metadata knows them. Pure.
 
 Source: Kafka's ``ClusterControlManager.defaultDir``, ``DirectoryId.isOnline``.
 """
@@ -12,7 +12,8 @@ from tidelog.server.metadata.partition_state import LOST, MIGRATING, UNASSIGNED,
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> uuid.UUID:
-    """Where a new replica on that broker lies: of one directory that is certain, of several the broker decides."""
+    """Return the directory id for a new replica. It is the broker's only one, UNASSIGNED if the broker has several, or
+    MIGRATING if none is known."""
     broker = image.brokers.get(broker_id)
     directories = () if broker is None else tuple(broker.log_dirs)
     if not directories:
@@ -21,7 +22,7 @@ def default_directory(image: MetadataImage, broker_id: int) -> uuid.UUID:
 
 
 def is_directory_online(image: MetadataImage, broker_id: int, partition: PartitionState) -> bool:
-    """Of that broker's replica."""
+    """Return True if the log directory of that broker's replica is online."""
     directory = partition.directory_of(broker_id)
     broker = image.brokers.get(broker_id)
     if directory == LOST or broker is None:

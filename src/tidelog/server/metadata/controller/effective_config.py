@@ -1,6 +1,7 @@
-"""What holds for a topic or a broker now: its own settings, over the broker's, those of all brokers, and the file.
+"""The effective configs of topics.
 
-Pure. Source: Kafka's ``KafkaConfigSchema.resolveEffectiveTopicConfig``.
+The first of these that is set counts: the topic's own config, the broker's, the default of all brokers, and the
+properties file. Pure. Source: Kafka's ``KafkaConfigSchema.resolveEffectiveTopicConfig``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tidelog.server.metadata.image import MetadataImage
 
 
 def effective_topic_value(image: MetadataImage, settings: ControllerSettings, topic: str, key: str) -> Value | None:
-    """The value of one topic key whose broker's key counts in the same units."""
+    """Return the value of a topic key. Its broker keys must have the same unit."""
     own = image.settings_of(ResourceType.TOPIC, topic).get(key)
     if own is not None:
         return TOPIC_KEYS[key].parse(own)
@@ -28,7 +29,7 @@ def effective_topic_value(image: MetadataImage, settings: ControllerSettings, to
 
 
 def min_isr(image: MetadataImage, settings: ControllerSettings, topic: str) -> int:
-    """``min.insync.replicas``, but never more than the topic has replicas."""
+    """Return ``min.insync.replicas``, at most the topic's number of replicas."""
     wanted = effective_topic_value(image, settings, topic, "min.insync.replicas")
     assert isinstance(wanted, int), topic
     return min(wanted, len(image.topics[topic].partitions[0].replicas))

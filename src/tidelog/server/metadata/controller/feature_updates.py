@@ -1,8 +1,8 @@
-"""Features finalized at other levels: all of a request, or none. Pure.
+"""Changes of the finalized feature levels: all of a request, or none. Pure.
 
-A level has to be supported here and by every broker and controller that registered; a lower one has to be asked for as
-a downgrade. ``metadata.version`` goes down only as far as no record of the newer one changed. The level of
-``kraft.version`` is the quorum's, which does not change here. Source: Kafka's ``FeatureControlManager``; KIP-584.
+This release and every registered broker and controller must support the level. A lower level must be requested as a
+downgrade. ``metadata.version`` can only go down to a level with the same record formats. ``kraft.version`` belongs to
+the quorum and does not change here. Source: Kafka's ``FeatureControlManager``; KIP-584.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
 def update_features(
     image: MetadataImage, settings: ControllerSettings, updates: Sequence[FeatureUpdate]
 ) -> Decision[Outcome]:
-    """The answer is that of the first one refused."""
+    """Decide all updates. The outcome is that of the first refused one."""
     proposed = {**image.features, **{update.feature: update.level for update in updates}}
     records = []
     for update in updates:
@@ -52,7 +52,8 @@ def feature_record(name: str, level: int) -> MetadataRecord:
 
 
 def min_isr_records(image: MetadataImage, settings: ControllerSettings) -> list[MetadataRecord]:
-    """With eligible leaders the cluster has one least number of in-sync replicas, in the metadata (KIP-966)."""
+    """Return records that leave one cluster-wide ``min.insync.replicas``, as eligible leader replicas require
+    (KIP-966)."""
     records = [
         config_record(resource, _MIN_ISR, None)
         for resource, found in image.configs.items()

@@ -1,17 +1,18 @@
-"""Who leads, who is in sync: what follows from brokers that come and go, and what leaders and people ask for.
+"""Changes of leaders and in-sync replicas, by starts and stops of brokers, reports and elections.
 
 ==========================  ==========================================================================
-event                       what becomes of a partition
+event                       effect on a partition
 ==========================  ==========================================================================
-a broker leaves             it is out of the in-sync replicas; another one leads, or nobody
-it left uncleanly           it is not eligible either: it may have lost records
-a broker comes              it leads what has no leader, if it is in sync or eligible (or was the last known)
-a leader alters its isr     taken over, if it speaks of the present epochs
-an election is asked for    the preferred replica leads; or, uncleanly, anybody who is alive
-a directory fails           as if the broker left, for the partitions in it
+a broker stops              it leaves the in-sync replicas; another one leads, or there is no leader
+it stopped uncleanly        it is not eligible either: it may have lost records
+a broker starts             it leads partitions without a leader, if it is in sync, eligible or the
+                            last known leader
+a leader alters its ISR     applied if the leader's epochs are current
+an election is requested    the preferred replica leads; in an unclean election any live replica
+a directory fails           as if the broker had stopped, for the partitions in it
 ==========================  ==========================================================================
 
-Pure: from the image to records. Source: Kafka's ``ReplicationControlManager``.
+Pure: it converts the image to records. Source: Kafka's ``ReplicationControlManager``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from tidelog.storage.checkpoint import uuid_to_text
 
 
 class Place(NamedTuple):
-    """One partition as it is now."""
+    """A partition and its current state."""
 
     topic: Topic
     number: int
@@ -57,7 +58,8 @@ def election_rules(
     is_alive: Callable[[int], bool] | None = None,
     election: Election | None = None,
 ) -> ElectionRules:
-    """``is_alive``: of a broker, where the image is behind. ``election`` None: as the topic's settings are."""
+    """Return the partition's rules. ``is_alive`` replaces the image's view of the brokers. ``election`` None follows
+    the topic's configs."""
     alive = is_alive or image.is_active
     if election is None:
         unclean = allows_unclean_election(image, settings, place.topic.name)
@@ -75,7 +77,8 @@ def election_rules(
 def remove_broker(
     image: MetadataImage, settings: ControllerSettings, broker_id: int, places: Iterable[Place] | None = None
 ) -> list[MetadataRecord]:
-    """A broker is not in sync with anything any more, or only with ``places``; others lead instead, where there are."""
+    """Remove a broker from the in-sync replicas of ``places``, or of all partitions. Other replicas lead if they
+    can."""
     return _update(
         image,
         settings,
@@ -86,7 +89,7 @@ def remove_broker(
 
 
 def distrust_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> list[MetadataRecord]:
-    """A broker stopped uncleanly: what it has may not be all that was committed."""
+    """Remove a broker after an unclean shutdown: it may not have all committed records."""
     return _update(
         image,
         settings,
@@ -97,7 +100,7 @@ def distrust_broker(image: MetadataImage, settings: ControllerSettings, broker_i
 
 
 def add_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> list[MetadataRecord]:
-    """A broker takes part from now on: partitions without a leader may get one."""
+    """Elect leaders for partitions without one, now that the broker takes part."""
     return _update(
         image,
         settings,
@@ -110,7 +113,8 @@ def add_broker(image: MetadataImage, settings: ControllerSettings, broker_id: in
 def alter_partitions(
     image: MetadataImage, settings: ControllerSettings, broker_id: int, alterations: Sequence[PartitionAlteration]
 ) -> Decision[list[AlteredPartition]]:
-    """From the leader ``broker_id``. NEW_LEADER_ELECTED where the change ends a reassignment and its leadership."""
+    """Apply the reports of the leader ``broker_id``. The outcome is NEW_LEADER_ELECTED if the change completes a
+    reassignment and ends its leadership."""
     records, answers = [], []
     for alteration in alterations:
         try:
@@ -150,7 +154,7 @@ def elect_leaders(
 
 
 def renew_leader(image: MetadataImage, name: TopicPartition) -> Decision[Outcome]:
-    """The leader that it has, in a new epoch."""
+    """Keep the leader and begin a new leader epoch."""
     topic = image.topics.get(name.topic)
     state = None if topic is None else topic.partitions.get(name.partition)
     if topic is None or state is None:
@@ -165,7 +169,8 @@ def assign_directories(
     broker_id: int,
     directories: Mapping[tuple[uuid.UUID, int], uuid.UUID],
 ) -> Decision[None]:
-    """Where a broker has its replicas; those of partitions that are gone, or not its own, are passed over."""
+    """Record the log directories of a broker's replicas. Unknown partitions and other brokers' partitions are
+    skipped."""
     records = []
     for (topic_id, number), directory in directories.items():
         topic = image.topics_by_id.get(topic_id)
@@ -226,7 +231,8 @@ def _place_of(image: MetadataImage, alteration: PartitionAlteration) -> Place:
 def _check_alteration(
     image: MetadataImage, broker_id: int, state: PartitionState, alteration: PartitionAlteration
 ) -> None:
-    """A leader that knows less than the controller is told so; one that knows more asks the wrong controller."""
+    """Raise ApiError if the report is not valid. An older leader epoch gets FENCED_LEADER_EPOCH, and an older partition
+    epoch INVALID_UPDATE_VERSION. A newer epoch gets NOT_CONTROLLER: this controller is behind."""
     leader_epoch, partition_epoch = alteration.leader_epoch, alteration.partition_epoch
     isr = alteration.isr
     refusals = (

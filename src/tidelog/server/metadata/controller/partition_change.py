@@ -1,18 +1,19 @@
-"""From what is wanted of a partition to the record that changes it: in-sync replicas, leader, assignment.
+"""The builder of partition changes: in-sync replicas, leader and assignment, as one record.
 
-The steps, in this order:
+The steps run in this sequence:
 
 ============================  ===================================================================================
-a reassignment                ends once every replica that stays is in sync
-eligible leaders (KIP-966)    while fewer than ``min_isr`` are in sync, those that were are remembered
-the leader                    stays if it may; else the first replica in sync that may lead; with nobody in sync the
-                              first eligible one; then the last known leader; uncleanly any, where that is allowed
-leader epoch                  also grows where a replica leaves the assignment
-in-sync replicas              written where they differ; none at all only where eligible leaders are kept
-directories, recovery state   written where they differ
+reassignment                  completes once every remaining replica is in sync
+eligible leaders (KIP-966)    replicas that leave the ISR are kept as eligible while it is below ``min_isr``
+leader                        stays if it may; otherwise the first in-sync replica that may lead; with an empty
+                              ISR the first eligible replica, then the last known leader; in an unclean election
+                              any live replica
+leader epoch                  also grows if a replica leaves the assignment
+in-sync replicas              written if changed; they may be empty only if eligible leaders are kept
+directories, recovery state   written if changed
 ============================  ===================================================================================
 
-None where nothing would change. Pure. Source: Kafka's ``PartitionChangeBuilder``.
+Pure. Source: Kafka's ``PartitionChangeBuilder``.
 """
 
 from __future__ import annotations
@@ -28,55 +29,55 @@ from tidelog.server.metadata.partition_state import NO_LEADER, RECOVERED, RECOVE
 from tidelog.storage.checkpoint import uuid_to_text
 
 _EPOCH_GROWS_WITH_ISR_SHRINK_BELOW = 12
-"""metadata.version 3.6-IV0."""
+"""The metadata.version 3.6-IV0."""
 _DIRECTORIES_SINCE = 17
 
 
 class Election(enum.Enum):
-    """What to do about the leader."""
+    """The kind of leader election."""
 
     ONLINE = enum.auto()
-    """Keep one, from those in sync."""
+    """Keep the leader, or elect an in-sync replica."""
     PREFERRED = enum.auto()
-    """The first replica, if it is in sync."""
+    """Elect the first replica if it is in sync."""
     UNCLEAN = enum.auto()
-    """Any that is alive, rather than none."""
+    """Elect any live replica rather than none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionRules:
-    """What holds for the partition, whatever is wanted of it."""
+    """The rules for a partition, independent of the wanted change."""
 
     min_isr: int
     may_lead: Callable[[int], bool]
-    """Of a broker: alive, and its replica's directory is online."""
+    """A function that returns True if the broker is alive and its replica's log directory is online."""
     default_directory: Callable[[int], uuid.UUID]
-    """Of a broker: where a new replica lies as far as anybody knows."""
+    """A function that returns the directory id for a broker's new replica."""
     keeps_eligible: bool
-    """The feature ``eligible.leader.replicas.version`` is on."""
+    """True if the feature ``eligible.leader.replicas.version`` is enabled."""
     metadata_version: int
     election: Election = Election.ONLINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """None: as it is."""
+    """The wanted change. A field of None stays as it is."""
 
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
     adding: tuple[int, ...] | None = None
     removing: tuple[int, ...] | None = None
     directories: Mapping[int, uuid.UUID] = field(default_factory=dict)
-    """By broker."""
+    """The new log directory ids by broker."""
     is_recovering: bool | None = None
     unclean: frozenset[int] = frozenset()
-    """Brokers that stopped uncleanly: they may have lost records."""
+    """Brokers after an unclean shutdown: they may have lost records."""
 
 
 def change_partition(
     topic_id: uuid.UUID, number: int, state: PartitionState, wanted: Wanted, rules: ElectionRules
 ) -> MetadataRecord | None:
-    """The ``PartitionChangeRecord``; None where nothing would change."""
+    """Return the ``PartitionChangeRecord``, or None if nothing changes."""
     fields = _Change(state, wanted, rules).fields()
     if not fields:
         return None
@@ -84,7 +85,7 @@ def change_partition(
 
 
 class _Change:
-    """One change while it is made."""
+    """A change while it is built."""
 
     def __init__(self, state: PartitionState, wanted: Wanted, rules: ElectionRules) -> None:
         self._state, self._wanted, self._rules = state, wanted, rules
@@ -96,7 +97,7 @@ class _Change:
         self._found: dict[str, Any] = {}
 
     def fields(self) -> dict[str, Any]:
-        """Of the record, those that change something."""
+        """Return the fields of the record that change the partition."""
         self._complete_reassignment()
         self._remember_eligible()
         self._elect()
@@ -141,7 +142,7 @@ class _Change:
                 self._found["leaderRecoveryState"] = RECOVERING
 
     def _choose(self) -> tuple[int, bool]:
-        """The leader, and whether it was in sync or eligible."""
+        """Return the leader, and True unless it was elected uncleanly."""
         present, first = self._state.leader, self._replicas[0]
         prefers = self._rules.election is Election.PREFERRED
         candidates = (*((first,) if prefers else ()), present, *self._replicas)

@@ -1,10 +1,9 @@
-"""On which brokers the replicas of new partitions lie: round-robin over racks, and over the brokers in each.
+"""Placement of new replicas on brokers: round-robin over the racks, and over the brokers in each.
 
-Each partition begins one rack further on, and one broker further on in each rack, from a random start, so that leaders
-and replicas are spread, and no two topics alike. A broker gets none while it shuts down, or while all its log
-directories are cordoned (KIP-1066). Brokers that are fenced come last, and never first in a partition: the
-first replica is the leader. Once every active broker has led, the order is shuffled.
-Pure but for ``random``. Source: Kafka's ``StripedReplicaPlacer``.
+It starts at random, and each partition begins one rack further, and one broker further in each rack. So leaders and
+replicas are spread, and topics differ. A broker gets no replica in a controlled shutdown, or if all its log directories
+are cordoned (KIP-1066). Fenced brokers come last and never first, because the first replica is the leader. After every
+active broker has led once, all are shuffled. It is pure, but for ``random``. Source: Kafka's ``StripedReplicaPlacer``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from tidelog.server.metadata.broker_registration import BrokerRegistration
 def place_replicas(
     brokers: Iterable[BrokerRegistration], partitions: int, replicas: int, random: Random
 ) -> list[tuple[int, ...]]:
-    """The brokers of each partition, the leader first. ApiError INVALID_REPLICATION_FACTOR where there are too few."""
+    """Return the brokers of each partition, the leader first. Raise ApiError(INVALID_REPLICATION_FACTOR) if there are
+    too few brokers."""
     usable = (broker for broker in brokers if not broker.in_controlled_shutdown and broker.takes_partitions)
     known = sorted(usable, key=lambda broker: broker.id)
     active = sum(not broker.is_fenced for broker in known)
@@ -67,7 +67,7 @@ class _Racks:
         skipped: _Rack | None = leader_rack
         while len(chosen) < replicas:
             for rack in order:
-                if rack is skipped:  # it has given one already
+                if rack is skipped:  # it has placed the leader already
                     skipped = None
                 elif rack.left and len(chosen) < replicas:
                     chosen.append(rack.take())
@@ -75,7 +75,7 @@ class _Racks:
 
 
 class _Rack:
-    """Its brokers in the order of one partition, active ones first."""
+    """The brokers of one rack in the sequence for one partition, active ones first."""
 
     def __init__(self, brokers: list[BrokerRegistration], random: Random) -> None:
         self._active = [broker.id for broker in brokers if not broker.is_fenced]
@@ -89,7 +89,7 @@ class _Rack:
         random.shuffle(self._fenced)
 
     def begin(self) -> None:
-        """Another partition: one broker further on."""
+        """Begin another partition, one broker further."""
         self._offset += 1
         self.left = _turned(self._active, self._offset) + _turned(self._fenced, self._offset)
         self.active_left = len(self._active)

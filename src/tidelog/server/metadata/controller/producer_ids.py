@@ -1,4 +1,7 @@
-"""Blocks of producer ids, each given to one broker, never twice. Pure. Source: Kafka's ``ProducerIdControlManager``."""
+"""Blocks of producer ids. Each block goes to one broker, and never twice.
+
+Pure. Source: Kafka's ``ProducerIdControlManager``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _LONG_MAX = 2**63 - 1
 
 
 def allocate_producer_ids(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[range]:
-    """The next block. UNKNOWN_SERVER_ERROR where there is none left."""
+    """Return the next block. Raise ApiError(UNKNOWN_SERVER_ERROR) if no ids are left."""
     first = image.next_producer_id
     if first > _LONG_MAX - BLOCK_SIZE:
         raise ApiError(

@@ -1,6 +1,6 @@
-"""Quotas of users, clients and addresses, changed. One refused operation refuses its entity. Pure.
+"""Changes of the quotas of users, clients and IP addresses.
 
-Source: Kafka's ``ClientQuotaControlManager``; KIP-546, KIP-612.
+One refused operation refuses its entity. Pure. Source: Kafka's ``ClientQuotaControlManager``; KIP-546, KIP-612.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LARGEST = {
 
 
 def alter_client_quotas(image: MetadataImage, changes: Sequence[QuotaChange]) -> Decision[list[Outcome]]:
-    """ApiError POLICY_VIOLATION for too many of them, as Kafka has it for too many records."""
+    """Change quotas. Raise ApiError(POLICY_VIOLATION) for too many operations, as Kafka does for too many records."""
     require_bounded(sum(max(1, len(change.operations)) for change in changes))
     records: list[MetadataRecord] = []
     outcomes = []
@@ -65,7 +65,7 @@ def _entity_records(
 
 
 def _keys_of(entity: QuotaEntity) -> Mapping[str, Key]:
-    """The quotas that an entity can have."""
+    """Return the quota keys that an entity can have. Raise ApiError if the entity is not valid."""
     kinds = [kind for kind, _ in entity]
     if not kinds:
         raise _refusal("Invalid empty client quota entity")
@@ -86,7 +86,8 @@ def _keys_of(entity: QuotaEntity) -> Mapping[str, Key]:
 
 
 def _check_address(name: str | None) -> None:
-    """Names of hosts are not looked up: what is asked for here must not wait for the network."""
+    """Raise ApiError unless it is an IP address or None. Host names are not resolved, because the controller must not
+    wait for the network."""
     try:
         if name is not None:
             ipaddress.ip_address(name)
@@ -98,7 +99,7 @@ def _check_value(keys: Mapping[str, Key], name: str, value: float) -> None:
     key = keys.get(name)
     if key is None:
         raise _refusal(f"Invalid configuration key {name}")
-    if not value > 0:  # which NaN is not either
+    if not value > 0:  # NaN is not above 0 either
         raise _refusal(f"Quota {name} must be greater than 0")
     if key.type not in _LARGEST:
         return

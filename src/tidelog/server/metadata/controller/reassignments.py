@@ -1,7 +1,8 @@
-"""Other replicas for a partition: begun, ended at once where all of them are in sync, or taken back.
+"""Reassignments of partitions to other replicas: how they begin, complete or are cancelled.
 
-While a reassignment is under way the partition has the old and the new replicas; it ends with the change of the in-sync
-replicas that has all that stay (``partition_change``). Pure. Source: Kafka's ``ReplicationControlManager``,
+A reassignment completes at once if all its replicas are in sync.
+During a reassignment the partition has the old and the new replicas. It completes with the ISR change that includes all
+remaining replicas (``partition_change``). Pure. Source: Kafka's ``ReplicationControlManager``,
 ``PartitionReassignmentReplicas``, ``PartitionReassignmentRevert``; KIP-455, KIP-860.
 """
 

@@ -1,7 +1,7 @@
-"""Users' SCRAM credentials, set and removed (KIP-554). Pure.
+"""Changes of users' SCRAM credentials (KIP-554). Pure.
 
-A user has one outcome; a refused part refuses all of the user.
-Source: Kafka's ``ScramControlManager``, whose words the refusals have.
+Each user has one outcome, and one refused change refuses all changes of the user.
+Source: Kafka's ``ScramControlManager``, whose error messages are used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidelog.server.security.scram_credential import ScramCredential
 from tidelog.server.security.scram_mechanism import MAXIMUM_ITERATIONS, MINIMUM_ITERATIONS, ScramMechanism
 
 OLDEST_METADATA_VERSION = 11
-"""3.5-IV2: the first that has the records."""
+"""The metadata.version 3.5-IV2, the first with these records."""
 
 Part = TypeVar("Part", ScramDeletion, ScramUpsertion)
 
@@ -26,7 +26,7 @@ Part = TypeVar("Part", ScramDeletion, ScramUpsertion)
 def alter_scram_users(
     image: MetadataImage, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
 ) -> Decision[dict[str, Outcome]]:
-    """Outcomes by user, in the order of the request. ApiError POLICY_VIOLATION for too many parts."""
+    """Return the outcomes by user in the request's order. Raise ApiError(POLICY_VIOLATION) for too many changes."""
     require_bounded(len(deletions) + len(upsertions))
     outcomes: dict[str, Outcome] = {}
     records: dict[str, MetadataRecord] = {}

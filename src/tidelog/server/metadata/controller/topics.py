@@ -1,21 +1,23 @@
-"""Topics made, deleted, and given more partitions.
+"""Creation and deletion of topics, and additional partitions.
 
-====================================================  ==========================================
-what is asked for                                     what is answered where it cannot be
-====================================================  ==========================================
-a name that is not legal, or like another's           INVALID_TOPIC_EXCEPTION
-a name that is there                                  TOPIC_ALREADY_EXISTS
-settings that are not allowed                         INVALID_CONFIG
-assignments together with counts, a name twice        INVALID_REQUEST
-assignments to brokers that are not there, twice, …   INVALID_REPLICA_ASSIGNMENT
-counts of partitions that are not positive            INVALID_PARTITIONS
-more replicas than there are brokers                  INVALID_REPLICATION_FACTOR
-more than 10,000 partitions in one request; a topic   POLICY_VIOLATION, all of them
-counts as one at least
-a topic that is not there                             UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID
-====================================================  ==========================================
+====================================================  =================================================
+request                                               error
+====================================================  =================================================
+a name that is not valid or collides with another     INVALID_TOPIC_EXCEPTION
+a name that exists                                    TOPIC_ALREADY_EXISTS
+configs that are not valid                            INVALID_CONFIG
+assignments together with counts, a duplicate name    INVALID_REQUEST
+assignments to unknown or duplicate brokers, …        INVALID_REPLICA_ASSIGNMENT
+a partition count that is not positive, or no         INVALID_PARTITIONS
+increase
+more replicas than brokers                            INVALID_REPLICATION_FACTOR
+more than 10,000 new partitions in one creation of    POLICY_VIOLATION for the complete request
+topics; a topic counts as at least one
+more than 10,000 records in one request               POLICY_VIOLATION for the topics above the limit
+an unknown topic                                      UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID
+====================================================  =================================================
 
-Pure but for ids and placement, which are random. Source: Kafka's ``ReplicationControlManager``, ``QuorumController``.
+It is pure, but for random ids and placement. Source: Kafka's ``ReplicationControlManager``, ``QuorumController``.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 def create_topics(
     image: MetadataImage, settings: ControllerSettings, topics: Sequence[NewTopic]
 ) -> Decision[list[TopicResult]]:
-    """ApiError POLICY_VIOLATION for more partitions at once than one change may have."""
+    """Create topics. Raise ApiError(POLICY_VIOLATION) for more new partitions than one change may have."""
     default = settings.config.number("num.partitions")
     if sum(max(1, _partitions_wanted(topic, default)) for topic in topics) > MAX_RECORDS:
         raise ApiError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
@@ -66,7 +68,7 @@ def create_topics(
 
 
 def delete_topics(image: MetadataImage, topics: Sequence[str | uuid.UUID]) -> Decision[list[TopicResult]]:
-    """Each by name or by id; a topic that is named twice is deleted once, and the second time it is not there."""
+    """Delete topics by name or id. The second mention of a topic gets the error for an unknown topic."""
     records, results = [], []
     deleted: set[uuid.UUID] = set()
     for wanted in topics:
@@ -108,7 +110,8 @@ def create_partitions(
 
 
 def check_assignment(image: MetadataImage, brokers: Sequence[int], replicas: int | None = None) -> None:
-    """ApiError INVALID_REPLICA_ASSIGNMENT, in Kafka's words; ``replicas``: how many the other partitions have."""
+    """Raise ApiError(INVALID_REPLICA_ASSIGNMENT) with Kafka's message if the brokers are not valid. ``replicas``: the
+    number of replicas of the other partitions."""
     if not brokers:
         raise _bad_assignment("The manual partition assignment includes an empty replica list.")
     seen: set[int] = set()
@@ -177,7 +180,7 @@ def _configs(settings: ControllerSettings, topic: NewTopic) -> dict[str, str]:
 
 
 def _metric_names(image: MetadataImage) -> dict[str, str]:
-    """Topics that others may collide with, by what they are called in metrics, which could not tell the two apart."""
+    """Return the topics that may collide by their metric names, which metrics could not distinguish."""
     return {metric_name(name): name for name in image.topics if _may_collide(name)}
 
 
@@ -238,7 +241,7 @@ def _partitions_wanted(topic: NewTopic, default: int) -> int:
 
 
 def _check_count(topic: Topic, request: NewPartitions, records: int) -> None:
-    """``records``: of the same request so far."""
+    """Raise ApiError if the total is not valid; ``records`` is the number of records of the request so far."""
     present = len(topic.partitions)
     if request.total == present:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
@@ -298,7 +301,7 @@ def _new_partition(
 
 
 def _require_once(name: str, named: Counter[str]) -> None:
-    """A request that says two things of a topic says nothing."""
+    """Raise ApiError(INVALID_REQUEST) if the request names the topic twice: its intent is ambiguous."""
     if named[name] > 1:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 

@@ -1,12 +1,12 @@
-"""What a controller writes when it begins to lead, before anything it is asked for. Pure.
+"""The records that a new controller writes before any request. Pure.
 
 ===========================================  =====================================================================
-the log                                      records
+log                                          records
 ===========================================  =====================================================================
-has no metadata records                      those that formatting left, as a transaction; with eligible leader replicas
-                                             also ``min.insync.replicas`` for all brokers
-ends in a transaction that nobody ended      the transaction is aborted (and, in an empty log, begun again)
-otherwise                                    none
+has no metadata records                      the first records from formatting, as a transaction; with eligible
+                                             leader replicas also ``min.insync.replicas`` for all brokers
+ends in an unfinished transaction            an abort of the transaction (an empty log then begins again)
+any other                                    none
 ===========================================  =====================================================================
 
 Source: Kafka's ``ActivationRecordsGenerator``.
@@ -25,14 +25,14 @@ from tidelog.server.metadata.kraft.replay import Replay
 from tidelog.server.metadata.metadata_record import MetadataRecord
 
 _TRANSACTIONS_SINCE: Final = 13
-"""metadata.version 3.6-IV1."""
+"""The metadata.version 3.6-IV1."""
 _ABORT: Final = MetadataRecord("AbortTransactionRecord", {"reason": "Controller failover"})
 
 
 def activation_records(
     replay: Replay, bootstrap: Sequence[MetadataRecord], settings: ControllerSettings
 ) -> list[MetadataRecord]:
-    """``bootstrap``: the records that a new cluster begins with."""
+    """Return the records; ``bootstrap`` has the first records of a new cluster."""
     records = [_ABORT] if replay.is_in_transaction else []
     if not replay.is_empty:
         return records

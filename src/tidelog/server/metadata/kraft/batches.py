@@ -1,7 +1,7 @@
-"""Batches of the metadata log and of its snapshots: built from records, and read back. Pure.
+"""The batches of the metadata log and of its snapshots, built from records and read back. Pure.
 
-A batch has records of one kind: control records of the quorum, or metadata records without keys. All records of a batch
-have one timestamp. Source: Kafka's ``BatchAccumulator``, ``RecordsIterator``; KIP-595.
+A batch has either control records of the quorum or metadata records without keys. All its records have one timestamp.
+Source: Kafka's ``BatchAccumulator``, ``RecordsIterator``; KIP-595.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _TYPE_AT: Final = 1
-"""In a value, behind the version of the frame; each of them is one byte."""
+"""The position of the record type in a value, after the frame's version. Both are one byte."""
 MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
 class MetadataBatch(NamedTuple):
-    """``records`` or ``control_records``: the others are empty."""
+    """A batch. Either ``records`` or ``control_records`` is empty."""
 
     base_offset: int
     last_offset: int
@@ -38,7 +38,7 @@ class MetadataBatch(NamedTuple):
 
 
 def build_records(values: Sequence[bytes], *, base_offset: int, epoch: int, now_ms: int) -> bytearray:
-    """One batch of encoded records."""
+    """Build one batch of encoded records."""
     return build_batch(
         [Record(base_offset, now_ms, TimestampType.CREATE, None, value) for value in values],
         base_offset=base_offset,
@@ -47,7 +47,7 @@ def build_records(values: Sequence[bytes], *, base_offset: int, epoch: int, now_
 
 
 def build_control(records: Iterable[ControlRecord], *, base_offset: int, epoch: int, now_ms: int) -> bytearray:
-    """One control batch."""
+    """Build one control batch."""
     return build_batch(
         [Record(base_offset, now_ms, TimestampType.CREATE, record.key, record.value) for record in records],
         base_offset=base_offset,
@@ -57,10 +57,9 @@ def build_control(records: Iterable[ControlRecord], *, base_offset: int, epoch: 
 
 
 def read_batches(buffer: Buffer, *, start_offset: int = 0) -> Iterator[MetadataBatch]:
-    """Whole batches, from the first that ends at or above ``start_offset`` on; a cut last one is left out.
-
-    CorruptRecordError for damage, UnsupportedFormatError for a record that this release does not know.
-    """
+    """Yield the complete batches from the first that ends at or above ``start_offset``. A partial last batch is
+    skipped. Raise CorruptRecordError if a batch is damaged, and UnsupportedFormatError if this release does not know a
+    record."""
     table = scan_batches(buffer)
     if table.stop not in (Stop.END, Stop.PARTIAL) or not table.summary.crcs_ok:
         raise CorruptRecordError("a batch of the cluster metadata is damaged", position=table.end_position)
@@ -75,11 +74,9 @@ def table_batches(
     start_offset: int = 0,
     passed_over: Collection[int] = (),
 ) -> Iterator[MetadataBatch]:
-    """The batches of a table's rows, whose CRCs are right. ``buffer`` begins at ``base_position`` of its positions.
-    ``passed_over``: numbers of record types that are not decoded, and not among the records.
-
-    UnsupportedFormatError as ``read_batches``, CorruptRecordError where a batch contradicts itself.
-    """
+    """Yield the batches of a table's rows, whose CRCs must be correct. ``buffer`` begins at position ``base_position``
+    of the table's positions. Records with a type number in ``passed_over`` are skipped without decoding. Raise
+    UnsupportedFormatError as ``read_batches`` does, and CorruptRecordError if a batch is inconsistent."""
     for index, row in enumerate(table.rows()):
         if row.last_offset < start_offset:
             continue
@@ -108,7 +105,7 @@ def _records(buffer: Buffer, table: BatchTable, base_position: int) -> Iterator[
 
 
 def _control_record(record: Record) -> ControlRecord | None:
-    """None for a type of a later release."""
+    """Return the record, or None if its type is from a later release."""
     type_ = control_type(record.key)
     if type_ is ControlType.UNKNOWN:
         return None

@@ -1,16 +1,16 @@
-"""May this broker have these log directories? Asked before anything is written into one of them.
+"""Checks whether this broker may use its log directories. They run before anything is written there.
 
 ======================================================  ==============================================================
-a directory                                             is refused where
+directory                                               is refused
 ======================================================  ==============================================================
-whose ``meta.properties`` has version 0                 always: a broker with ZooKeeper left it (``tidelog import``)
-without ``meta.properties``, but with partitions        always: nobody knows whose they are (``tidelog import``)
-of the metadata                                         ``refusals`` has something to say; again, and of
+``meta.properties`` of version 0                        always: a ZooKeeper broker left it (``tidelog import``)
+no ``meta.properties``, but partitions                  always: their owner is unknown (``tidelog import``)
+the metadata directory                                  if ``refusals`` finds a reason; checked again, with the
                                                         partitions, when the log is loaded
-that a process holds                                    never here: to lock it fails, in words of its own
+locked by a process                                     not here: to lock it fails with its own error
 ======================================================  ==============================================================
 
-Called by: ``formatting``, ``MetadataStore``. Source: KIP-853, Kafka's ``MetaPropertiesEnsemble``.
+Source: KIP-853, Kafka's ``MetaPropertiesEnsemble``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WITH_ZOOKEEPER: Final = 0
 
 
 def require_kraft(fs: FileSystem, path: Path) -> None:
-    """DirectoryError where the directory is of another kind of broker, or nobody knows whose it is."""
+    """Raise DirectoryError if the directory belongs to a ZooKeeper broker, or if its owner is unknown."""
     properties = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
     if properties is not None and properties.version == _WITH_ZOOKEEPER:
         raise DirectoryError(
@@ -48,9 +48,9 @@ def require_kraft(fs: FileSystem, path: Path) -> None:
 
 
 def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> None:
-    """DirectoryError says why its metadata cannot be served, and what to do.
+    """Raise DirectoryError with the reasons and remedies if the metadata cannot be served.
 
-    CheckpointError, UnsupportedFormatError, CorruptRecordError where it cannot be read.
+    Raise CheckpointError, UnsupportedFormatError or CorruptRecordError if it cannot be read.
     """
     reading = ReadOnlyFileSystem(fs)
     if reading.lock_holder(metadata_directory / LOCK_FILE) is not None:
@@ -65,7 +65,7 @@ def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> 
 
 
 def require_servable_image(image: MetadataImage, directory: Path, node_id: int) -> None:
-    """As ``require_servable``, of an image that was loaded from the metadata log in ``directory``."""
+    """Raise as ``require_servable`` for an image that was loaded from the metadata log in ``directory``."""
     reasons = list(loaded_refusals(image, node_id))
     if reasons:
         raise DirectoryError("; ".join(reasons), path=directory)

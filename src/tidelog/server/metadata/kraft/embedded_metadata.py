@@ -1,16 +1,16 @@
-"""The cluster metadata kept by this process alone: controller, quorum and broker. Implements ``ClusterMetadata``.
+"""The cluster metadata that this process keeps alone, as controller, quorum and broker.
 
-Each request is a rule of the controller, applied to the image in its turn (``MetadataStore``). In the order of a
-broker's life::
+It implements ``ClusterMetadata``. Each request is a rule of the controller that ``MetadataStore`` applies to the image,
+one after the other. The calls of a broker's life are::
 
     format       new directories get their files
-    load         in a thread, once the log directories are locked and before their logs are loaded
-    start        a new epoch; this controller is registered; a last run that did not end in order is fenced
+    load         in a background thread, after the log directories are locked and before their logs are loaded
+    start        a new epoch; the controller is registered; the broker is fenced after an unclean shutdown
     register_broker, requests, shut_down_broker
     close
 
-Thread rule: the loop only, but for ``format`` and ``load``. Source: Kafka's ``QuorumController``,
-``BrokerLifecycleManager``.
+Thread rule: the event loop only, but for ``format`` and ``load``.
+Source: Kafka's ``QuorumController``, ``BrokerLifecycleManager``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class EmbeddedSetup:
     scheduler: Scheduler
     in_thread: InThread
     on_failure: Callable[[TidelogError], None]
-    """As ``StoreSetup`` has it."""
+    """A callback for failures, as in ``StoreSetup``."""
 
     @property
     def metadata_directory(self) -> Path:
@@ -90,7 +90,7 @@ class EmbeddedSetup:
 
 class EmbeddedMetadata:
     def __init__(self, setup: EmbeddedSetup) -> None:
-        """Nothing is looked at before ``format``. ConfigError for properties of the quorum that cannot be read."""
+        """Create the object without disk access. Raise ConfigError if the quorum's properties are not valid."""
         self._setup = setup
         self._settings = ControllerSettings(node_id=setup.node_id, config=setup.config)
         self._static_voters = static_voters(setup.config)
@@ -115,7 +115,7 @@ class EmbeddedMetadata:
     # --- start and end ---
 
     def format(self) -> None:
-        """Give new log directories their files; see ``formatting``."""
+        """Format new log directories; see ``formatting``."""
         metadata_directory = self._setup.metadata_directory
         request = FormatRequest(
             node_id=self._setup.node_id,
@@ -127,9 +127,9 @@ class EmbeddedMetadata:
         self.image.cluster_id = properties[metadata_directory].cluster_id or ""
 
     def load(self) -> None:
-        """From the disk into the image. ConfigError, StorageError, CorruptRecordError.
+        """Load the metadata from the disk into the image. Raise ConfigError, StorageError or CorruptRecordError.
 
-        LockedError where another process has a metadata directory that is none of the log directories.
+        Raise LockedError if the metadata directory is no log directory and another process has locked it.
         """
         directory = self._setup.metadata_directory
         if directory not in self._setup.directories:
@@ -137,7 +137,7 @@ class EmbeddedMetadata:
         self._store.load()
 
     async def start(self) -> None:
-        """Lead: from here on the metadata can be changed."""
+        """Become the leader. The metadata can be changed from then on."""
         await self._store.lead()
         node_id = self._setup.node_id
         await self._change(
@@ -148,12 +148,12 @@ class EmbeddedMetadata:
             await self._change(lambda image: brokers.fence_broker(image, self._settings, node_id))
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Close the store and release the lock; idempotent."""
         await self._store.close()
         if self._lock is not None:
             self._lock.release()
 
-    # --- what is asked ---
+    # --- queries ---
 
     @property
     def image(self) -> MetadataImage:
@@ -168,7 +168,7 @@ class EmbeddedMetadata:
         return self._store.published_end - 1
 
     def committed_settings(self, topic: str) -> Mapping[str, str]:
-        """Return a topic's settings as last written; its logs are made before ``image`` has the topic."""
+        """Return a topic's configs as last written. Its logs are created before ``image`` has the topic."""
         return self._store.committed.settings_of(ResourceType.TOPIC, topic)
 
     @property
@@ -177,7 +177,7 @@ class EmbeddedMetadata:
 
     @property
     def finalized_features(self) -> dict[str, int]:
-        """With the quorum's own, as clients are told of them."""
+        """The finalized levels as clients see them, with the quorum's ``kraft.version``."""
         own = self.quorum.kraft_version
         return {**self.image.features, **({KRAFT_VERSION: own} if own else {})}
 
@@ -267,7 +267,7 @@ class EmbeddedMetadata:
         )
 
     async def renew_leader(self, partition: TopicPartition) -> Outcome:
-        """Have it led by the same broker in a new epoch, as after an election that changed nothing else. For tests."""
+        """Keep the leader and begin a new leader epoch, for tests."""
         return await self._change(lambda image: leaders.renew_leader(image, partition))
 
     async def alter_reassignments(
@@ -330,7 +330,7 @@ class EmbeddedMetadata:
             await self._change(lambda image: brokers.begin_shutdown(image, self._settings, node_id))
             await self._change(lambda image: brokers.fence_broker(image, self._settings, node_id))
 
-    # --- inside ---
+    # --- internals ---
 
     async def _change(
         self,

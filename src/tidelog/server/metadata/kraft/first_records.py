@@ -1,8 +1,8 @@
-"""The records that a new cluster begins with, as whoever formats a directory asks for them (see ``snapshot``).
+"""The first records of a new cluster, as a format command requests them (see ``snapshot``).
 
-Features come first, ``metadata.version`` before the others and these by name; then what else is asked for. A level that
-is not asked for is the one that a cluster of that release has; one of 0 has no record, and ``kraft.version`` has none
-either: the quorum keeps it. Pure. Source: Kafka's ``Formatter``, ``BootstrapMetadata``, ``Feature``.
+Features come first: ``metadata.version``, then the others by name. Other requested records follow. A feature that is
+not requested has the release's level. Level 0 has no record, and ``kraft.version`` has none because the quorum keeps
+it. Pure. Source: Kafka's ``Formatter``, ``BootstrapMetadata``, ``Feature``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from tidelog.server.metadata.features import (
 from tidelog.server.metadata.image import METADATA_VERSION
 from tidelog.server.metadata.metadata_record import MetadataRecord
 
-"""metadata.version 3.5-IV2."""
-
 NEW_RECORDS: Final[Sequence[MetadataRecord]] = tuple(feature_record(name, level) for name, level in NEW_CLUSTER.items())
-"""Of a cluster of this release."""
+"""The first records of a cluster of this release."""
 
 
 def feature_levels(release: str | None, asked: Mapping[str, int], *, voters_in_log: bool) -> dict[str, int]:
-    """Level by feature, ``kraft.version`` among them. ConfigError for what there is not, or does not go together."""
+    """Return the levels by feature, with ``kraft.version``. Raise ConfigError for unknown or incompatible features."""
     levels = new_cluster(_metadata_version(release, asked))
     levels[KRAFT_VERSION] = _kraft_version(asked.get(KRAFT_VERSION), voters_in_log)
     for name, level in asked.items():
@@ -51,7 +49,8 @@ def feature_levels(release: str | None, asked: Mapping[str, int], *, voters_in_l
 
 
 def first_records(levels: Mapping[str, int], credentials: Sequence[MetadataRecord] = ()) -> list[MetadataRecord]:
-    """``levels`` as of ``feature_levels``; ``credentials`` are SCRAM users'. ConfigError where the release has none."""
+    """Return the first records for ``levels`` of ``feature_levels`` and for the SCRAM ``credentials``. Raise
+    ConfigError if the release does not support SCRAM."""
     if credentials and levels[METADATA_VERSION] < OLDEST_METADATA_VERSION:
         raise ConfigError(
             f"SCRAM is only supported in {METADATA_VERSION} {OLDEST_METADATA_VERSION} (3.5-IV2) or later."
@@ -72,7 +71,7 @@ def _metadata_version(release: str | None, asked: Mapping[str, int]) -> int:
 
 
 def _kraft_version(asked: int | None, voters_in_log: bool) -> int:
-    """Whether the voters stand in the log is what it says."""
+    """Return 1 if the voters are in the log. Raise ConfigError if the requested version contradicts that."""
     if asked is not None and bool(asked) != voters_in_log:
         where = "in the log (--standalone or --initial-controllers)" if voters_in_log else "in controller.quorum.voters"
         raise ConfigError(f"Cannot set {KRAFT_VERSION} to {asked}: the voters stand {where}")

@@ -1,19 +1,18 @@
-"""Make new log directories a broker's: what ``kafka-storage format`` leaves, of Kafka 4.4.
+"""The formatting of new log directories, as ``kafka-storage format`` of Kafka 4.4 does it.
 
 =======================================  ===========================================================================
 file                                     contents
 =======================================  ===========================================================================
-``__cluster_metadata-0/…-….checkpoint``  in the directory of the metadata: the records that the cluster begins with
-                                         (KIP-1170). Before them, where the quorum's voters are to stand in the log
-                                         (``--standalone``): kraft.version and the one voter
-``meta.properties``                      cluster, node and directory id; written last: with it a directory is whole
+``__cluster_metadata-0/…-….checkpoint``  in the metadata directory: the first records of the cluster (KIP-1170). If
+                                         the log keeps the quorum's voters (``--standalone``), kraft.version and the
+                                         only voter come before them
+``meta.properties``                      cluster, node and directory id; written last, so it completes a directory
 =======================================  ===========================================================================
 
-A directory with a ``meta.properties`` is not touched, but has to be of this node and of the same cluster as the others,
-and one that can be served (``directory_check``). New directories beside formatted ones get their files (a disk was
-replaced). What a crash leaves: a directory without ``meta.properties``, which is formatted again.
-Called by: ``EmbeddedMetadata``, ``tidelog format``. Source: Kafka's ``Formatter``, ``MetaPropertiesEnsemble``; KIP-631,
-KIP-853.
+A directory with a ``meta.properties`` stays unchanged. It must be of this node and of the same cluster as the others,
+and pass ``directory_check``. A new directory next to formatted ones gets its files, as after the replacement of a disk.
+A crash leaves a directory without ``meta.properties``, which is formatted again.
+Source: Kafka's ``Formatter``, ``MetaPropertiesEnsemble``; KIP-631, KIP-853.
 """
 
 from __future__ import annotations
@@ -51,41 +50,41 @@ _log = logging.getLogger(__name__)
 class FormatRequest:
     node_id: int
     directories: Sequence[Path]
-    """All log directories, that of the metadata among them."""
+    """All log directories, including the metadata directory."""
     metadata_directory: Path
     controller: Endpoint | None
-    """Where the voter listens; None where the voters stand in the properties of the nodes."""
+    """The voter's endpoint, or None if the nodes' properties list the voters."""
     cluster_id: str | None = None
-    """None: that of the directories, or a new one."""
+    """The cluster id, or None to use that of the directories or a new one."""
     first_records: Sequence[MetadataRecord] = NEW_RECORDS
-    """What the cluster begins with; features first."""
+    """The first records of the cluster, features first."""
     directory_ids: Mapping[Path, uuid.UUID] = field(default_factory=dict)
-    """Of directories whose ids are known before; the others get new ones."""
+    """The known ids of directories. The other directories get new ids."""
 
     def files_of(self, path: Path) -> list[str]:
-        """Names of what a new directory gets."""
+        """Return the names of the files that a new directory gets."""
         snapshot = [f"{METADATA_DIRECTORY}/{BOOTSTRAP_ID.file_name}"] if path == self.metadata_directory else []
         return [*snapshot, META_PROPERTIES_FILE]
 
     @property
     def metadata_version(self) -> int:
-        """That the first records say, or the oldest there is."""
+        """The metadata.version in the first records, or the oldest supported one."""
         return version_set_by(self.first_records) or MINIMUM_METADATA_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatPlan:
-    """What there is, and what is to be made."""
+    """The formatted directories, and the directories to format."""
 
     formatted: Mapping[Path, MetaProperties]
     new: Sequence[Path]
     cluster_id: str | None
-    """None: a new one."""
+    """The cluster id, or None if a new one is needed."""
 
 
 def plan_format(fs: FileSystem, request: FormatRequest) -> FormatPlan:
-    """Nothing is written. ConfigError for a directory of another node or cluster, DirectoryError for one that cannot be
-    served."""
+    """Return the plan and write nothing. Raise ConfigError for a directory of another node or cluster, and
+    DirectoryError if it cannot be served."""
     for path in request.directories:
         if fs.exists(path):
             require_kraft(fs, path)
@@ -97,9 +96,9 @@ def plan_format(fs: FileSystem, request: FormatRequest) -> FormatPlan:
 
 
 def format_directories(fs: FileSystem, request: FormatRequest, clock: Clock) -> dict[Path, MetaProperties]:
-    """The properties of all that can be used, by directory.
+    """Format the new directories, and return the properties of all directories.
 
-    As ``plan_format``; DirectoryError for a metadata directory that cannot be made, too.
+    Raise as ``plan_format`` does, and DirectoryError if the metadata directory cannot be created.
     """
     plan = plan_format(fs, request)
     known = dict(plan.formatted)
@@ -150,9 +149,9 @@ def format_directory(
     *,
     before_last: Callable[[], None] = lambda: None,
 ) -> MetaProperties:
-    """Whatever its ``meta.properties`` said; durable on return. The caller has locked it.
+    """Format one directory, even if it has a ``meta.properties``. It is durable on return.
 
-    ``before_last``: done before ``meta.properties`` says that the directory is whole.
+    The caller holds its lock. ``before_last`` runs before ``meta.properties`` completes the directory.
     """
     directory_id = request.directory_ids.get(path) or random_uuid()
     now_ms = clock.now_ms()

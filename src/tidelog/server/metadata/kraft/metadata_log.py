@@ -1,20 +1,19 @@
-"""``__cluster_metadata-0``: the log of all metadata records, its snapshots, and who leads it.
+"""The directory ``__cluster_metadata-0``: the log of the metadata records, its snapshots and leader.
 
-Opened with the lock of its log directory held, outside of the log manager, which passes the directory over; recovered
-from its beginning at each start, whole batches up to the first that is damaged. State::
+The caller holds the lock of its log directory. The log manager skips this log. Each start recovers it from the
+beginning, up to the first damaged batch. States::
 
-    opened -> replayed (``replay``: the newest snapshot, then what the log has after it) -> leading (``lead``) -> closed
+    opened -> replayed (``replay``: the newest snapshot, then the log after it) -> leading (``lead``) -> closed
 
-``lead`` begins a new epoch: it is noted in ``quorum-state`` first, then a control batch says in the log who leads. An
-append is in the page cache; ``flush`` brings it to the disk, and only then is it a fact. With one voter, whatever is on
-the disk is agreed upon. What a crash leaves: a log that is cut behind its last whole batch, and left-over snapshots,
-which the next opening removes.
+``lead`` writes the new epoch to ``quorum-state`` first, and then a control batch with the leader to the log. An append
+is in the page cache. Only ``flush`` commits it: with one voter, every record on the disk is committed. After a crash,
+the next opening truncates the log after its last complete batch and removes unfinished snapshots.
 
-Snapshots take the place of what they contain: old ones go by ``metadata.max.retention.*``, and with them the log's
-segments below the oldest that is left. A log whose beginning is gone without a snapshot that covers it is an error.
+Snapshots replace the records that they contain. Old snapshots are deleted by ``metadata.max.retention.*``, together
+with the log's segments below the oldest remaining snapshot. A log without its beginning is an error if no snapshot
+covers the missing part.
 
-Thread rule: one at a time, any thread. Called by: ``EmbeddedMetadata``. Source: Kafka's ``KafkaMetadataLog``,
-``KafkaRaftClient``; KIP-595, KIP-630.
+Thread rule: any thread, one at a time. Source: Kafka's ``KafkaMetadataLog``, ``KafkaRaftClient``; KIP-595, KIP-630.
 """
 
 from __future__ import annotations
@@ -64,12 +63,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLogSettings:
-    """Kafka's ``metadata.log.*`` and ``metadata.max.retention.*``."""
+    """The values of Kafka's ``metadata.log.*`` and ``metadata.max.retention.*``."""
 
     segment_bytes: int
     segment_ms: int
     retention_bytes: int
-    """Below 0: no limit."""
+    """The retention in bytes; a negative value means no limit."""
     retention_ms: int
 
     @classmethod
@@ -84,7 +83,7 @@ class MetadataLogSettings:
 
     @property
     def log_config(self) -> LogConfig:
-        """Nothing is deleted by age or size of the log: snapshots decide."""
+        """The log's config. Snapshots decide about deletion, not the age or size of the log."""
         return LogConfig(
             segment_bytes=self.segment_bytes,
             segment_ms=self.segment_ms,
@@ -99,7 +98,8 @@ class MetadataLog:
     def __init__(
         self, fs: FileSystem, log_directory: Path, settings: MetadataLogSettings, clock: Clock, scheduler: Scheduler
     ) -> None:
-        """Open, and remove what snapshots left over. StorageError, CheckpointError."""
+        """Open the log and remove the files of unfinished and deleted snapshots. Raise StorageError or
+        CheckpointError."""
         self._fs = fs
         self._settings = settings
         self._clock = clock
@@ -120,18 +120,18 @@ class MetadataLog:
         for path in left_overs(fs, self.directory):
             fs.remove(path, missing_ok=True)
         self.epoch = max(0 if state is None else state.epoch, self._log.epochs.latest or 0)
-        """Of the leader of now, or of the last one."""
+        """The epoch of the current or last leader."""
         self.past_voters = () if state is None else state.voters or ()
-        """Ids, where they stood neither in the log nor in snapshots."""
+        """The ids of the voters from ``quorum-state`` of version 0."""
         self._last_timestamp_ms = -1
         self.replayed_bytes = 0
-        """Of the log, behind the newest snapshot."""
+        """The bytes of the log after the newest snapshot."""
 
     # --- reading ---
 
     @property
     def end_offset(self) -> int:
-        """Of the next record."""
+        """The offset of the next record."""
         return self._log.end_offset
 
     @property
@@ -140,11 +140,12 @@ class MetadataLog:
 
     @property
     def snapshots(self) -> list[SnapshotId]:
-        """In order."""
+        """The snapshots at or above the log start, by offset."""
         return [found for found in list_snapshots(self._fs, self.directory) if found.offset >= self.log_start_offset]
 
     def replay(self) -> Iterator[MetadataBatch]:
-        """All there is, in order. CheckpointError where a part of it is missing, CorruptRecordError for damage."""
+        """Yield all batches by offset. The log is truncated if the newest snapshot is ahead of it. Raise
+        CheckpointError if a part is missing, and CorruptRecordError if a batch is damaged."""
         start = self._log.log_start_offset
         known = self.snapshots
         newest = known[-1] if known else None
@@ -171,9 +172,9 @@ class MetadataLog:
     # --- writing ---
 
     def lead(self, voters: Sequence[int] | None, records: Sequence[ControlRecord]) -> None:
-        """Begin an epoch, one above all before: ``records`` are the first of it.
+        """Begin an epoch above all earlier ones, with ``records`` as its first records.
 
-        ``voters``: where they do not stand in the log (``kraft.version`` 0).
+        ``voters`` is set if they are not in the log (``kraft.version`` 0).
         """
         self.epoch += 1
         node_id = records[0].fields["leaderId"]
@@ -184,7 +185,7 @@ class MetadataLog:
         self._append(build_control(records, base_offset=self.end_offset, epoch=self.epoch, now_ms=now_ms), now_ms)
 
     def append(self, values: Sequence[bytes]) -> None:
-        """Encoded records, as one batch; none of it is a fact before ``flush``. StorageError fails the log."""
+        """Append encoded records as one batch. Only ``flush`` commits it. A StorageError fails the log."""
         now_ms = self._clock.now_ms()
         self._append(build_records(values, base_offset=self.end_offset, epoch=self.epoch, now_ms=now_ms), now_ms)
 
@@ -193,29 +194,29 @@ class MetadataLog:
         self._last_timestamp_ms = now_ms
 
     def flush(self) -> None:
-        """Return when all that was appended is on the disk."""
+        """Flush all appended records to the disk."""
         self._log.flush()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the log; idempotent."""
         self._log.close()
 
     # --- snapshots ---
 
     @property
     def snapshot_id(self) -> SnapshotId:
-        """Of a snapshot of all there is now."""
+        """The id of a snapshot of all current records."""
         return SnapshotId(self.end_offset, self.epoch)
 
     @property
     def last_timestamp_ms(self) -> int:
-        """Of the last record."""
+        """The timestamp of the last record."""
         return self._last_timestamp_ms
 
     def write_snapshot(
         self, id_: SnapshotId, values: Sequence[bytes], quorum: Sequence[ControlRecord], last_timestamp_ms: int
     ) -> int:
-        """Durable on return; then old ones go. Its size in bytes."""
+        """Write a snapshot, which is durable on return, then delete old ones. Return its size in bytes."""
         data = build_snapshot(
             values,
             epoch=id_.epoch,
@@ -229,7 +230,7 @@ class MetadataLog:
         return len(data)
 
     def clean(self) -> None:
-        """Remove the oldest snapshots, and the log below the oldest one left, while they are too old or too large."""
+        """Delete the oldest snapshots, and the log below the oldest remaining one, while they exceed the retention."""
         while True:
             known = self.snapshots
             if len(known) < 2 or not self._is_due(known):

@@ -1,22 +1,22 @@
-"""Two images of the metadata with the log under them: changes one after the other, and snapshots.
+"""The store of the metadata: two images over one log, changes one after the other, and snapshots.
 
-States: *new* -> ``load`` (in a thread: the directories are locked, the log is replayed into the image) -> ``lead`` (a
-new epoch of this process) -> ``close``; *failed* where a change could not be carried out: it is the last one then.
+States: *new* -> ``load`` (in a background thread: the directories are locked, the log is replayed into the image) ->
+``lead`` (a new epoch of this process) -> ``close``. A failed write leads to *failed*, where no change is possible.
 
 =========  =========================================================================================================
-committed  the controller decides by it; it has every record that is on the disk
-published  the broker and its clients see it; it has a change once the broker is ready for it
+committed  the controller decides by this image; it has every record that is on the disk
+published  the broker and its clients see this image; it gets a change once the broker is ready for it
 =========  =========================================================================================================
 
-A change has its turn: it is decided by the committed image, the records are appended as one batch, flushed in a
-thread, and applied; then the next change has its turn. Changes are published in the same order: the listeners prepare
-for one (the logs of a new topic are made), then it is applied to the published image and the listeners are told, all in
-one step of the loop. So a client never reads of a leader that is not ready.
-A caller that gives up waiting changes nothing about that. What a crash leaves: all of a change or nothing, and never
-less than somebody was told of.
+Changes take turns. A change is decided by the committed image, appended as one batch, flushed in a background thread,
+and applied to the committed image. Then the next change has its turn. Changes are published in the same sequence: the
+listeners prepare for a change (they create the logs of a new topic). Then the change is applied to the published image
+and the listeners are notified, in one step of the event loop. So a client never sees a leader that is not ready. A
+caller that stops waiting does not stop its change. A crash leaves all of a change or nothing, and no acknowledged
+change is lost.
 
-Thread rule: the loop only, but for ``load``. Called by: ``EmbeddedMetadata``. Source: Kafka's ``QuorumController``,
-``KafkaRaftClient``, ``MetadataLoader``, ``SnapshotGenerator``, ``BrokerMetadataPublisher``.
+Thread rule: the event loop only, but for ``load``. Source: Kafka's ``QuorumController``, ``KafkaRaftClient``,
+``MetadataLoader``, ``SnapshotGenerator``, ``BrokerMetadataPublisher``.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ _log = logging.getLogger(__name__)
 class StoreSetup:
     fs: FileSystem
     directory: Path
-    """The log directory that the metadata lies in."""
+    """The log directory with the metadata."""
     settings: ControllerSettings
     static_voters: Voters | None
     clock: Clock
     scheduler: Scheduler
     in_thread: InThread
     on_failure: Callable[[TidelogError], None]
-    """A change could not be carried out: the disk refused it, or it contradicts the image. A broker stops then."""
+    """A callback for a failed change: a disk error, or a contradiction to the image. The broker stops then."""
 
 
 class MetadataStore:
     def __init__(self, setup: StoreSetup, image: MetadataImage) -> None:
-        """``image``: empty but for the cluster's id; filled by ``load``."""
+        """Create a store that ``load`` fills. ``image`` is empty but for the cluster id."""
         self._setup = setup
         self.image = self.committed = image
-        """The published image, and the committed one: the same object until ``load`` has filled it."""
+        """The published image and the committed image. They are the same object until the end of ``load``."""
         self.published_end = 0
-        """The offset behind the last record of the published image."""
+        """The offset after the last record of the published image."""
         self._listeners: list[Listener] = []
         self._preparations: list[Preparation] = []
         self._turn = asyncio.Lock()
@@ -86,10 +86,8 @@ class MetadataStore:
     # --- start and end ---
 
     def load(self) -> None:
-        """Open the log and read it into the image; the log directory is locked. In a thread.
-
-        ConfigError where others vote, too; StorageError, CorruptRecordError for a log that cannot be read or served.
-        """
+        """Open the log and read it into the image, in a background thread. The log directory must be locked. Raise
+        ConfigError if the quorum has other voters, and StorageError or CorruptRecordError if the log cannot be read."""
         setup = self._setup
         config = setup.settings.config
         self._log = log = MetadataLog(
@@ -107,7 +105,7 @@ class MetadataStore:
         _log.info("Loaded the cluster metadata up to offset %d, epoch %d", log.end_offset, log.epoch)
 
     async def lead(self) -> None:
-        """Begin an epoch; in a new cluster its first records are written."""
+        """Begin an epoch, and write the first records of a new cluster."""
         log, replay, node_id = self.log, self.replay, self._setup.settings.node_id
         first = [leader_change(node_id, replay.voters)]
         if not replay.voters_in_log:
@@ -121,7 +119,7 @@ class MetadataStore:
         _log.info("Node %d leads the cluster metadata in epoch %d", node_id, log.epoch)
 
     async def close(self) -> None:
-        """Wait for the change and the snapshot under way, then let go of the log. Idempotent."""
+        """Wait for the running change and snapshot, then close the log; idempotent."""
         async with self._turn:
             if self._failure is None:
                 self._failure = StorageError("the cluster metadata is closed")
@@ -144,10 +142,8 @@ class MetadataStore:
         return end
 
     async def change(self, decide: Callable[[], Decision[T]], timeout_ms: int | None = None) -> T:
-        """Return the answer of ``decide``, which goes by the committed image, once its records are published.
-
-        ApiError of ``decide``; REQUEST_TIMED_OUT if its turn does not come within ``timeout_ms``; StorageError.
-        """
+        """Return the result of ``decide``, which uses the committed image, once its records are published. Raise the
+        ApiError of ``decide``, REQUEST_TIMED_OUT if its turn comes later than ``timeout_ms``, or StorageError."""
         deadline_ms = None if timeout_ms is None else self._setup.clock.monotonic_ms() + timeout_ms
         return await asyncio.shield(self._spawn(self._in_turn(decide, deadline_ms)))
 
@@ -166,8 +162,8 @@ class MetadataStore:
                 except (StorageError, CorruptRecordError) as error:
                     self._fail(error)
                     raise
-        # No await in between: the lock serves in the order of asking, so changes are published in their order. An
-        # answer without records waits, too: clients can then see what it was decided by.
+        # No await between the locks: asyncio.Lock is fair, so changes are published in the sequence of their turns.
+        # A decision without records waits too, so that clients can see the image that it was based on.
         async with self._publishing:
             waiting = [] if change is None else await self._publish(decision.records, change)
         for done in waiting:
@@ -182,7 +178,7 @@ class MetadataStore:
         self._snapshots.note(sum(map(len, values)))
 
     def _commit(self, records: Sequence[MetadataRecord]) -> MetadataChange:
-        """Apply what is on the disk to the committed image."""
+        """Apply records that are on the disk to the committed image."""
         change = _applied(self.committed, records, self.log.end_offset)
         if self._snapshots.is_due:
             self._snapshots.begin()
@@ -190,7 +186,7 @@ class MetadataStore:
         return change
 
     async def _publish(self, records: Sequence[MetadataRecord], committed: MetadataChange) -> list[Awaitable[None]]:
-        """Return what the listeners have still to do."""
+        """Publish a change, and return the awaitables of the listeners."""
         for prepare in list(self._preparations):
             try:
                 await prepare(committed)
@@ -208,7 +204,7 @@ class MetadataStore:
     # --- snapshots ---
 
     async def _write_snapshot(self) -> None:
-        """Of the committed image as it is now; changes go on meanwhile."""
+        """Write a snapshot of the current committed image. Changes continue meanwhile."""
         log, image = self.log, self.committed.copy()
         id_, last_timestamp_ms, quorum = log.snapshot_id, log.last_timestamp_ms, self.replay.voters.control_records()
 
@@ -222,11 +218,11 @@ class MetadataStore:
         except StorageError as error:
             _log.error("A snapshot of the cluster metadata could not be written: %s", error)
 
-    # --- what is asked ---
+    # --- queries ---
 
     @property
     def is_writable(self) -> bool:
-        """Neither closed nor failed."""
+        """True if the store is neither closed nor failed."""
         return self._failure is None
 
     @property
@@ -249,7 +245,7 @@ class MetadataStore:
             voters=self.replay.voters.voters,
         )
 
-    # --- inside ---
+    # --- internals ---
 
     def _first_records(self) -> list[MetadataRecord]:
         records = read_first_records(self._setup.fs, self._setup.directory)
@@ -262,11 +258,11 @@ class MetadataStore:
         return records
 
     def _first_image(self) -> MetadataImage:
-        """What a new cluster begins with, once it leads."""
+        """Return the image that a new cluster has once the controller leads."""
         return first_image(self._first_records(), path=self.log.directory)
 
     def _spawn(self, work: Any) -> asyncio.Task[Any]:
-        """A task that goes on whatever becomes of who asked for it."""
+        """Return a task that continues even if its caller is cancelled."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -275,11 +271,11 @@ class MetadataStore:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits for it is told
+            task.exception()  # mark the error as retrieved; an awaiting caller still gets it
 
 
 class _SnapshotSchedule:
-    """When the next snapshot is due: after so many bytes, or so long after the last one."""
+    """The schedule of snapshots: the next is due after a number of bytes, or after a time."""
 
     def __init__(self, settings: ControllerSettings, clock: Clock) -> None:
         self._max_bytes = settings.config.number("metadata.log.max.record.bytes.between.snapshots")
@@ -302,7 +298,7 @@ class _SnapshotSchedule:
 
 
 def _applied(image: MetadataImage, records: Sequence[MetadataRecord], end_offset: int) -> MetadataChange:
-    """Apply ``records``, of which the last lies before ``end_offset``, and return what they changed."""
+    """Apply ``records``, which end before ``end_offset``, and return their effects."""
     change = MetadataChange(end_offset=end_offset)
     for record in records:
         image.apply(record, change)

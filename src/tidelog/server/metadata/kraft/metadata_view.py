@@ -1,9 +1,8 @@
-"""The cluster metadata of a log directory as it lies there: the newest snapshot, and what the log has after it; of a
-cluster that has not begun, what ``bootstrap.checkpoint`` lets it begin with.
+"""A read-only view of the cluster metadata in a log directory.
 
-Nothing is written, locked or kept open. What a kill left is read as recovery would leave it: whole batches up to the
-first that is damaged; records of a transaction that nobody ended count for nothing. Called by: whoever has to know what
-is in a directory before it is anybody's: ``refusals``, ``tidelog metadata``, ``tidelog import``. Thread rule: any.
+It has the newest snapshot and the log after it, or for a new cluster its first records. Nothing is written, locked or
+kept open. After a crash the view is the same as after recovery: complete batches up to the first damaged one.
+Records of an unfinished transaction do not count. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -40,26 +39,25 @@ _PARTITIONS: Final = frozenset(MESSAGES[name].api_key for name in ("PartitionRec
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataView:
     directory: Path
-    """Of the log and its snapshots."""
+    """The directory of the log and its snapshots."""
     image: MetadataImage
     voters: Voters
-    """As the log has them, or ``quorum-state``; none where neither says."""
+    """The voters of the log or of ``quorum-state``; none if neither has any."""
     state: QuorumState | None
     snapshot: SnapshotId | None
-    """The newest one."""
+    """The newest snapshot."""
     end_offset: int
     epoch: int
     is_empty: bool
-    """No record yet: the image is what the new cluster begins with."""
+    """True if the log has no metadata record. The image then has the first records of the new cluster."""
 
 
 def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool = True) -> MetadataView | None:
-    """None where there is neither a metadata log nor a ``bootstrap.checkpoint``.
+    """Return the view, or None if there is neither a metadata log nor a ``bootstrap.checkpoint``.
 
-    ``with_partitions`` False: topics have none, and a log of many is read in a fraction of the time.
-
-    CheckpointError for a snapshot or a ``quorum-state`` that cannot be read, CorruptRecordError for a record that
-    contradicts those before it, or cannot be. The image's ``passed_over`` has the records of a later release.
+    If ``with_partitions`` is False, topics have no partitions, and a large log is read in a fraction of the time. Raise
+    CheckpointError if a snapshot or ``quorum-state`` cannot be read. Raise CorruptRecordError if a record is not valid
+    or contradicts the records before it. Records of a later release are in the image's ``passed_over``.
     """
     directory = log_directory / METADATA_DIRECTORY
     has_log = fs.exists(directory)

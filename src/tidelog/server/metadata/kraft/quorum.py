@@ -1,8 +1,8 @@
-"""The metadata quorum as the properties of a node say it, and as it is told to those who ask. Pure.
+"""The metadata quorum, as a node's properties define it and as clients see it. Pure.
 
-Kafka's keys: ``controller.quorum.voters`` (``id@host:port``, …) makes the quorum a static one; without it the one voter
-stands in the log. ``controller.listener.names`` names the listener of the controllers; it is found in
-``advertised.listeners`` or ``listeners``. Source: Kafka's ``QuorumConfig``, ``KafkaConfig``.
+Kafka's key ``controller.quorum.voters`` (``id@host:port``, …) makes the quorum static. Without it, the only voter is in
+the log. ``controller.listener.names`` names the controllers' listener, whose address is in ``advertised.listeners`` or
+``listeners``. Source: Kafka's ``QuorumConfig``, ``KafkaConfig``.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ _NO_DIRECTORY: Final = uuid.UUID(int=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumStatus:
-    """At one moment."""
+    """The quorum at one moment."""
 
     leader_id: int
     epoch: int
     high_watermark: int
-    """Records below it are agreed upon."""
+    """The records below it are committed."""
     kraft_version: int
     voters: tuple[Voter, ...]
 
 
 def static_voters(config: BrokerConfig) -> Voters | None:
-    """None where the voters do not stand in the properties. ConfigError for one that cannot be read."""
+    """Return the voters of the properties, or None if there are none. Raise ConfigError if a voter is malformed."""
     entries = config.texts("controller.quorum.voters")
     name = _controller_listener(config)
     return Voters(kraft_version=0, voters=tuple(_voter(entry, name) for entry in entries)) if entries else None
 
 
 def past_voters(ids: Sequence[int]) -> Voters:
-    """Of a static quorum whose voters are no longer in the properties: as ``quorum-state`` has them."""
+    """Return the voters of ``quorum-state``, for a static quorum that the properties no longer list."""
     return Voters(kraft_version=0, voters=tuple(Voter(node, _NO_DIRECTORY, ()) for node in ids))
 
 
 def controller_endpoint(config: BrokerConfig) -> Endpoint:
-    """Where the controller listens, or would: nobody needs to ask a controller that is alone."""
+    """Return the controller's endpoint. It may not be open, because no other node needs a lone controller."""
     name = _controller_listener(config)
     for key in ("advertised.listeners", "listeners"):
         for entry in config.texts(key):
@@ -59,7 +59,7 @@ def controller_endpoint(config: BrokerConfig) -> Endpoint:
 
 
 def require_alone(voters: Voters, node_id: int) -> None:
-    """ConfigError where others vote, too: they would have to agree to each record."""
+    """Raise ConfigError if there are other voters: they would have to acknowledge each record."""
     others = [str(voter) for voter in voters.ids if voter != node_id]
     if others or not voters.ids:
         raise ConfigError(

@@ -1,8 +1,8 @@
-"""``quorum-state``: who leads the metadata quorum in which epoch, and for whom this node voted in it.
+"""The file ``quorum-state``: the leader and epoch of the metadata quorum, and this node's vote.
 
-One line of JSON without a line end. Version 0 (``kraft.version`` 0) has the voters' ids in it, version 1 the directory
-id of the voted one. It is replaced atomically before anything is written in a new epoch: two leaders of one epoch
-cannot be, whatever crashes. Called by: ``MetadataLog``. Source: Kafka's ``FileQuorumStateStore``; KIP-595, KIP-853.
+It is one line of JSON without a line end. Version 0 (``kraft.version`` 0) has the voters' ids. Version 1 has the
+directory id of the voted node. The file is replaced atomically before any write in a new epoch, so that no crash can
+lead to two leaders of one epoch. Source: Kafka's ``FileQuorumStateStore``; KIP-595, KIP-853.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = "data_version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """``voters`` and only they are of version 0."""
+    """The contents of the file. ``voters`` is set in version 0 only."""
 
     leader_id: int
     epoch: int
@@ -31,7 +31,7 @@ class QuorumState:
 
     @classmethod
     def parse(cls, data: bytes, *, path: Path | None = None) -> Self:
-        """CheckpointError for what is not JSON, another version, or a field that is missing."""
+        """Parse the file. Raise CheckpointError for malformed JSON, an unknown version or a missing field."""
         try:
             found = json.loads(data)
             version = found[_VERSION]
@@ -47,7 +47,7 @@ class QuorumState:
             raise CheckpointError(f"not a readable {QUORUM_STATE_FILE}: {error!r}", path=path) from None
 
     def to_bytes(self) -> bytes:
-        """In the order of Kafka's fields."""
+        """Return the file's bytes, with the fields in Kafka's sequence."""
         found: dict[str, object] = {"leaderId": self.leader_id, "leaderEpoch": self.epoch, "votedId": self.voted_id}
         if self.voters is None:
             found |= {"votedDirectoryId": ZERO_UUID, _VERSION: 1}
@@ -58,10 +58,10 @@ class QuorumState:
 
     @classmethod
     def read(cls, fs: FileSystem, directory: Path) -> Self | None:
-        """None where there is none: the node has not been part of a quorum yet."""
+        """Return the state, or None without a file: the node has not been part of a quorum yet."""
         path = directory / QUORUM_STATE_FILE
         return cls.parse(read_whole(fs, path), path=path) if fs.exists(path) else None
 
     def write(self, fs: FileSystem, directory: Path) -> None:
-        """Durable on return."""
+        """Replace the file. It is durable on return."""
         write_atomically(fs, directory / QUORUM_STATE_FILE, self.to_bytes())

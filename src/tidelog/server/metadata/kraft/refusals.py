@@ -1,29 +1,28 @@
-"""What a directory's metadata has in it that this broker cannot serve safely, each in a sentence that says what to do.
+"""The reasons why this broker cannot safely serve a directory's metadata, each with a remedy. Pure.
 
 ====================================  ================================================================================
-what                                  where it stands
+reason                                source
 ====================================  ================================================================================
-voters besides this node              control record KRAFT_VOTERS, or ``quorum-state``; kraft.version 1: of this node
-                                      under another directory id, too
-a kraft.version that is not known     control record KRAFT_VERSION
+voters other than this node           control record KRAFT_VOTERS, or ``quorum-state``; with kraft.version 1 also this
+                                      node under another directory id
+an unknown kraft.version              control record KRAFT_VERSION
 other brokers                         RegisterBrokerRecord
-a feature, or a level of one, that    FeatureLevelRecord
-is not known
+an unknown feature or level           FeatureLevelRecord
 tiered topics                         ConfigRecord ``remote.storage.enable=true`` of a topic
-topics whose names are not legal:     TopicRecord of a name that Kafka gives no topic, or of ``__cluster_metadata``
-they would be paths
-an epoch or an offset after which     batches of the log, names of snapshots, ``quorum-state``
-there is hardly another
-a partition without replicas, whose   PartitionRecord, PartitionChangeRecord
-directories are not as many, or with
-a number or epoch that cannot be
-a record of a later release           any: the image has passed it over
+topic names that are not valid: they  TopicRecord with a name that Kafka does not allow, or ``__cluster_metadata``
+would become paths
+an epoch or offset with hardly any    batches of the log, names of snapshots, ``quorum-state``
+room above it
+a partition without replicas, with    PartitionRecord, PartitionChangeRecord
+another number of directories, or
+with a number or epoch that is not
+valid
+a record of a later release           any record; the image has skipped it
 ====================================  ================================================================================
 
-Looked at before anything is written, so that a directory that is refused is as it was; and once more when the log has
-been opened, before a record is appended to it: recovery may have brought to light what was not there to be read. Then
-partitions are looked at, too: there may be very many.
-Pure. Called by: ``directory_check``.
+The checks run before anything is written, so a refused directory stays unchanged. They run again after the log was
+opened and before an append, because recovery may reveal records that could not be read before. Only then are partitions
+checked, because there may be very many.
 """
 
 from __future__ import annotations
@@ -44,24 +43,25 @@ from tidelog.storage.checkpoint import uuid_to_text
 
 _EPOCHS: Final = range(2**31 - 2**20)
 _LAST_OFFSET: Final = 2**63 - 2**40
-"""With room for all that a cluster has yet to write."""
+"""The largest accepted offset. It leaves room for all later records of a cluster."""
 _TIERED: Final = "remote.storage.enable"
 _NEWEST_RELEASE: Final = release_name(LATEST_METADATA_VERSION)
 _SHOWN: Final = 5
-"""Names in a sentence."""
+"""The most names in a message."""
 _SHOWN_CHARACTERS: Final = 60
-"""Of a name that may be anything."""
+"""The most characters of a name that may be anything."""
 
 
 def refusals(view: MetadataView, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
-    """None: it can be served. ``directory_id``: of the log directory that the metadata lies in."""
+    """Yield the reasons; none if the metadata can be served. ``directory_id`` is the id of the log directory with the
+    metadata."""
     yield from _log_refusals(view)
     yield from _quorum_refusals(view.voters, node_id, directory_id)
     yield from _image_refusals(view.image, node_id)
 
 
 def loaded_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
-    """As ``refusals``, of what was loaded from the log that is open."""
+    """Yield the reasons as ``refusals`` does, for the image of an open log."""
     yield from _image_refusals(image, node_id)
     yield from _partition_refusals(image)
 

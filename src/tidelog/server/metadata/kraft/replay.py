@@ -1,10 +1,10 @@
-"""From the batches of the metadata log to the image, at a start.
+"""The replay of the metadata log's batches into the image at a start.
 
-Records between a BeginTransaction and its EndTransaction count only together; an AbortTransaction takes them back
-(KIP-868). A transaction that nobody ended is open when all was read: the next leader aborts it.
-A record of a later release is passed over, and so is one that contradicts the image after that: the image keeps both
-for readers, and nobody serves it (``refusals``). Control records say who votes. Called by: ``EmbeddedMetadata``, in a
-background thread, before anybody else has the image.
+Records from a BeginTransaction to its EndTransaction count only together. An AbortTransaction drops them (KIP-868). An
+unfinished transaction stays open at the end, and the next leader aborts it. A record of a later release is skipped, and
+so are later records that contradict the image. The image lists both for readers, and no broker serves it
+(``refusals``). Control records define the voters.
+Thread rule: a background thread, before any other code has the image.
 Source: Kafka's ``QuorumController``, ``MetadataBatchLoader``.
 """
 
@@ -22,9 +22,9 @@ from tidelog.server.metadata.metadata_record import MetadataRecord
 
 
 def first_image(records: Iterable[MetadataRecord], *, path: Path) -> MetadataImage:
-    """Return the image of the records that a new cluster begins with. ``path``: of the log, for errors.
+    """Return the image of a new cluster's first records. ``path`` names the log in errors.
 
-    Raise CorruptRecordError for a record that cannot be.
+    Raise CorruptRecordError if a record is not valid.
     """
     image = MetadataImage()
     replay = Replay(image, Voters(kraft_version=0, voters=()), path=path)
@@ -34,12 +34,12 @@ def first_image(records: Iterable[MetadataRecord], *, path: Path) -> MetadataIma
 
 class Replay:
     def __init__(self, image: MetadataImage, voters: Voters, *, path: Path) -> None:
-        """``voters``: as the properties have them, where the log does not. ``path``: of the log, for errors."""
+        """Create a replay. ``voters`` count if the log has none. ``path`` names the log in errors."""
         self.voters = voters
         self.is_empty = True
-        """No record yet: the cluster is new."""
+        """True if no metadata record was replayed: the cluster is new."""
         self.voters_in_log = False
-        """Not only in the snapshot that formatting left."""
+        """True if the log has voters, not only the snapshot from formatting."""
         self._image = image
         self._path = path
         self._transaction: list[MetadataRecord] | None = None
@@ -50,15 +50,15 @@ class Replay:
         return self._transaction is not None
 
     def take(self, batch: MetadataBatch) -> None:
-        """Take the next batch. Raise CorruptRecordError for a record that the image cannot take.
+        """Apply the next batch. Raise CorruptRecordError if the image cannot apply a record.
 
-        The log may be anybody's: whatever else a record brings about is an error of the log, too.
+        Any other exception becomes CorruptRecordError too, because any program may have written the log.
         """
         self._offset = batch.base_offset
         self._checked(lambda: self._take_batch(batch))
 
     def take_first(self, records: Iterable[MetadataRecord]) -> None:
-        """Take the records that a new cluster begins with, which have no offset yet. Raise as ``take``."""
+        """Apply the first records of a new cluster, which have no offset yet. Raise as ``take`` does."""
         self._checked(lambda: self._take_all(records))
 
     def _checked(self, take: Callable[[], None]) -> None:

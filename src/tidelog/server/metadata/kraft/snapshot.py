@@ -1,17 +1,17 @@
-"""Snapshots of the metadata: all of it as of an offset, in a file from which the log need not be read before that.
+"""Snapshots of the metadata: files that replace the log below an offset.
 
-``OFFSET-EPOCH.checkpoint`` (20 and 10 digits) beside the log's segments: offset of the first record that is not in it,
-epoch of the last one that is. Its batches, offsets from 0 on::
+``OFFSET-EPOCH.checkpoint`` (20 and 10 digits) lies next to the log's segments. OFFSET is the first offset that is not
+in it, and EPOCH is the epoch of its last record. Its batches have offsets from 0 on::
 
-    control   SNAPSHOT_HEADER (time of the last record in it), KRAFT_VERSION, KRAFT_VOTERS (where kraft.version is 1)
+    control   SNAPSHOT_HEADER (time of the last record in it), KRAFT_VERSION, KRAFT_VOTERS (if kraft.version is 1)
     records   as many batches as are needed
     control   SNAPSHOT_FOOTER
 
-The records that a new cluster begins with have the same form. Kafka 4.4 writes them to the snapshot of offset 0 and
-epoch 0, whose records are never a part of the image (KIP-1170); before, they were in ``bootstrap.checkpoint`` in each
-log directory. Written as ``….part``, synced, renamed: a name without a suffix is whole. One to be removed is renamed to
-``….deleted`` first.
-Called by: ``MetadataLog``, formatting. Source: Kafka's ``RecordsSnapshotWriter``, ``Snapshots``; KIP-630.
+The first records of a new cluster have the same format. Kafka 4.4 writes them to the snapshot of offset 0 and epoch 0,
+and those records are never part of the image (KIP-1170). Older releases wrote ``bootstrap.checkpoint`` in each log
+directory. A snapshot is written as ``….part``, synced and renamed, so a name without suffix is complete. It is renamed
+to ``….deleted`` before it is removed.
+Source: Kafka's ``RecordsSnapshotWriter``, ``Snapshots``; KIP-630.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DELETED_SUFFIX: Final = ".deleted"
 _PART_SUFFIX: Final = ".part"
 _LEFT_OVER: Final = re.compile(r"[0-9]{20}-[0-9]{10}.*\.checkpoint\.(part|deleted)")
 _RECORD_OVERHEAD: Final = 32
-"""Of a record in a batch, at most."""
+"""The most bytes that a batch needs for a record in addition to its value."""
 
 
 class SnapshotId(NamedTuple):
@@ -53,13 +53,13 @@ class SnapshotId(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """None for a name that is no snapshot's."""
+        """Return the id, or None if the name is not a snapshot's."""
         match = SNAPSHOT_NAME.fullmatch(name)
         return None if match is None else cls(int(match[1]), int(match[2]))
 
 
 BOOTSTRAP_ID: Final = SnapshotId(0, 0)
-"""The snapshot that formatting leaves: voters, and the records that a new cluster begins with."""
+"""The snapshot that formatting leaves, with the voters and the first records of a new cluster."""
 
 
 def build_snapshot(
@@ -70,7 +70,7 @@ def build_snapshot(
     now_ms: int,
     quorum: Sequence[ControlRecord] = (),
 ) -> bytes:
-    """The bytes of a snapshot of encoded records."""
+    """Return the bytes of a snapshot of encoded records."""
     header = ControlRecord(ControlType.SNAPSHOT_HEADER, {"version": 0, "lastContainedLogTimestamp": last_timestamp_ms})
     out = build_control([header, *quorum], base_offset=0, epoch=epoch, now_ms=now_ms)
     offset = 1 + len(quorum)
@@ -96,7 +96,7 @@ def _cut(values: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def read_snapshot(fs: FileSystem, path: Path) -> list[MetadataBatch]:
-    """All batches. CheckpointError where it is damaged or not whole."""
+    """Return all batches. Raise CheckpointError if the file is damaged or incomplete."""
     try:
         batches = list(read_batches(memoryview(read_whole(fs, path))))
     except CorruptRecordError as error:
@@ -109,9 +109,9 @@ def read_snapshot(fs: FileSystem, path: Path) -> list[MetadataBatch]:
 
 
 def read_first_records(fs: FileSystem, log_directory: Path) -> list[MetadataRecord]:
-    """Return the records that a new cluster begins with, from the first file that has some; none without such a file.
+    """Return the first records of a new cluster, from the first file that has any, or an empty list.
 
-    CheckpointError for a damaged file.
+    Raise CheckpointError if a file is damaged.
     """
     for path in (log_directory / METADATA_DIRECTORY / BOOTSTRAP_ID.file_name, log_directory / BOOTSTRAP_FILE):
         batches = read_snapshot(fs, path) if fs.exists(path) else []
@@ -122,9 +122,9 @@ def read_first_records(fs: FileSystem, log_directory: Path) -> list[MetadataReco
 
 
 def read_image_batches(fs: FileSystem, directory: Path, id_: SnapshotId) -> list[MetadataBatch]:
-    """Return the batches of a snapshot that count for the image: of ``BOOTSTRAP_ID`` the control batches only.
+    """Return the batches of a snapshot that belong to the image: of ``BOOTSTRAP_ID`` only the control batches.
 
-    CheckpointError as ``read_snapshot``. Source: Kafka's ``MetadataLoader.handleLoadBootstrap``.
+    Raise CheckpointError as ``read_snapshot`` does. Source: Kafka's ``MetadataLoader.handleLoadBootstrap``.
     """
     batches = read_snapshot(fs, directory / id_.file_name)
     return [batch for batch in batches if batch.control_records] if id_ == BOOTSTRAP_ID else batches
@@ -135,7 +135,7 @@ def _has(batch: MetadataBatch, type_: ControlType) -> bool:
 
 
 def write_whole(fs: FileSystem, path: Path, data: bytes) -> None:
-    """Durable, and under its name, on return. A link that has the name of the part is removed, not written through."""
+    """Write the file atomically and durably. A link with the name of the part file is removed and not followed."""
     part = path.with_name(path.name + _PART_SUFFIX)
     fs.remove(part, missing_ok=True)
     with fs.open(part, create=True) as file:
@@ -147,11 +147,11 @@ def write_whole(fs: FileSystem, path: Path, data: bytes) -> None:
 
 
 def list_snapshots(fs: FileSystem, directory: Path) -> list[SnapshotId]:
-    """In order."""
+    """Return the ids, sorted by offset and epoch."""
     found = (SnapshotId.parse(name) for name in fs.list_names(directory))
     return sorted(one for one in found if one is not None)
 
 
 def left_overs(fs: FileSystem, directory: Path) -> list[Path]:
-    """Of snapshots that were not finished, or were deleted."""
+    """Return the files of unfinished and of deleted snapshots."""
     return [directory / name for name in fs.list_names(directory) if _LEFT_OVER.fullmatch(name)]

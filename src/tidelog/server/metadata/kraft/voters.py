@@ -1,8 +1,8 @@
-"""Who votes in the metadata quorum, as its control records say it; with the quorum's version.
+"""The voters of the metadata quorum and its version, as its control records define them. Pure.
 
-``kraft.version`` 0: the voters stand in every node's properties (``controller.quorum.voters``); 1: in the log, with the
-ids of their directories (KIP-853). Either way this process has to be the only one: with others it would need them to
-agree to each record. Pure. Source: Kafka's ``VoterSet``, ``LeaderState``.
+With ``kraft.version`` 0 the voters are in every node's properties (``controller.quorum.voters``). With 1 they are in
+the log, with the ids of their directories (KIP-853). This process must be the only voter in both cases: others would
+have to acknowledge each record. Source: Kafka's ``VoterSet``, ``LeaderState``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Voter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voters:
-    """``kraft_version`` 0: nothing of it is in the log."""
+    """The voters of the quorum. They are not in the log if ``kraft_version`` is 0."""
 
     kraft_version: int
     voters: tuple[Voter, ...]
@@ -51,7 +51,7 @@ class Voters:
         return tuple(voter.id for voter in self.voters)
 
     def control_records(self) -> list[ControlRecord]:
-        """For the log and for snapshots; none where the voters stand elsewhere."""
+        """Return the control records for the log and for snapshots; none if the voters are not in the log."""
         if self.kraft_version == 0:
             return []
         voters = [
@@ -73,7 +73,7 @@ class Voters:
 
 
 def voters_of(fields: Mapping[str, Any]) -> tuple[Voter, ...]:
-    """From the fields of a KRAFT_VOTERS record."""
+    """Return the voters of a KRAFT_VOTERS record."""
     return tuple(
         Voter(
             voter["voterId"],
@@ -85,7 +85,7 @@ def voters_of(fields: Mapping[str, Any]) -> tuple[Voter, ...]:
 
 
 def leader_change(node_id: int, voters: Voters) -> ControlRecord:
-    """The first record of an epoch, by which the others learn who leads it."""
+    """Return the first record of an epoch, which names its leader."""
     voted = [{"voterId": voter} for voter in voters.ids]
     fields = {"version": 0, "leaderId": node_id, "voters": voted, "grantingVoters": [{"voterId": node_id}]}
     return ControlRecord(ControlType.LEADER_CHANGE, fields)

@@ -1,1 +1,1 @@
-"""The insides of the compaction job: its table, and one large log cleaned by many tasks."""
+"""The parts of the compaction job: its table, and the cleaning of a large log by many tasks."""

@@ -1,15 +1,16 @@
-"""The table of the compaction job: a row a log, what is planned for it and what was done.
+"""The table of the compaction job: one row per log with its plan and the outcome.
 
-================================  ====================================================================================
-columns                           null
-================================  ====================================================================================
-``directory``                     never
-``topic``, ``partition``          of a directory that is refused: its row says why
-``firstDirtyOffset`` … ``reason``  of a log without compaction, but for the reason
-``stoppedBy``                     where nothing was found that would stop a cleaner
-``nextDirtyOffset`` … ``tasks``   of a log that was not compacted
-``error``                         where nothing went wrong
-================================  ====================================================================================
+=====================================  ===============================================================================
+columns                                null
+=====================================  ===============================================================================
+``directory``                          never
+``topic``, ``partition``               for a refused directory, whose row has the error
+``firstDirtyOffset`` … ``dirtyRatio``  for a log without compaction, and for a refused directory
+``isDue``, ``reason``                  for a refused directory
+``stoppedBy``                          if nothing was found that would stop a cleaner
+``nextDirtyOffset`` … ``tasks``        for a log that was not compacted
+``error``                              if no error occurred
+=====================================  ===============================================================================
 """
 
 from __future__ import annotations
@@ -70,5 +71,5 @@ def plan_row(path: Path, log: CompactionOutlook, outcome: CompactedLog | Tidelog
 
 
 def refused_row(path: Path, error: TidelogError) -> Row:
-    """Of a whole directory."""
+    """Return the row of a whole directory that was refused."""
     return (str(path), *(None,) * (_WIDTH - 2), str(error))

@@ -1,4 +1,7 @@
-"""The keys of one group of segments, each once, with its latest offset in the dirty part: columns at a time."""
+"""The distinct keys of one group of segments, each with its latest offset in the dirty part.
+
+The code works on whole columns.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,12 @@ from tidelog.storage.segment.segment import LogSegment
 
 _CHUNK_BYTES = 2 * 1024 * 1024
 _MERGE_ROWS = 1_000_000
-"""Rows that wait, at most, until those of the same key become one."""
+"""The most rows that are gathered before rows with the same key are merged."""
 
 
 def keys_of_group(log: SpreadLog, number: int) -> pa.Table:
-    """By ``KEYS``: ``latest`` is null for a key that is in the clean part only. CorruptRecordError, StorageError."""
+    """Return a table of ``KEYS``. ``latest`` is null for a key in the clean part only. Raise CorruptRecordError or
+    StorageError."""
     merged, waiting, rows = KEYS.empty_table(), [], 0
     for segment in log.segments(number):
         for part in _keys(log, number, segment):

@@ -1,4 +1,4 @@
-"""Rewrite one group of a log that is spread, by the latest offsets of the keys that the group has."""
+"""The rewrite of one group of a spread log, by the latest offsets of the group's keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidelog.storage.segment.segment_draft import SegmentDraft
 
 
 class Rewritten(NamedTuple):
-    """A group's segment; its files lie in ``staging``, named ``.cleaned``."""
+    """A group's new segment. Its files lie in ``staging`` with the suffix ``.cleaned``."""
 
     number: int
     staging: Path
@@ -40,9 +40,9 @@ class Rewritten(NamedTuple):
 
 
 def rewrite_group(log: SpreadLog, number: int, keys: pa.Table, transactions: CleanedTransactions) -> Rewritten:
-    """``keys``: those of the group, as ``of_all_groups`` gives them.
+    """Rewrite a group. ``keys`` are the group's rows from ``of_all_groups``.
 
-    CorruptRecordError and StorageError leave nothing but the directory.
+    CorruptRecordError and StorageError leave only the staging directory.
     """
     segments, staged = log.segments(number), _StagedLog(log, log.new_staging())
     request = CleanRequest(
@@ -70,7 +70,7 @@ def rewrite_group(log: SpreadLog, number: int, keys: pa.Table, transactions: Cle
 
 
 class _StagedLog:
-    """The log as a task has it: what is written lies in a directory of the task's own, and waits there."""
+    """The log as a task sees it: new segments stay in the task's own staging directory."""
 
     def __init__(self, log: SpreadLog, staging: Path) -> None:
         self.staging = staging
@@ -95,11 +95,11 @@ class _StagedLog:
         return SegmentDraft(LOCAL, self.staging, base_offset, index_interval_bytes=self.config.index_interval_bytes)
 
     def replace_segments(self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, cuts: int) -> None:
-        """Not yet: the driver does it, for all groups at once."""
+        """Keep the new segments. The driver swaps in all groups at once."""
         self.finished = tuple(new)
 
     def split_overflowed(self, segment: LogSegment) -> list[int]:
-        """StorageError: a log with such segments is not spread."""
+        """Raise StorageError: a log with overflowed segments is not spread."""
         raise StorageError("the segment has offsets that no index can hold", path=segment.path)
 
 

@@ -1,7 +1,7 @@
-"""Keys on their way from one task to others: a file of blocks, of which each of the others reads one.
+"""A file of key blocks that one task writes, and of which every other task reads one block.
 
-The file lies in a directory of the task's own and is nobody's after the job, so it is neither synced nor named with
-care. Called by: the tasks of ``spread``.
+The file lies in the task's own staging directory and is worthless after the job. So it is not synced, and its name need
+not be unique.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME = "keys"
 
 
 class KeyBlock(NamedTuple):
-    """Where a block lies; of ``size`` 0 where there are no keys."""
+    """The place of a block. ``size`` is 0 if there are no keys."""
 
     path: Path
     position: int
@@ -29,7 +29,7 @@ class KeyBlock(NamedTuple):
 class KeyFile(NamedTuple):
     path: Path
     blocks: Mapping[int, KeyBlock]
-    """By number of what they are for."""
+    """The blocks by the number of the range or group that they are for."""
 
     def block(self, number: int) -> KeyBlock:
         return self.blocks.get(number, KeyBlock(self.path, 0, 0))

@@ -1,7 +1,8 @@
-"""Keys with offsets on their way between tasks: cut by ranges of the keys' hashes, put together again. All columns.
+"""Keys with offsets on their way between tasks: split by ranges of the keys' hashes, and merged again.
 
-A block is a table as bytes (an Arrow stream). The hash only has to spread keys evenly: a sum over a key's bytes, each
-times a number of its place, then mixed. One thread each: Spark gives every task its core.
+The code works on whole columns. A block is a table as bytes (an Arrow stream). The hash only has to spread keys evenly.
+It is the sum over a key's bytes, each multiplied by a factor for its place, then mixed. Thread rule: one thread, since
+Spark gives every task its core.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 KEYS = pa.schema([("number", pa.int32()), ("key", pa.binary()), ("latest", pa.int64())])
-"""``number``: of a group that has the key; ``latest``: its latest offset that counts, null where there is none."""
+"""``number`` is a group that has the key. ``latest`` is the key's latest dirty offset, null if there is none."""
 
 _SEED = 20
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def cut(table: pa.Table, columns: npt.NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
-    """The rows of ``table`` in a block for each number in ``columns``, which has one a row."""
+    """Yield the rows of ``table`` in one block for each number in ``columns``, which has one number per row."""
     order = np.argsort(columns, kind="stable")
     taken, numbers = table.take(pa.array(order)), columns[order]
     starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
@@ -30,21 +31,22 @@ def cut(table: pa.Table, columns: npt.NDArray[np.int64]) -> Iterator[tuple[int, 
 
 
 def ranges_of(keys: pa.ChunkedArray, count: int) -> npt.NDArray[np.int64]:
-    """For each key, which of ``count`` ranges its hash lies in."""
+    """Return, for each key, the number of the hash range (of ``count``) that it belongs to."""
     hashes = [_hashes(chunk) for chunk in keys.chunks]
     whole = np.concatenate(hashes) if hashes else np.zeros(0, np.uint64)
     return ((whole >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
 
 
 def newest(tables: Iterable[pa.Table]) -> pa.Table:
-    """One row for each group and key, with the largest offset."""
+    """Return one row for each group and key, with the largest offset."""
     table = pa.concat_tables([KEYS.empty_table(), *tables])
     found = table.group_by(["number", "key"], use_threads=False).aggregate([("latest", "max")])
     return found.rename_columns({"latest_max": "latest"}).select(KEYS.names)
 
 
 def of_all_groups(table: pa.Table) -> pa.Table:
-    """The same groups and keys, each with the largest offset of its key in any group; keys without one are left out."""
+    """Return the same groups and keys, each with the key's largest offset in any group. Keys without an offset are left
+    out."""
     largest = table.group_by("key", use_threads=False).aggregate([("latest", "max")])
     largest = largest.rename_columns({"latest_max": "largest"})
     joined = table.select(["number", "key"]).join(largest, keys="key", use_threads=False)
@@ -75,7 +77,7 @@ def _hashes(keys: pa.BinaryArray) -> npt.NDArray[np.uint64]:
 
 
 def key_buffers(keys: pa.BinaryArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """n + 1 bounds, and the bytes that they cut; no key is null."""
+    """Return n + 1 bounds and the bytes between them. No key may be null."""
     _, offsets, data = keys.buffers()
     bounds = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
     return bounds, np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)

@@ -1,21 +1,21 @@
-"""Compact one large log with many Spark tasks; what is left is what one process leaves.
+"""The compaction of one large log by many Spark tasks, with the same result as by one process.
 
 ======  ================================  ============================================================================
-step    where                             what
+step    where                             work
 ======  ================================  ============================================================================
 1       the driver                        loads the log, groups its segments (``SpreadLog``)
-2       a task                            passes the headers: which transactions are known where a group begins
-3       a task a group                    finds the group's keys, each with its latest offset in the dirty part
-4       a task a range of keys' hashes    the latest offset of each key of all groups, for every group that has the key
-5       a task a group                    rewrites it, by the keys that it has, into a directory of its own
-6       the driver                        moves what was written beside the log, and swaps it in at once
+2       one task                          reads the headers: the transactions known at the start of each group
+3       one task per group                finds the group's keys, each with its latest offset in the dirty part
+4       one task per range of key hashes  finds each key's latest offset in all groups, for every group with the key
+5       one task per group                rewrites it by its keys, into a directory of the task's own
+6       the driver                        moves the new files into the log's directory, and swaps them in at once
 ======  ================================  ============================================================================
 
-No task holds more keys than its group has, so there is one round, however many keys the log has. What tasks have for
-one another, keys and segments, is files in ``staging`` directories, which all of them see as they see the log's. So
-until step 6 the log is as it was; in it, a crash leaves the one or the other (``segment_swap``).
+No task holds more keys than its group has, so one round suffices, however many keys the log has. Tasks exchange keys
+and segments as files in ``staging`` directories, which all tasks see as they see the log. A crash before step 6 leaves
+the log unchanged. A crash in step 6 leaves the old or the new segments (``segment_swap``).
 
-Called by: the compaction job, on the driver, which holds the directory.
+The driver runs the steps while it holds the directory.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Draft(NamedTuple):
 
 
 def compact_spread(spark: SparkSession, work: LogToCompact, *, clock: Clock) -> CompactedLog | TidelogError:
-    """What was done, or why the log is as it was."""
+    """Compact the log and return the result, or the error for which the log is unchanged."""
     job_id = new_job_id()
     try:
         log = work.open(LOCAL, clock)
@@ -82,7 +82,7 @@ def compact_spread(spark: SparkSession, work: LogToCompact, *, clock: Clock) -> 
 
 
 def _rewritten(spark: SparkSession, spread: SpreadLog) -> list[Rewritten]:
-    """Steps 2 to 5; in order of the groups. TidelogError: what the first task that failed says."""
+    """Run steps 2 to 5 and return the groups' segments in group order. Raise the first failed task's TidelogError."""
     numbers = range(len(spread.groups))
     [states] = _whole(run_tasks(spark, [spread], transactions_at_groups))
     found = _whole(run_tasks(spark, [_Finding(spread, number) for number in numbers], _find_keys))
@@ -107,46 +107,46 @@ def _whole(outcomes: list[R | TidelogError]) -> list[R]:
 class _Finding(NamedTuple):
     spread: SpreadLog
     number: int
-    """Of a group."""
+    """The group's number."""
 
 
 class _Part(NamedTuple):
     spread: SpreadLog
     blocks: list[KeyBlock]
-    """A range's, of every group."""
+    """The blocks of one range, from every group."""
 
 
 class _Rewriting(NamedTuple):
     spread: SpreadLog
     number: int
-    """Of a group."""
+    """The group's number."""
     blocks: list[KeyBlock]
-    """The group's, of every range."""
+    """The group's blocks, from every range."""
     transactions: bytes
 
 
 def _find_keys(work: _Finding) -> KeyFile:
-    """Step 3; in blocks by ranges, of which there are as many as groups."""
+    """Run step 3. The file has a block for each range, and there are as many ranges as groups."""
     keys = keys_of_group(work.spread, work.number)
     ranges = ranges_of(keys.column("key"), len(work.spread.groups))
     return write_keys(LOCAL, work.spread.new_staging(), cut(keys, ranges))
 
 
 def _latest_by_group(work: _Part) -> KeyFile:
-    """Step 4; in blocks by groups."""
+    """Run step 4. The file has a block for each group."""
     latest = of_all_groups(read_keys(LOCAL, work.blocks))
     groups = latest.column("number").to_numpy().astype(np.int64)
     return write_keys(LOCAL, work.spread.new_staging(), cut(latest, groups))
 
 
 def _rewrite(work: _Rewriting) -> Rewritten:
-    """Step 5. A group may have no key that counts; it is rewritten all the same."""
+    """Run step 5. A group without keys that count is rewritten too."""
     keys = read_keys(LOCAL, work.blocks)
     return rewrite_group(work.spread, work.number, keys, pickle.loads(work.transactions))
 
 
 def _swap_in(log: PartitionLog, spread: SpreadLog, rewritten: list[Rewritten]) -> None:
-    """Step 6. The order of the moves says nothing: until the swap begins all of it is rubbish to a loading."""
+    """Run step 6. The order of the moves does not matter: until the swap begins, a load removes the files."""
     drafts = []
     for one in rewritten:
         place = segment_file(log.directory, one.base_offset, FileKind.LOG, FileState.CLEANED)

@@ -1,6 +1,6 @@
-"""A log that many tasks clean together: what each of them has to know of it. A value, sent to every task.
+"""A log that many tasks clean together, as an immutable value that every task receives.
 
-Made by the driver, which has the log open. Called by: the tasks of ``spread``.
+The driver makes it while it has the log open.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tidelog.storage.segment.segment import LogSegment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpreadLog:
-    """``base_offsets`` and ``ends``: of the segments that are cleaned; ``groups``: ranges of numbers of them."""
+    """``base_offsets`` and ``ends`` belong to the segments to clean. ``groups`` are ranges of their indexes."""
 
     partition: TopicPartition
     directory: Path
     config: LogConfig
     base_offsets: tuple[int, ...]
     ends: tuple[int, ...]
-    """The offset after the last batch of each."""
+    """The offset after the last batch of each segment."""
     groups: tuple[range, ...]
     first_dirty: int
     first_uncleanable: int
@@ -43,11 +43,11 @@ class SpreadLog:
     legacy_delete_horizon_ms: int
     now_ms: int
     job_id: str
-    """Of the job's ``staging`` directories."""
+    """The id in the names of the job's ``staging`` directories."""
 
     @classmethod
     def of(cls, log: PartitionLog, work: LogToCompact, *, now_ms: int, job_id: str) -> Self:
-        """Of a log that the caller has open, whose segments hold no offset that overflows."""
+        """Describe a log that the caller has open. Its segments must hold no offset that overflows."""
         first_dirty, end = work.plan.first_dirty_offset, work.plan.end_offset
         segments = [segment for segment in log.segments if segment.base_offset < end]
         cleaned_before = [segment for segment in segments if segment.base_offset < first_dirty]
@@ -71,7 +71,7 @@ class SpreadLog:
         )
 
     def segments(self, number: int) -> list[LogSegment]:
-        """Of a group, to be read."""
+        """Return the segments of a group, for reading."""
         limits = self.config.segment_limits
         return [
             LogSegment(LOCAL, self.directory, self.base_offsets[at], limits, now_ms=self.now_ms)
@@ -79,18 +79,18 @@ class SpreadLog:
         ]
 
     def new_staging(self) -> Path:
-        """A directory of its own, made."""
+        """Create a staging directory for one task attempt."""
         staging = new_staging(self.directory.parent, self.partition, self.job_id)
         LOCAL.make_dir(staging)
         return staging
 
     def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
-        """As the log would answer."""
+        """Return the aborted transactions in the range, as the log itself does."""
         return tuple(one for one in self.aborted if one.last_offset >= start and one.first_offset < end)
 
 
 def transactions_at_groups(log: SpreadLog) -> list[bytes]:
-    """For each group, what is known of transactions where it begins, pickled; in a task, which reads the headers."""
+    """Return the pickled transaction state at the start of each group. It runs in a task, which reads the headers."""
     transactions = CleanedTransactions()
     states = []
     for number, group in enumerate(log.groups):

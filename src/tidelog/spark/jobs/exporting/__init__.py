@@ -1,1 +1,1 @@
-"""The insides of the export job: keys and values decoded by Spark's own functions, and how far a write is."""
+"""The parts of the export job: the decoding of keys and values, and Spark's errors in plain words."""

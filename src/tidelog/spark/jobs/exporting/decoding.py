@@ -1,18 +1,18 @@
-"""What bytes of keys and values mean, and the columns of an export that says so. Pure: Spark's expressions, no data.
+"""The encodings of keys and values, and the export columns that decode them.
 
 ===================  =================  ============================================  ==================================
-encoding             schema             decoded                                       what cannot be decoded
+encoding             schema             decoded                                       undecodable
 ===================  =================  ============================================  ==================================
 ``binary``           none               the bytes as they are                         nothing
 ``string``           none               a string                                      bytes that are not UTF-8
-``json``             Spark's DDL        what the DDL says                             no JSON, or of other types
-``avro``             an Avro schema     what Spark makes of the schema's types        bytes that end early
-``confluent-avro``   the writers' Avro  the same; the five bytes before the data, 0   the same, and bytes that do not
-                     schema             and the id of the schema, are passed over     begin with 0
+``json``             Spark's DDL        values of the DDL's types                     no JSON, or values of other types
+``avro``             an Avro schema     values of Spark's types for the schema        bytes that end early
+``confluent-avro``   the writers' Avro  the same; skips the five bytes before the     the same, and bytes that do not
+                     schema             data, which are 0 and the schema's id         begin with 0
 ===================  =================  ============================================  ==================================
 
-The decoding is Spark's: ``try_validate_utf8``, ``from_json``, ``from_avro``. A null stays null, and counts as decoded.
-Called by: the export job, on the driver.
+Spark decodes: ``try_validate_utf8``, ``from_json``, ``from_avro``. A null stays null, and counts as decoded. The
+functions build Spark's expressions on the driver and touch no data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13"
 _DECODED = "_tidelog_decoded"
-"""A field added to what is decoded, which tells a record of nulls from one that cannot be decoded."""
+"""A field added to the decoded value, which distinguishes a record of nulls from an undecodable one."""
 
 
 class Encoding(enum.StrEnum):
@@ -49,7 +49,7 @@ _WITH_SCHEMA = frozenset({Encoding.JSON, Encoding.AVRO, Encoding.CONFLUENT_AVRO}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """ConfigError for an encoding without its schema, and for a schema without need."""
+    """An encoding with its schema. A missing or an unneeded schema raises ConfigError."""
 
     encoding: Encoding = Encoding.BINARY
     schema: str | None = None
@@ -60,7 +60,7 @@ class Decoding:
             raise ConfigError(f"the encoding {self.encoding} takes {wanted}")
 
     def decoded(self, column: Column) -> Column:
-        """Null where ``column`` is, and where its bytes cannot be decoded."""
+        """Return the decoded column. It is null if ``column`` is null or its bytes cannot be decoded."""
         from pyspark.sql import functions as f
 
         match self.encoding:
@@ -90,7 +90,7 @@ class Decoding:
         return f.when(whole.getField(_DECODED).isNull(), whole.dropFields(_DECODED))
 
     def _from_avro(self, data: Column) -> Column:
-        """``data`` in the writer's schema, read into that schema with one field more."""
+        """Decode ``data`` from the writer's schema into that schema with one more field."""
         from pyspark.sql import functions as f
 
         assert self.schema is not None
@@ -107,7 +107,7 @@ AS_IT_IS = Decoding()
 
 
 def _with_field(schema: str) -> str | None:
-    """None where the schema is not of a record. ConfigError where it is no JSON."""
+    """Return the schema with the marker field, or None if it is no record. Raise ConfigError if it is not JSON."""
     try:
         parsed: Any = json.loads(schema)
     except ValueError as error:

@@ -1,16 +1,14 @@
-"""What Spark says when an export fails, as one of our errors: a sentence, not a plan or a Java stack.
+"""The translation of Spark's errors in an export to tidelog's: one sentence, without a Java stack.
 
 ===========================================  ==========================================================================
-Spark's error                                ours
+Spark's error                                tidelog's error
 ===========================================  ==========================================================================
-the session lacks the format, or from_avro   ConfigError that names what has to be added to it
-any other about what was asked               ConfigError with the first line: the path exists, a schema is none
-ours, raised in a worker                     the same sentence; TidelogError
-what cannot be decoded (``raise_error``)     InvalidRecordError with our sentence
-anything else                                as it is
+the session lacks the format, or from_avro   ConfigError that names the missing package
+any other error in the request               ConfigError with the first line: the path exists, a schema is invalid
+tidelog's own error, raised in a worker      TidelogError with the same sentence
+an undecodable value (``raise_error``)       InvalidRecordError with tidelog's sentence
+any other error                              unchanged
 ===========================================  ==========================================================================
-
-Called by: the export job.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def speaking_errors(format_name: str) -> Iterator[None]:
         yield
     except TidelogError:
         raise
-    except Exception as error:  # some come as Java's own
+    except Exception as error:  # some come as Java's own exceptions
         ours = _ours(error, format_name)
         if ours is None:
             raise

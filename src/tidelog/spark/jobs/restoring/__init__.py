@@ -1,1 +1,1 @@
-"""The insides of the restore job: what a table says of each partition, and a log written from its rows."""
+"""The parts of the restore job: facts about a table's partitions, and logs written from its rows."""

@@ -1,19 +1,19 @@
-"""A table of records as a restore takes it: its columns, and what it says of each partition.
+"""A table of records as a restore takes it: its columns, and its facts about each partition.
 
 ===================================  =================================================================================
-column                               what it may be
+column                               type
 ===================================  =================================================================================
 ``topic``                            required; a string
-``partition``, ``offset``            required; whole numbers
-``timestamp``                        required; a timestamp, or milliseconds as a whole number
+``partition``, ``offset``            required; integers
+``timestamp``                        required; a timestamp, or milliseconds as an integer
 ``value``                            required; binary or string
 ``key``                              binary or string; without it keys are null
 ``headers``                          array<struct<key:string,value:binary>>; without it there are none
 ``timestampType``                    0 or 1; without it 0
-any other                            passed over
+any other                            ignored
 ===================================  =================================================================================
 
-Called by: the restore job, on the driver.
+The restore job reads the table on the driver.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePartition:
-    """What a table has of a partition; offsets are None where all are null, ``size`` is of keys and values."""
+    """A table's facts about a partition. Offsets are None if all are null. ``size`` is that of keys and values in
+    bytes."""
 
     topic: str | None
     partition: int | None
@@ -56,11 +57,11 @@ class TablePartition:
     without_offset: int
     without_timestamp: int
     repeated: int
-    """Records whose offset another one has."""
+    """The records whose offset another record has too."""
 
     @property
     def refusal(self) -> str | None:
-        """Why no log can be made of it; None where one can."""
+        """The reason why no log can be made of the partition, or None if it can."""
         if self.topic is None or self.partition is None:
             return f"rows without a topic or a partition: {self.records}"
         if not is_legal_topic(self.topic) or self.partition < 0:
@@ -77,14 +78,14 @@ class TablePartition:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Of one that is not refused."""
+        """The partition. It must not be refused."""
         assert self.topic is not None
         assert self.partition is not None
         return TopicPartition(self.topic, self.partition)
 
 
 def normalized(table: DataFrame) -> DataFrame:
-    """Its columns as the tasks take them. ConfigError for one that is missing or of another type."""
+    """Return the table with the columns that tasks take. Raise ConfigError for a missing column or a wrong type."""
     from pyspark.sql import functions as f
 
     types = {field.name: field.dataType.simpleString() for field in table.schema.fields}
@@ -111,7 +112,7 @@ def normalized(table: DataFrame) -> DataFrame:
 
 
 def partitions_of(table: DataFrame) -> list[TablePartition]:
-    """Of a table that is ``normalized``, in order."""
+    """Return the partitions of a ``normalized`` table, sorted."""
     from pyspark.sql import functions as f
 
     sizes = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0))

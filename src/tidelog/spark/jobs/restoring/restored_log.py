@@ -1,19 +1,18 @@
-"""A log written from the rows of a table, in a task: every record at its offset, with its time and headers.
+"""A log that a task writes from a table's rows: every record at its offset, with time and headers.
 
 =====================  ================================================================================================
-of the table           in the log
+in the table           in the log
 =====================  ================================================================================================
 first offset           the log start, and the first segment's name
-offsets                the records'; what lies between them belongs to a batch, as in a log that was compacted, but for
+offsets                the records'; a batch covers the missing offsets between them, as in a compacted log, except for
                        gaps of 31 bits and more
 ``timestamp``          the record's; none is -1
-``timestampType`` 1    batches whose time the broker set; such a batch ends where the time changes
-any other              batches whose times the producer set
+``timestampType`` 1    batches with log append time; such a batch ends if the time changes
+any other              batches with create time
 =====================  ================================================================================================
 
-What a row does not say is as in a log that one process appended to: no producer, no transaction, the first leader
-epoch, the topic's ``compression.type``. It is closed in order, all of it on the disk. Called by: ``writing_task``.
-Thread rule: one task.
+All else is as in a log that one process appended to: no producer, no transaction, the first leader epoch, the topic's
+``compression.type``. The log is flushed and cleanly closed. Thread rule: one task.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _SPAN = 2**31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredLog:
-    """What was written; ``size`` in bytes, of ``.log`` files."""
+    """The written log. ``size`` is the bytes of its ``.log`` files."""
 
     directory: Path
     end_offset: int
@@ -53,7 +52,7 @@ class RestoredLog:
 
 
 class LogRestoring:
-    """A log that is made anew in ``directory``, whose rows come in order of offsets."""
+    """A new log in ``directory``. Its rows come by ascending offset."""
 
     def __init__(self, directory: Path, config: LogConfig, *, first_offset: int, topic_id: uuid.UUID | None) -> None:
         self._codec, self._level = own_compression(config)
@@ -63,7 +62,7 @@ class LogRestoring:
                 fs=LOCAL,
                 directory=directory,
                 clock=SYSTEM_CLOCK,
-                config=replace(config, file_delete_delay_ms=0),  # nobody else reads
+                config=replace(config, file_delete_delay_ms=0),  # no other process reads the log
                 clean_shutdown=True,
                 topic_id=topic_id,
             )
@@ -72,7 +71,8 @@ class LogRestoring:
         self._log.remove_deleted()
 
     def append(self, rows: pa.RecordBatch) -> None:
-        """OffsetsOutOfOrderError for an offset that is not above the one before; errors of ``append_as_follower``."""
+        """Append rows. Raise OffsetsOutOfOrderError if an offset does not ascend, and the errors of
+        ``append_as_follower``."""
         offsets, times = _numbers(rows, "offset"), _numbers(rows, "timestamp")
         steps = np.diff(offsets, prepend=self._log.end_offset - 1)
         if (steps <= 0).any():
@@ -104,12 +104,12 @@ class LogRestoring:
         return restored
 
     def give_up(self) -> None:
-        """Lets go of the files."""
+        """Close the files."""
         self._log.close_handlers()
 
 
 def _numbers(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
-    """Of a column without nulls; times in its own unit."""
+    """Return the integers of a column without nulls. Times are in the column's own unit."""
     numbers: npt.NDArray[np.int64] = rows.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(numbers)
 
@@ -117,7 +117,8 @@ def _numbers(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
 def _cuts(
     offsets: npt.NDArray[np.int64], times: npt.NDArray[np.int64], set_by_broker: npt.NDArray[np.bool_]
 ) -> list[int]:
-    """Where a batch has to end: who set the time changes, or the broker's time, or offsets lie too far apart."""
+    """Return the row numbers at which a batch must end. A batch ends if the timestamp type changes, the log append time
+    changes, or offsets lie too far apart."""
     ends = set_by_broker[1:] != set_by_broker[:-1]
     ends |= set_by_broker[1:] & (np.diff(times) != 0)
     ends |= np.diff((offsets - offsets[0]) // _SPAN) != 0

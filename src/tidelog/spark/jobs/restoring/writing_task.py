@@ -1,7 +1,7 @@
-"""The logs that one task writes: its rows come partition after partition, each in order of offsets.
+"""The logs that one task writes. Its rows come partition by partition, each by ascending offset.
 
-What goes wrong with a partition is told in its row, and the task goes on with the next one. Called by: Spark, in a task
-of the restore job.
+Spark runs it in a task of the restore job. If a partition fails, its row has the error and the task goes on with the
+next one.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ WRITTEN = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-"""``staging``: where the log lies, whole and on the disk. Null as the rest of it where there is an error."""
+"""``staging`` is the directory of the complete log on disk. With an error, it and the other values are null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a task has to know of the log directory. A value, sent to every task."""
+    """A task's view of the log directory, as a value that every task receives."""
 
     log_dir: Path
     job_id: str
     configs: Mapping[str, LogConfig]
-    """By topic."""
+    """The configurations by topic."""
     topic_ids: Mapping[TopicPartition, uuid.UUID]
-    """Of the partitions whose topic's id is known."""
+    """The topic ids of partitions for which they are known."""
 
 
 def write_logs(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A row of ``WRITTEN`` for each partition."""
+    """Write the logs and yield a row of ``WRITTEN`` for each partition."""
     log: _Log | None = None
     for batch in batches:
         for partition, rows in _by_partition(batch):
@@ -62,7 +62,7 @@ def write_logs(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 
 
 class _Log:
-    """A log, or why there is none."""
+    """A log being written, or the error that ended it."""
 
     def __init__(self, target: Target, partition: TopicPartition) -> None:
         self.partition = partition

@@ -1,1 +1,1 @@
-"""Staged files become segments: batches that were written beside the log are taken into it without a copy."""
+"""Adoption of staged files: batches written outside the log become its segment without a copy."""

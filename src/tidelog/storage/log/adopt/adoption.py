@@ -1,25 +1,27 @@
-"""Make a staged file the segment at the log end: without a copy, all of it or nothing. No lock: PartitionLog has it.
+"""The adoption of a staged file as the segment at the log end, atomic and without a copy.
 
-Only what the CRCs do not cover is written into the file, the base offsets and the leader epoch.
+No lock here: the partition's owner holds both. Only the fields that the CRCs do not cover are written into the file:
+the base offsets and the leader epoch.
 
 ====  ======================================  ==========================================================================
-step  what                                    a crash in it, and what the next loading makes of it
+step  change                                  after a crash in it, loading finds
 ====  ======================================  ==========================================================================
-1     the active segment is finished, all of  the log as it was, or with less of what was not flushed; behind this step
-      the log is brought to the disk          nothing can be lost any more that lies before the new segment
-2     the staged file gets its offsets and    some batches have them; the next adoption writes them again, others
-      is synced                               perhaps
-3     its indexes are written under their     they have no ``.log`` and are removed; or an empty one, which lies behind
-      final names, and synced                 the recovery point: it is recovered, and they are emptied
-4     it is renamed to the segment's          the staged file is there, and the log without it, or it is not, and the
-      ``.log``; both directories are synced   log is the longer; the new segment is recovered from its batches
+1     the active segment is finished, and     the old log, or less of its unflushed records; after this step no record
+      the complete log is synced              before the new segment can be lost
+2     the staged file gets its offsets and    some batches with offsets; the next adoption overwrites them, perhaps with
+      is synced                               other offsets
+3     its indexes are written under their     orphaned indexes: removes them; or the indexes of an empty ``.log``, which
+      final names, and synced                 is at the recovery point: recovers it, which empties them
+4     it is renamed to the segment's          either the staged file and the old log, or the longer log without the
+      ``.log``; both directories are synced   staged file; the new segment is recovered from its batches
 ====  ======================================  ==========================================================================
 
-So whether the staged file is there says whether it was adopted. That needs a file system on which a renaming between
-two directories leaves one of the two names, as those with a journal do. On return the recovery point is the log end.
+A staged file that still exists was therefore not adopted. This requires a file system on which a rename between two
+directories leaves exactly one of the two names, like those with a journal. On return the recovery point is the log end.
 
-An empty active segment has the same base offset: its ``.log`` is replaced, never removed, for its name alone says where
-such a log ends. Called by: PartitionLog. Source: the rules are those of a roll (``LogState.roll``) and of an append.
+An empty active segment has the same base offset as the new one. Its ``.log`` is replaced, never removed, because its
+name alone records the end of this log.
+Source: the rules are those of a roll (``LogState.roll``) and of an append.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ FIRST_EPOCH = 0
 
 
 def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
-    """Durable on return. OffsetOutOfRangeError where the offsets end, ValueError for a file that lies elsewhere."""
+    """Adopt a file; durable on return. Raise OffsetOutOfRangeError above 63 bits, ValueError if it lies elsewhere."""
     root = staged.path.parent
     if root != state.directory.parent:
         raise ValueError(f"{staged.path} does not lie beside {state.directory}")
@@ -54,7 +56,7 @@ def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
     _begin_epoch(state, epoch, first)
     _write_places(state, staged, first, epoch)
     replaced = state.active if state.active.base_offset == first else None
-    if replaced is not None:  # first: what a reader opens of it from here on is its own file, never the new one's
+    if replaced is not None:  # before the rename: a reader that opens it from here on must not open the new file
         replaced.renamed(FileState.DELETED)
     try:
         _write_indexes(state, staged, first)
@@ -73,7 +75,7 @@ def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
 
 
 def _finish_log(state: LogState, end_offset: int) -> None:
-    """As before a roll; the snapshot at the new base offset lets a recovery begin there."""
+    """Finish the log as before a roll. A recovery can begin at the new base offset, with its snapshot."""
     state.topic.write()
     if state.active.size:
         state.dirty.add(state.active.base_offset)
@@ -108,7 +110,7 @@ def _write_indexes(state: LogState, staged: StagedSegment, first: int) -> None:
 
 
 def _take_over(state: LogState, staged: StagedSegment, first: int) -> None:
-    """The new segment is there: readers see it, then that the log ends behind it."""
+    """Add the new segment: readers see it first, and the new log end afterwards."""
     now_ms, limits = state.clock.now_ms(), state.config.segment_limits
     segment = LogSegment(state.fs, state.directory, first, limits, now_ms=now_ms, size=staged.size)
     segment.grow_indexes()

@@ -1,29 +1,30 @@
-"""A staged file, read once: whether a log may make a segment of it, and what the segment's indexes will hold.
+"""A staged file, read once: its check, and the contents of the indexes of its future segment.
 
-A staged file holds whole v2 batches, one behind the other, and knows nothing of the log. The base offsets and leader
-epochs in it are not looked at: an adoption that did not come to its end may have left some. Offsets follow from how
-many each batch has, and indexes hold them relative to the segment's, so both are known before the log end is.
+A staged file holds complete v2 batches one after another, and knows nothing of the log. Its base offsets and leader
+epochs are ignored, because an interrupted adoption may have written some. Offsets follow from each batch's record
+count, and indexes hold them relative to the segment's base offset, so both are known before the log end is.
 
 ====================================================  ==========================  =============
-the file                                              the answer                  once decided
+the file                                              error                       once decided
 ====================================================  ==========================  =============
 ends within a batch; a CRC or header is wrong         CorruptRecordError          the same
 batches of format v0 or v1                            UnsupportedFormatError      the same
 a producer id, a transaction, a control batch, a      InvalidRecordError          the same
 delete horizon, fewer records than offsets
 more than 2^31 offsets, 2^31 - 1 bytes or more        RecordBatchTooLargeError    the same
-timestamps of another kind than the log's             InvalidTimestampError       taken
-a batch above ``max.message.bytes``                   RecordTooLargeError         taken
-more than ``segment.bytes``; more index entries than  RecordBatchTooLargeError    taken
+timestamps of another kind than the log's             InvalidTimestampError       accepted
+a batch above ``max.message.bytes``                   RecordTooLargeError         accepted
+more than ``segment.bytes``; more index entries than  RecordBatchTooLargeError    accepted
 ``segment.index.bytes`` has room for
 ====================================================  ==========================  =============
 
-*Decided* is what was checked before and has to end now, though the log's settings may have changed since. Records are
-the stager's to check: keys of a compacted log, timestamps far from the clock. Where the log's own appends would begin
-another segment after ``segment.ms``, one that is adopted is as one set of batches from a client: it stays whole.
+A file is *decided* if it was checked before and its adoption must now complete, even if the log's settings have changed
+since. The stager checks the records: keys of a compacted log, timestamps far from the clock. The log's own appends
+would start another segment after ``segment.ms``. An adopted file counts as one set of batches from a client, so it
+stays one segment.
 
-Called by: PartitionLog, whoever decides a commit. Reads only; any thread. Source: Kafka's ``LogSegment.shouldRoll``,
-``UnifiedLog.append`` (segment size), ``OffsetIndex`` and ``TimeIndex`` (entries).
+Thread rule: any thread; it only reads. Source: Kafka's ``LogSegment.shouldRoll``, ``UnifiedLog.append`` (segment size),
+``OffsetIndex`` and ``TimeIndex`` (entries).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _NOT_PLAIN = TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StagedSegment:
-    """Sizes and positions in bytes, one entry a batch; offsets count from the segment's base offset."""
+    """A checked staged file. Arrays have one entry per batch, in bytes; offsets are relative to the segment's base."""
 
     path: Path
     positions: npt.NDArray[np.int64]
@@ -68,13 +69,13 @@ class StagedSegment:
     record_count: int
     size: int
     max_timestamp: int
-    """Milliseconds, -1 without one."""
+    """Milliseconds, or -1 without a timestamp."""
     offset_index: bytes
     time_index: bytes
 
 
 def read_staged(fs: FileSystem, path: Path, config: LogConfig, *, is_decided: bool = False) -> StagedSegment:
-    """Read a staged file whole and check it, by the table above. FileMissingError where it is not there."""
+    """Read a complete staged file and check it by the table above. Raise FileMissingError if it does not exist."""
     table = _read_table(fs, path)
     _require_plain(table, path)
     _require_room(table, path)
@@ -102,7 +103,7 @@ def read_staged(fs: FileSystem, path: Path, config: LogConfig, *, is_decided: bo
 
 
 def _read_table(fs: FileSystem, path: Path) -> BatchTable:
-    """CorruptRecordError where a batch is not whole and sound."""
+    """Read the file's batches. Raise CorruptRecordError if one is incomplete or damaged."""
     with fs.open(path) as file:
         tables = [chunk.table for chunk in file_chunks(file)]
         size = file.size
@@ -119,7 +120,7 @@ def _read_table(fs: FileSystem, path: Path) -> BatchTable:
 
 
 def _require_plain(table: BatchTable, path: Path) -> None:
-    """Batches as a producer without an id makes them, each record with an offset."""
+    """Require batches like those of a producer without an id, in which each offset has a record."""
     other_format = np.flatnonzero(table.magic != _MAGIC)
     if len(other_format):
         row = table.row(int(other_format[0]))
@@ -137,7 +138,7 @@ def _require_plain(table: BatchTable, path: Path) -> None:
 
 
 def _require_room(table: BatchTable, path: Path) -> None:
-    """What no segment can hold, whatever the settings are."""
+    """Refuse files that no segment can hold with any settings."""
     count = int((table.last_offset - table.base_offset + 1).sum())
     if count - 1 > MAX_RELATIVE_OFFSET:
         raise RecordBatchTooLargeError(f"{count} staged offsets are more than a segment can hold", path=path)

@@ -1,1 +1,1 @@
-"""An append: checked, validated, laid out over segments, written."""
+"""An append to a log: check, validate, distribute over segments, write."""

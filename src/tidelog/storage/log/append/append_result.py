@@ -1,4 +1,4 @@
-"""What an append did. A value. Source: Kafka's ``LogAppendInfo``."""
+"""The result of an append, as a value. Source: Kafka's ``LogAppendInfo``."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tidelog.storage.producer import CachedBatch
 
 
 class AppendResult(NamedTuple):
-    """Offsets of the first and the last record; ``last_offset`` is one below ``first_offset`` where nothing was there.
+    """Offsets of the first and the last record. An empty append has ``last_offset`` one below ``first_offset``.
 
-    Of a duplicate they are those of the first time.
+    A duplicate has the offsets of the original.
     """
 
     first_offset: int
     last_offset: int
     log_start_offset: int
     max_timestamp: int = -1
-    """Largest timestamp in ms, -1 without one."""
+    """Largest timestamp in ms, or -1 without one."""
     log_append_time: int = -1
-    """In ms where the log sets the time, else -1."""
+    """Time in ms if the log sets the timestamps, else -1."""
     is_duplicate: bool = False
     stats: ConversionStats = NO_CONVERSION
 
     @property
     def has_grown(self) -> bool:
-        """Whether the log is longer by it: by no duplicate, and not by nothing."""
+        """True if the append made the log longer: it was neither empty nor a duplicate."""
         return self.last_offset >= self.first_offset and not self.is_duplicate
 
     @classmethod

@@ -1,6 +1,6 @@
-"""What one log takes from whoever appends to it, as far as that follows from its settings. Made once a configuration.
+"""The rules for appends to one log that follow from its settings, built once per configuration.
 
-Called by: the appends. Pure, immutable. Source: Kafka's ``UnifiedLog.append``, ``BrokerCompressionType``.
+Pure and immutable. Source: Kafka's ``UnifiedLog.append``, ``BrokerCompressionType``.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ _PRODUCERS_CHOICE = "producer"
 _NOT_COMPRESSED = ("uncompressed", "none")
 _PLAIN_BYTES = 128 * 1024 * 1024
 _EXPANSION = 128
-"""What text compresses to one of at best, in batches that somebody means."""
+"""The highest ratio to which text compresses in a legitimate batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRules:
     max_batch_bytes: int
     max_record_bytes: int
-    """Of a record in a compressed batch, decompressed."""
+    """Limit for the decompressed size of a record in a compressed batch."""
     log_append_time: bool
     """The log sets the timestamps."""
     before_max_ms: int
-    """How far behind the clock a producer's timestamp may be, and how far ahead."""
+    """The most that a producer's timestamp may be behind the clock; ``after_max_ms`` limits how far it is ahead."""
     after_max_ms: int
     require_keys: bool
     codec: int | None
-    """Number of the codec that batches are stored with; None: the producer's."""
+    """The codec's number for stored batches. None keeps the producer's codec."""
     level: int | None
-    """Kafka's level of that codec; None: the default."""
+    """The codec's level as in Kafka. None is the default."""
     magic: int
-    """Format of the batches that are stored. Below 2 only to make logs as brokers before 4.0 left them."""
+    """The format of stored batches. Values below 2 only recreate logs of brokers before 4.0."""
     of_clients: ProduceRules
     of_broker: ProduceRules
     of_owner: ProduceRules
-    """Batches of this process, many at once; control batches and producer ids may come as they are."""
+    """Rules for this process's own batches: many at once, control batches and producer ids included."""
 
     @classmethod
     def of(cls, config: LogConfig, *, magic: int = CURRENT_MAGIC) -> Self:
@@ -77,7 +77,7 @@ class AppendRules:
 
     @property
     def max_plain_bytes(self) -> int:
-        """Of a batch that was opened. A producer cuts a batch that is too large in two."""
+        """Limit for the decompressed size of a batch. A producer splits a batch that is too large."""
         return min(max(_PLAIN_BYTES, _EXPANSION * self.max_batch_bytes), MAX_DECOMPRESSED_BYTES)
 
     def compiled(self, origin: AppendOrigin) -> ProduceRules:
@@ -88,7 +88,7 @@ class AppendRules:
 
 
 def stored_compression(config: LogConfig) -> tuple[int | None, int | None]:
-    """Number and level of the codec that batches are stored with; None is the producer's, or the default."""
+    """Return number and level of the codec for stored batches. None is the producer's codec, or the default level."""
     name = config.compression_type
     if name == _PRODUCERS_CHOICE:
         return None, None

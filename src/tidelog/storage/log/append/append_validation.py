@@ -1,33 +1,32 @@
-"""An append as leader, in two steps: ``analyze`` before the lock is taken, ``assign_offsets`` under it.
+"""The validation of a leader's append: ``analyze`` before the lock, ``assign_offsets`` under it.
 
-``analyze`` does all that does not depend on where the log ends: it leaves out a batch that is cut at the end, checks
-every batch and record, opens what is compressed, and builds the records anew where they cannot stay as they are.
-``assign_offsets`` then writes offsets, leader epoch and, where the log sets the time, timestamps. One plain v2 batch,
-as a producer without compression sends it, is one compiled pass over its bytes (``check_plain``) and a few stores.
+``analyze`` does all work that does not depend on the log end. It drops a partial last batch, checks every batch and
+record, decompresses, and rebuilds the records if they cannot be stored unchanged. ``assign_offsets`` then writes
+offsets, leader epoch and, if the log sets the time, timestamps. A single plain v2 batch, as an uncompressing producer
+sends it, takes one compiled pass over its bytes (``check_plain``) and a few stores.
 
 ===============================  ==============================================================================
-the batches                      what is stored
+the batches                      stored as
 ===============================  ==============================================================================
-v2, and its codec is the log's   the batch as it is; its max timestamp is made that of its records
+v2, and its codec is the log's   the batch unchanged; its max timestamp is set to that of its records
 v2, another codec                its records in a new batch with the log's codec and level
-v2, control batch                as it is, whatever the codec
+v2, control batch                unchanged, with any codec
 v0 and v1                        all records in one v2 batch with the log's codec
-any, where the log stores v0     see old_format
-or v1
-from the raft leader             as they are, offsets too; only sizes, CRCs, epochs and the order are checked
+any, if the log stores v0 or v1  see ``old_format``
+from the raft leader             unchanged, with their offsets; only sizes, CRCs, epochs and order are checked
 ===============================  ==============================================================================
 
-More than one batch of v2, or more than one compressed one, is refused, whoever sends. A producer's batch begins at
-offset 0. No batch may be larger than ``max.message.bytes``, neither as sent nor as built anew. A v2 batch that would
-stay as it is, but has inner offsets other than 0, 1, 2, …, is refused; Kafka stores such offsets where they are not
-compressed, and answers UNKNOWN_SERVER_ERROR where they are. Nor does Kafka look at lengths inside the records of a
-compressed batch that stays as it is; here they have to be right.
+More than one v2 batch, or more than one batch if one is compressed, is refused from any sender. A producer's batch must
+begin at offset 0. No batch may be larger than ``max.message.bytes``, as sent or as rebuilt. A v2 batch that would be
+stored unchanged is refused if its inner offsets are not 0, 1, 2, …. Kafka stores these offsets in an uncompressed
+batch, and returns UNKNOWN_SERVER_ERROR for a compressed one. Kafka does not check lengths inside the records of a
+compressed batch that it stores unchanged; here they must be valid.
 
-Errors: CorruptRecordError, InvalidRecordError (which names the records), InvalidTimestampError, RecordTooLargeError,
+Errors: CorruptRecordError, InvalidRecordError (with the records), InvalidTimestampError, RecordTooLargeError,
 UnsupportedFormatError, UnsupportedCompressionError; OffsetsOutOfOrderError and UnexpectedAppendOffsetError for the raft
-leader's. Nothing is stored then, and the buffer is good for nothing but its error.
-Called by: PartitionLog. Pure but for the buffer, which becomes the log's. Source: Kafka's
-``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``.
+leader's. After an error nothing is stored, and the buffer must not be used again. The functions are pure, except that
+they change the buffer, which the log takes over.
+Source: Kafka's ``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``.
 """
 
 from __future__ import annotations
@@ -73,43 +72,43 @@ from tidelog.storage.producer import AppendOrigin
 from tidelog.storage.segment.file_names import MAX_OFFSET
 
 _SHAPE = Struct(">8xi4xb5xB")
-"""Length, magic, and the attributes' lower byte."""
+"""Length, magic, lower byte of the attributes."""
 
 
 class Analysis(NamedTuple):
-    """Batches that the log takes, ready but for their offsets."""
+    """Accepted batches, complete except for their offsets."""
 
     batches: bytearray
-    """What will be stored: the caller's buffer, or what was built anew."""
+    """The bytes to store: the caller's buffer, or a rebuilt batch."""
     record_count: int
     max_timestamp: int
-    """Milliseconds, -1 without one."""
+    """Milliseconds, or -1 without a timestamp."""
     log_append_time: bool
     source_codec: int = NONE
     given: BatchTable | None = None
-    """Of batches whose offsets are kept."""
+    """The table of batches that keep their own offsets."""
     stats: ConversionStats = NO_CONVERSION
     old_format: OldFormatAppend | None = None
-    """Where the log stores format v0 or v1."""
+    """The append, if the log stores format v0 or v1."""
 
     @property
     def is_empty(self) -> bool:
-        """There is nothing to append."""
+        """True if there is nothing to append."""
         return not self.batches
 
 
 class Validated(NamedTuple):
-    """Batches as they go into the log."""
+    """Batches with their final bytes and offsets."""
 
     batches: bytearray
     first_offset: int
     last_offset: int
     max_timestamp: int
-    """Milliseconds, -1 without one."""
+    """Milliseconds, or -1 without a timestamp."""
     offset_of_max_timestamp: int
-    """Last offset of the first batch with that timestamp, as time indexes have it; -1 without one."""
+    """Last offset of the first batch with that timestamp, as in time indexes; -1 without one."""
     log_append_time: int
-    """Milliseconds, -1 where producers set the time."""
+    """Milliseconds, or -1 if producers set the time."""
     stats: ConversionStats
 
     def table(self) -> BatchTable:
@@ -119,9 +118,9 @@ class Validated(NamedTuple):
 def analyze(
     buffer: bytearray, rules: AppendRules, origin: AppendOrigin, *, now_ms: int, leader_epoch: int = -1
 ) -> Analysis:
-    """Check the batches in ``buffer`` and make them ready; before the lock. ``leader_epoch`` is of the raft leader.
+    """Check and prepare the batches in ``buffer``, before the lock. ``leader_epoch`` is the raft leader's.
 
-    ValueError for replicated batches: those are not a leader's to judge.
+    Raise ValueError for replicated batches, which only their leader validates.
     """
     if origin is AppendOrigin.REPLICATION:
         raise ValueError("a follower's batches are not validated")
@@ -138,7 +137,7 @@ def analyze(
 
 
 def check_plain(buffer: bytearray, rules: AppendRules, origin: AppendOrigin, now_ms: int) -> Validation | None:
-    """One sound, uncompressed v2 batch that fills the buffer and will be stored as it is; None: all else."""
+    """Validate a single uncompressed v2 batch that fills the buffer and stays unchanged. Return None for others."""
     size = len(buffer)
     if size < V2_HEADER_BYTES or rules.codec or rules.magic != CURRENT_MAGIC or origin is AppendOrigin.RAFT_LEADER:
         return None
@@ -150,7 +149,7 @@ def check_plain(buffer: bytearray, rules: AppendRules, origin: AppendOrigin, now
 
 
 def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, now_ms: int) -> Validated:
-    """Write what only the log's end decides; under the lock. ``now_ms``: the log append time where the log sets it."""
+    """Write the fields that depend on the log end, under the lock. ``now_ms`` becomes the log append time, if used."""
     if analysis.given is not None:
         return _as_given(analysis, analysis.given, first_offset)
     batches = analysis.batches
@@ -169,7 +168,7 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
 
 
 def _check_shallow(table: BatchTable, rules: AppendRules, origin: AppendOrigin, leader_epoch: int) -> None:
-    """The rules for what headers say, batch by batch; what cannot be walked comes after the batches before it."""
+    """Check the batch headers. Malformed bytes are reported only after the errors of the batches before them."""
     last_offset = -1
     for row in table.rows():
         at = row.position
@@ -225,7 +224,7 @@ def _analyzed(buffer: bytearray, table: BatchTable, rules: AppendRules, origin: 
 
 
 def _in_place(buffer: bytearray, row: BatchRow, rules: AppendRules, now_ms: int) -> Analysis:
-    """The one v2 batch, its header checked, as it is."""
+    """Validate the only v2 batch, whose header is checked already, to store it unchanged."""
     codec = row.attributes & CODEC_MASK
     payload = open_payload(memoryview(buffer), row, rules)
     found = validate_payload(
@@ -245,7 +244,7 @@ def _in_place(buffer: bytearray, row: BatchRow, rules: AppendRules, now_ms: int)
         raise InvalidRecordError(f"{found.problem.sentence} (record {found.record_index})", position=row.position)
     if not rules.log_append_time:
         set_max_timestamp(buffer, found.max_timestamp)
-    opened = codec != NONE or rules.codec  # for Kafka, what a log with a codec takes has been opened
+    opened = codec != NONE or rules.codec  # Kafka counts a batch as decompressed if the log has a codec
     stats = ConversionStats(V2_HEADER_BYTES + len(memoryview(payload)), 0) if opened else NO_CONVERSION
     return Analysis(buffer, row.record_count, found.max_timestamp, rules.log_append_time, codec, stats=stats)
 
@@ -253,7 +252,7 @@ def _in_place(buffer: bytearray, row: BatchRow, rules: AppendRules, now_ms: int)
 def _built(
     buffer: bytearray, table: BatchTable, source: int, rules: AppendRules, origin: AppendOrigin, now_ms: int
 ) -> Analysis:
-    """All records of all batches in one new one, or what an old format has in its place."""
+    """Rebuild all records as one new batch, or prepare them for an old format."""
     records = open_records(buffer, table, rules, origin, now_ms)
     if rules.magic < CURRENT_MAGIC:
         old = prepare(buffer, table, records, source, rules)

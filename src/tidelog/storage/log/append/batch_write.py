@@ -1,11 +1,10 @@
-"""Put checked batches, which have their offsets, at the end of the log. No lock: the appends' caller has it.
+"""The write of checked batches with offsets at the log end. No lock here: the caller holds it.
 
-Four ways: ``write_set``, a leader's or follower's batches as one set that goes into one segment; ``write_alone``, the
-short one for a single batch, and ``write_plain``, which gives it its offsets too; ``write_run``, a bulk append of this
-process, laid out over segments as if each batch had been appended alone. Order, as in Kafka: epochs are noted, the log
-rolls if it must, producers are checked, the batches are written, the log end moves, then producer state, transaction
-index and first unstable offset follow.
-What is written before a failure stays in the log.
+``write_set`` writes a leader's or follower's batches as one set into one segment. ``write_alone`` is the faster path
+for a single batch; ``write_plain`` also assigns its offsets. ``write_run`` writes a bulk append of this process,
+distributed over segments as if each batch were appended alone. The steps have the same order as in Kafka: note epochs,
+roll if needed, check producers, write the batches, move the log end. Producer state, transaction index and first
+unstable offset follow. Bytes written before a failure stay in the log.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from tidelog.storage.segment.segment import LogSegment
 
 _LENGTH, _LENGTH_AT = Struct(">i"), 8
 _PRODUCER = Struct(">21xh20xqhi")
-"""Attributes; producer id, epoch, first sequence."""
+"""Attributes, producer id, producer epoch, first sequence."""
 
 
 def write_set(
     state: LogState, data: memoryview, table: BatchTable, appender: Appender, now_ms: int
 ) -> CachedBatch | None:
-    """Append all of ``table``'s batches to one segment; the first result where they are a duplicate.
+    """Append all of ``table``'s batches to one segment. Return the original if they are a duplicate.
 
-    RecordBatchTooLargeError for a set that no segment can hold, by its size or by how far apart its offsets lie; errors
-    of ``check_producers``. Nothing is written then.
+    Raise RecordBatchTooLargeError if no segment can hold the set's size or offset range, or an error of
+    ``check_producers``. Nothing is written then.
     """
     note_epochs(state, table)
     size = int(table.size.sum())
@@ -73,7 +72,7 @@ def write_set(
 def goes_alone(
     state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, epoch: int, now_ms: int
 ) -> bool:
-    """Whether ``buffer`` is one batch of the latest epoch that the active segment takes: then ``write_alone`` does."""
+    """Return True if ``write_alone`` can append ``buffer``: one batch of the latest epoch that fits the segment."""
     latest = state.epochs.latest_entry
     size = len(buffer)
     return (
@@ -88,8 +87,8 @@ def goes_alone(
 def write_plain(
     state: LogState, buffer: bytearray, batch: Validation, appender: Appender, leader_epoch: int, now_ms: int
 ) -> AppendResult | None:
-    """``write_alone`` for the one batch of ``check_plain``, which gets its offsets; None, with nothing done, where it
-    does not go alone."""
+    """Assign offsets to the batch of ``check_plain`` and append it like ``write_alone``. Return None, with no change,
+    if ``goes_alone`` is false."""
     offsets, max_timestamp = state.offsets, batch.max_timestamp
     first = offsets.log_end.message_offset
     last = first + batch.record_count - 1
@@ -105,7 +104,7 @@ def write_plain(
 def write_alone(
     state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, appender: Appender
 ) -> CachedBatch | None:
-    """``write_set`` for one batch, without a table."""
+    """Append one batch like ``write_set``, without a table."""
     segment, producers = state.active, state.producers.state
     first = state.offsets.log_end.message_offset
     attributes, producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(buffer)
@@ -139,7 +138,7 @@ def write_alone(
 
 
 def write_run(state: LogState, data: memoryview, table: BatchTable, now_ms: int) -> None:
-    """Append ``table``'s batches segment by segment; their producers are taken as they are."""
+    """Append ``table``'s batches segment by segment. Their producers are not checked."""
     note_epochs(state, table)
     row = 0
     while row < len(table):
@@ -153,7 +152,7 @@ def write_run(state: LogState, data: memoryview, table: BatchTable, now_ms: int)
 
 
 def note_epochs(state: LogState, table: BatchTable) -> None:
-    """Each epoch begins at the first batch that carries it; a batch of a format without epochs forgets them all."""
+    """Note each epoch at the first batch that carries it. A batch of a format without epochs clears all entries."""
     latest = state.epochs.latest_entry
     if (
         latest is not None
@@ -174,7 +173,7 @@ def note_epochs(state: LogState, table: BatchTable) -> None:
 def _write_to(
     state: LogState, segment: LogSegment, data: memoryview, table: BatchTable, changes: ProducerChanges | None
 ) -> None:
-    """``changes`` None: the producers' batches are replayed, not checked."""
+    """Write batches to a segment. With ``changes`` None, producers are replayed instead of checked."""
     start = int(table.position[0])
     part = data[start : int(table.position[-1]) + int(table.size[-1])]
     state.topic.write()
@@ -191,7 +190,7 @@ def _write_to(
 
 
 def _take_over(state: LogState, segment: LogSegment, changes: ProducerChanges, end: int) -> None:
-    """The producers' part of an append that is written; the log ends at ``end``."""
+    """Apply the producer changes of a written append; the log ends at ``end``."""
     producers = state.producers
     for ended in changes.take_over(producers.state):
         if ended.transaction.aborted:
@@ -201,7 +200,7 @@ def _take_over(state: LogState, segment: LogSegment, changes: ProducerChanges, e
 
 
 def _after_producers(state: LogState) -> None:
-    """Readers take no lock: what holds them back is known before the high watermark passes it."""
+    """Update the first unstable offset before the high watermark, because readers take no lock."""
     if state.has_no_transactions:
         if state.is_sole_replica:
             state.offsets.update_high_watermark(state.offsets.log_end)
@@ -213,7 +212,7 @@ def _after_producers(state: LogState) -> None:
 
 
 def _lowest_offset(state: LogState, table: BatchTable) -> int:
-    """Of the first record; the lowest it can be for a set of format v0 or v1: there, a header may have the last."""
+    """Return the first record's offset. For v0 or v1 return its lower bound: a header may have the last offset."""
     if table.magic[0] < 2:
         return max(table.summary.last_offset - MAX_RELATIVE_OFFSET, state.offsets.log_end.message_offset)
     return int(table.base_offset[0])

@@ -1,16 +1,17 @@
-"""Whether batches that a leader sent may be appended as they are: whole, sound, in order, not below the log end. Pure.
+"""The check of batches that a leader sent, before a follower appends them unchanged. Pure.
 
 ====================================================  ===============================================
-the batches                                           the answer
+the batches                                           result
 ====================================================  ===============================================
-a last batch that is cut                              left out
-a CRC or size that is wrong                           CorruptRecordError
-a leader epoch above the fetch's                      cut there: they are of a leader not yet known
+a partial last batch                                  left out
+a wrong CRC or size                                   CorruptRecordError
+a leader epoch above the fetch's                      this batch and later ones are left out: their
+                                                      leader is not known yet
 offsets that do not ascend                            OffsetsOutOfOrderError, with the first ten
 a first offset below the log end                      UnexpectedAppendOffsetError, with the first ten
 ====================================================  ===============================================
 
-Called by: PartitionLog.append_as_follower. Source: Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``append``.
+Source: Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``append``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SHOWN = 10
 
 
 def check_fetched(buffer: Buffer, leader_epoch: int) -> BatchTable:
-    """The batches to append, in order. CorruptRecordError, OffsetsOutOfOrderError."""
+    """Return the batches to append. Raise CorruptRecordError or OffsetsOutOfOrderError."""
     table = scan_batches(buffer)
     if table.stop not in (Stop.END, Stop.PARTIAL):
         raise CorruptRecordError("a batch that the leader sent is malformed", position=table.end_position)
@@ -52,9 +53,9 @@ def check_fetched(buffer: Buffer, leader_epoch: int) -> BatchTable:
 
 
 def require_at_or_above(buffer: Buffer, table: BatchTable, log_end: int, log_start: int) -> None:
-    """UnexpectedAppendOffsetError for batches that begin below the log end (``offset`` is where they begin).
+    """Raise UnexpectedAppendOffsetError, with the first offset, if the batches begin below the log end.
 
-    Of a compressed set of format v0 or v1 only the last offset counts, as the first one is not in its header.
+    For a compressed v0 or v1 set only the last offset counts, because its header lacks the first one.
     """
     first = int(table.base_offset[0])
     if first < log_end:
@@ -68,7 +69,7 @@ def require_at_or_above(buffer: Buffer, table: BatchTable, log_end: int, log_sta
 
 
 def _first_offsets(buffer: Buffer, table: BatchTable) -> list[int]:
-    """Of the first ten records; unreadable ones end the list."""
+    """Return the offsets of the first ten records, up to the first unreadable one."""
     view = memoryview(buffer).cast("B")
     offsets: list[int] = []
     for row in range(len(table)):

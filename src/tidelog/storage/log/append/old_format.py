@@ -1,18 +1,18 @@
-"""Appends to a log that stores format v0 or v1, as those of brokers before 4.0 did: up, down and within old formats.
+"""Appends to a log of format v0 or v1, as before Kafka 4.0: records converted up, down or not at all.
 
-Kafka 4 makes such logs in its tests only, and so do we: readers, recovery and the conversion to v2 have to meet them.
+Kafka 4 creates these logs in its tests only. So do we, to test readers, recovery and the conversion to v2 with them.
 
 ==========================================  ================================================================
-what comes                                  what is stored
+the append                                  stored as
 ==========================================  ================================================================
-the log's format, neither compressed nor    the messages as they are, with their offsets and, in v1, timestamps
-to be
-v1 to v1 in the log's codec, with inner     the wrapper as it is, with the last offset and the timestamp
+the log's format, uncompressed, with no     the messages unchanged, with their offsets and, in v1, timestamps
+codec to apply
+v1 to v1 in the log's codec, with inner     the wrapper unchanged, with the last offset and the timestamp
 offsets 0, 1, 2, …
-anything else                               all records anew, in one wrapper where there is a codec
+anything else                               all records rebuilt, in one wrapper if there is a codec
 ==========================================  ================================================================
 
-Called by: append_validation. Pure. Source: Kafka's ``LogValidator``, ``UnifiedLog.appendAsLeaderWithRecordVersion``.
+Pure. Source: Kafka's ``LogValidator``, ``UnifiedLog.appendAsLeaderWithRecordVersion``.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class OldBatches(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldFormatAppend:
-    """Records whose bytes depend on their offsets, so that they are made under the lock."""
+    """Records whose bytes depend on their offsets, so they are built under the lock."""
 
     rules: AppendRules
     codec: int
     messages: tuple[MessageFields, ...]
     kept: bytearray | None
-    """What came, where it stays as it is but for offsets and timestamps."""
+    """The received bytes, if only their offsets and timestamps change."""
     sizes: tuple[int, ...]
-    """Of the messages, or of the one wrapper, in ``kept``."""
+    """Sizes of the messages in ``kept``, or of its only wrapper."""
     stats: ConversionStats
 
     def assign(self, first_offset: int, now_ms: int) -> OldBatches:
@@ -83,7 +83,7 @@ class OldFormatAppend:
         return kept
 
     def _max_timestamp(self, first_offset: int, append_time: int | None) -> tuple[int, int]:
-        """And the last offset of the first batch that has it."""
+        """Return the largest timestamp and the last offset of the first batch that has it."""
         if not self.rules.magic and self.kept is not None:
             return -1, -1
         last = first_offset + len(self.messages) - 1
@@ -99,7 +99,7 @@ class OldFormatAppend:
 def prepare(
     buffer: bytearray, table: BatchTable, records: OpenedRecords, source_codec: int, rules: AppendRules
 ) -> OldFormatAppend:
-    """UnsupportedFormatError for records with headers; UnsupportedCompressionError for zstd."""
+    """Prepare records. Raise UnsupportedFormatError (headers, producer ids) or UnsupportedCompressionError (zstd)."""
     target = rules.target_codec(source_codec)
     if target == ZSTD:
         raise UnsupportedCompressionError(f"format v{rules.magic} has no zstd")

@@ -1,8 +1,8 @@
-"""The check of what this process appends of its own; what others send is for ``append_validation``.
+"""The check of batches that this process appends itself; ``append_validation`` checks those of others.
 
-One compiled pass (``kernel.validate_batches``) checks v2 batches and gives them offsets, leader epoch and timestamps.
-Compressed batches are opened here, before the lock is taken: their records obey the same rules.
-Called by: PartitionLog. Source: Kafka's ``LogValidator``.
+One compiled pass (``kernel.validate_batches``) checks v2 batches and sets offsets, leader epoch and timestamps.
+Compressed batches are decompressed here, before the lock is taken: the same rules apply to their records.
+Source: Kafka's ``LogValidator``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _MAGIC = 2
 
 
 def check_own(buffer: bytearray, rules: AppendRules, now_ms: int, *, built_here: bool) -> tuple[int, bool]:
-    """Size of the largest batch, and whether it is one plain batch: no producer, nothing to open.
+    """Return the largest batch's size, and True if it is the only one, without a producer and not to be decompressed.
 
-    ``built_here``: what is compressed need not be opened. CorruptRecordError for a cut batch; raises as ``raise_for``
-    and ``require_records``.
+    ``built_here`` means that compressed batches need no check. Raise CorruptRecordError for a partial batch, and the
+    errors of ``raise_for`` and ``require_records``.
     """
     if len(buffer) >= _HEADER.size:
         _, length, _, magic, _, attributes, _, _, _, producer_id, _, _, _ = _HEADER.unpack_from(buffer)
@@ -50,7 +50,7 @@ def check_own(buffer: bytearray, rules: AppendRules, now_ms: int, *, built_here:
 
 
 def _check_compressed(buffer: Buffer, table: BatchTable, rules: AppendRules, now_ms: int) -> None:
-    """The records of the compressed batches in ``buffer``; raises as ``raise_for`` and ``require_records``."""
+    """Check the records of compressed batches. Raise the errors of ``raise_for`` and ``require_records``."""
     view = memoryview(buffer).cast("B")
     for number in np.flatnonzero((table.codec != 0) & (table.magic == 2)).tolist():
         row = table.row(number)
@@ -71,7 +71,7 @@ def _check_compressed(buffer: Buffer, table: BatchTable, rules: AppendRules, now
 
 
 def raise_for(validation: Validation) -> None:
-    """Nothing where it is sound; else CorruptRecordError, RecordTooLargeError or InvalidRecordError."""
+    """Raise CorruptRecordError, RecordTooLargeError or InvalidRecordError unless the validation found no problem."""
     problem = validation.problem
     if problem is Problem.NONE:
         return

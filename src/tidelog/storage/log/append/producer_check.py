@@ -1,16 +1,17 @@
-"""What an append means for its producers, checked before anything is written. Pure: the state is only read.
+"""The check of an append's producers before anything is written. Pure: it only reads the state.
 
 ===========================================  ========================================================================
 a batch with a producer id                   what happens
 ===========================================  ========================================================================
-of a client, with the sequences of one of    the whole append is a duplicate: answered with the first one's offsets,
-the producer's last five batches             nothing is written
-of a client or coordinator, data that        it needs the guard of a verification, where the log asks for one
-begins a transaction here
-else                                         epoch, sequence and transaction are checked, as far as the origin asks
+from a client, with the sequences of one of  the complete append is a duplicate: the result has the original's
+the producer's last five batches             offsets, nothing is written
+from a client or coordinator, with data      it needs a verification guard, if the log requires one
+that begins a transaction here
+else                                         epoch, sequence and transaction are checked, depending on the origin
 ===========================================  ========================================================================
 
-Called by: ``batch_write``, under the partition's lock. Source: Kafka's ``UnifiedLog.analyzeAndValidateProducerState``.
+Thread rule: the caller holds the partition's lock.
+Source: Kafka's ``UnifiedLog.analyzeAndValidateProducerState``.
 """
 
 from __future__ import annotations
@@ -39,24 +40,24 @@ _CLIENTS = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
 
 
 class Appender(NamedTuple):
-    """Who appends, and the guard that came with it."""
+    """The origin of an append, and the verification guard that came with it."""
 
     origin: AppendOrigin
     guard: VerificationGuard = NO_GUARD
     transaction_version: int = 0
-    """``transaction.version`` of the transactions that the markers end."""
+    """The ``transaction.version`` of the transactions that the append's markers end."""
 
 
 @dataclass(slots=True)
 class ProducerChanges:
-    """What the append changes, once it is written; with a ``duplicate`` nothing."""
+    """The changes to make after the append is written. There are none if ``duplicate`` is set."""
 
     producers: dict[int, ProducerAppendInfo] = field(default_factory=dict)
     completed: list[CompletedTransaction] = field(default_factory=list)
     duplicate: CachedBatch | None = None
 
     def take_over(self, state: ProducerState) -> list[EndedTransaction]:
-        """Change the state; the transactions that ended, each with the last stable offset after it."""
+        """Change the state. Return the ended transactions, each with the last stable offset after it."""
         for info in self.producers.values():
             state.update(info)
         return [EndedTransaction(transaction, state.complete(transaction)) for transaction in self.completed]
@@ -68,9 +69,9 @@ NO_CHANGES = ProducerChanges()
 def check_producers(
     log: LogState, data: memoryview, batches: Iterable[ReplayBatch], appender: Appender, place: LogOffsetMetadata
 ) -> ProducerChanges:
-    """Check the batches that have a producer id; ``place`` is where the first byte of ``data`` will be written.
+    """Check the batches that have a producer id. ``place`` is the position for the first byte of ``data``.
 
-    OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError or
+    Raise OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError or
     TransactionCoordinatorFencedError, with the offset.
     """
     state, origin = log.producers.state, appender.origin
@@ -98,7 +99,7 @@ def check_producers(
 
 
 def _require_verified(state: ProducerState, batch: ReplayBatch, guard: VerificationGuard) -> None:
-    """An epoch that is over is told first."""
+    """Raise InvalidTransactionStateError for unverified data, or InvalidProducerEpochError if its epoch is old."""
     data_of_transaction = batch.attributes & TRANSACTIONAL_FLAG and not batch.is_control
     if data_of_transaction and not state.is_verified(batch, guard):
         known = state.producers.get(batch.producer_id)

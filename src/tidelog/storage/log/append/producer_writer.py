@@ -1,13 +1,14 @@
-"""What one producer id appends to one log: batches as Kafka's producer sends them, and its transactions' markers.
+"""The appends of one producer id to one log: batches like a Kafka producer's, transaction markers.
 
-A batch has the producer's id and epoch, the sequence after the last one, base offset 0 and, in a transaction, the
-transactional bit; it goes the way of a client's. A marker is a coordinator's, with the epoch of the last coordinator
-that wrote one here. The next sequence is the log's to say as long as it remembers the producer, so it is right after a
-failed append, too: what got into the log counts, what did not is not there.
+A batch has the producer's id and epoch, the next sequence, base offset 0 and, in a transaction, the transactional bit.
+It is appended like a client's. A marker is appended like a coordinator's, with the epoch of the last coordinator that
+wrote one here. The next sequence comes from the log while the log remembers the producer. It is therefore right after a
+failed append, too: only records that reached the log count.
 
-A bulk append is as few batches as the log takes, each appended by itself: the log remembers a producer's last five (a
-snapshot, so what was opened again, the last one), and those can be sent again. After 2^31 - 1 sequences go on with 0.
-Called by: ProducerSession, which lets one caller in at a time. Source: Kafka's ``RecordAccumulator``,
+A bulk append has as few batches as the log allows, each appended by itself. The log remembers a producer's last five
+batches (only the last one after it was reopened from a snapshot), and these can be sent again. After 2^31 - 1 sequences
+continue with 0.
+Thread rule: one caller at a time, as ProducerSession ensures. Source: Kafka's ``RecordAccumulator``,
 ``TransactionManager`` (KIP-98).
 """
 
@@ -45,8 +46,8 @@ _NO_BASE_OFFSET = bytes(8)
 
 
 class ProducerWriter:
-    """Not for several threads at once. Errors of the appends: those of ``PartitionLog.append_as_leader``; ValueError
-    for a ``sequence`` that is none.
+    """A writer for one thread at a time. Its appends raise the errors of ``PartitionLog.append_as_leader``, and
+    ValueError for a ``sequence`` out of range.
     """
 
     def __init__(self, log: PartitionLog, clock: Clock, producer_id: int, producer_epoch: int) -> None:
@@ -55,11 +56,11 @@ class ProducerWriter:
         self._producer_id = producer_id
         self._producer_epoch = producer_epoch
         self._appended_up_to = 0
-        """The next sequence as far as this writer has seen, for when the log forgot the producer."""
+        """The next sequence by this writer's own count, for a log that has forgotten the producer."""
 
     @property
     def next_sequence(self) -> int:
-        """Of the next record; right at all times, since it is asked of the log."""
+        """The next record's sequence, always right because it comes from the log."""
         entry = self._entry
         if entry is None:
             return self._appended_up_to
@@ -69,7 +70,7 @@ class ProducerWriter:
 
     @property
     def has_open_transaction(self) -> bool:
-        """Whether the producer, of whatever epoch, has records in the log without a marker behind them."""
+        """True if the producer, at any epoch, has records in the log without a marker after them."""
         entry = self._entry
         return entry is not None and entry.transaction_first_offset is not None
 
@@ -83,7 +84,7 @@ class ProducerWriter:
         sequence: int | None = None,
         transactional: bool = False,
     ) -> int:
-        """Append one record as a batch of its own; its offset, and if it was there already its first one."""
+        """Append one record as a batch of its own and return its offset, or a duplicate's original offset."""
         codec, level = own_compression(self.log.config)
         timestamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
         payload = encode_records(((0, timestamp, TimestampType.CREATE, key, value, headers),))
@@ -112,9 +113,9 @@ class ProducerWriter:
         sequence: int | None = None,
         transactional: bool = False,
     ) -> Sequence[int]:
-        """Append many records; their offsets, a range unless other writers came between two of the batches.
+        """Append many records and return their offsets, a range unless other writers appended in between.
 
-        What stops an append that takes several batches leaves those before in the log.
+        If an append of several batches fails, the earlier batches stay in the log.
         """
         codec, level = own_compression(self.log.config)
         now_ms = self._clock.now_ms()
@@ -134,16 +135,16 @@ class ProducerWriter:
         )
         appended: list[range] = []
         for batch in batches:
-            batch[:8] = _NO_BASE_OFFSET  # not under the CRC
+            batch[:8] = _NO_BASE_OFFSET  # the CRC does not cover it
             result = self._append(batch, base_sequence, is_retry=sequence is not None)
             appended.append(result.offsets)
             base_sequence = sequence_after(base_sequence, len(result.offsets))
         return _joined(appended, self.log.end_offset)
 
     def end_transaction(self, *, committed: bool, producer_epoch: int | None = None) -> None:
-        """Write the marker that ends the open transaction; nothing where there is none.
+        """Write the marker that ends the open transaction. Without one this is a no-op.
 
-        ``producer_epoch``: a newer one, which fences off whoever has this writer's.
+        A newer ``producer_epoch`` fences producers with this writer's epoch.
         """
         entry = self._entry
         if entry is None or entry.transaction_first_offset is None:
@@ -194,7 +195,7 @@ class ProducerWriter:
 
 
 def _joined(appended: Sequence[range], log_end: int) -> Sequence[int]:
-    """Offsets of several appends; a range where they follow each other."""
+    """Return the offsets of several appends, as a range if they are contiguous."""
     if not appended:
         return range(log_end, log_end)
     count = sum(map(len, appended))

@@ -1,6 +1,6 @@
-"""What a log does not take: the rules for batches and for single records, each with its error. Pure.
+"""The rules by which a log refuses batches and records, each with its error. Pure.
 
-Batches, in this order:
+Batch rules, checked from top to bottom:
 
 ==================================================  ==========================================================
 the batch                                           the error
@@ -14,7 +14,7 @@ transactional or idempotent, and the log stores     UnsupportedFormatError
 format v0 or v1
 ==================================================  ==========================================================
 
-Records, all of a batch, the first rule of each that it breaks:
+Record rules, for every record of a batch; the first broken rule of a record counts:
 
 ==================================================  ==========================================================
 the record                                          the error
@@ -27,8 +27,7 @@ log append time set by the producer, where the      InvalidTimestampError
 log sets the time or the record has none
 ==================================================  ==========================================================
 
-Where several records are refused, one InvalidTimestampError among them decides; ``record_errors`` holds all.
-Called by: append_validation. Source: Kafka's ``LogValidator``; KIP-467, KIP-937.
+If several records are refused, one InvalidTimestampError among them decides; ``record_errors`` holds all.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def check_batch(row: BatchRow, first_magic: int, rules: AppendRules, origin: App
     if origin is AppendOrigin.CLIENT:
         _check_client_batch(row)
     if row.record_count <= 0 or row.last_offset - row.base_offset + 1 != row.record_count:
-        raise _invalid_range(row)  # offsets are given out by the count, so whoever sends has to have it right
+        raise _invalid_range(row)  # offsets are assigned by the record count, so it must be right for every origin
     if rules.magic < _V2 and (row.attributes & TRANSACTIONAL_FLAG or row.producer_id >= 0):
         raise UnsupportedFormatError(f"format v{rules.magic} has neither producer ids nor transactions")
 
@@ -106,7 +105,7 @@ def check_records(
     rules: AppendRules,
     now_ms: int,
 ) -> None:
-    """The records of one v2 batch; ``is_log_append``: so says its header."""
+    """Check the records of one v2 batch. ``is_log_append`` is its header's timestamp type."""
     found = _Findings(rules, now_ms)
     suspect = np.zeros(len(timestamps), np.bool_)
     if rules.require_keys:
@@ -123,7 +122,7 @@ def check_records(
 
 
 def check_messages(messages: Sequence[LegacyMessage], row: BatchRow, rules: AppendRules, now_ms: int) -> None:
-    """The messages of one entry of format v0 or v1, as ``read_messages`` gives them unchecked."""
+    """Check the messages of one v0 or v1 entry, as read unchecked by ``read_messages``."""
     found = _Findings(rules, now_ms)
     is_log_append = row.magic > 0 and bool(row.attributes & TIMESTAMP_TYPE_FLAG)
     for index, message in enumerate(messages):
@@ -140,7 +139,7 @@ def check_messages(messages: Sequence[LegacyMessage], row: BatchRow, rules: Appe
 
 
 class _Findings:
-    """What is wrong with the records of one batch, gathered."""
+    """The errors of one batch's records."""
 
     def __init__(self, rules: AppendRules, now_ms: int) -> None:
         self._rules = rules
@@ -167,7 +166,7 @@ class _Findings:
         self._has_timestamp_error = True
 
     def _is_outside(self, timestamp: int) -> bool:
-        """As Java's longs count it: a distance beyond 63 bits wraps."""
+        """Return True if the timestamp is out of range, with Java's overflow for distances beyond 63 bits."""
         distance = _wrapped(self._now_ms - timestamp)
         return distance > self._rules.before_max_ms or _wrapped(-distance) > self._rules.after_max_ms
 

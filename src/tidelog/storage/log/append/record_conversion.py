@@ -1,9 +1,8 @@
-"""Checked records put into one new v2 batch: another codec, another format, offsets put right.
+"""The conversion of checked records to one v2 batch, for another codec or format, or new offsets.
 
-Records keep key, value, headers and timestamp (-1 where they come from format v0); their offsets are counted anew. The
-new batch has the producer's fields of the first one. Deltas count from the first record's timestamp also where the log
-sets the time: the header's timestamp is what readers then see.
-Called by: append_validation. Pure. Source: Kafka's ``LogValidator``, ``MemoryRecordsBuilder``.
+Records keep key, value, headers and timestamp (-1 if they come from format v0); they get new offsets. The new batch has
+the producer fields of the first batch. Deltas are relative to the first record's timestamp even if the log sets the
+time: readers then use the header's timestamp. Pure. Source: Kafka's ``LogValidator``, ``MemoryRecordsBuilder``.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ _NO_EPOCH = -1
 
 class Converted(NamedTuple):
     batch: bytearray
-    """With offset 0 and no leader epoch yet."""
+    """The new batch, with offset 0 and without a leader epoch."""
     record_count: int
     max_timestamp: int
     stats: ConversionStats
 
 
 def convert(records: OpenedRecords, source_codec: int, rules: AppendRules) -> Converted:
-    """One v2 batch of all ``records``. InvalidRecordError where the producer's fields contradict each other."""
+    """Build one v2 batch of all ``records``. Raise InvalidRecordError if the producer fields are inconsistent."""
     if records.columns is not None and records.columns.header_keys_are_utf8:
         payload = ColumnEncoder(records.columns).payload()
     elif records.columns is not None:
-        payload = encode_records(iter_records(records.columns))  # bytes that are no text become U+FFFD, as in Kafka
+        payload = encode_records(iter_records(records.columns))  # invalid UTF-8 becomes U+FFFD, as in Kafka
     else:
         payload = encode_records(
             (0, message.timestamp, TimestampType.CREATE, message.key, message.value, ()) for message in records.messages

@@ -1,6 +1,6 @@
-"""What callers hand in to be appended, before it is batches: lists or Arrow data as columns, and the log's codec.
+"""The input of appends before it becomes batches: lists or Arrow data as columns, and the log's codec.
 
-Pure. Called by: the writers of records and of producers. Thread rule: any thread.
+Pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def records_to_append(
     timestamps: Sequence[int | None] | None,
     now_ms: int,
 ) -> RecordColumns | pyarrow.RecordBatch | pyarrow.Table:
-    """Lists as columns, Arrow data as it is. ``now_ms`` stands for timestamps that are None.
+    """Return lists as columns, and Arrow data unchanged. ``now_ms`` replaces timestamps that are None.
 
-    InvalidRecordError for lists beside Arrow data; ValueError and TypeError as ``columns_from_lists``.
+    Raise InvalidRecordError if lists come with Arrow data, and ValueError or TypeError as ``columns_from_lists`` does.
     """
     if isinstance(values, Sequence):
         return columns_from_lists(
@@ -44,6 +44,6 @@ def records_to_append(
 
 
 def own_compression(config: LogConfig) -> tuple[int, int | None]:
-    """Codec number and level for batches made here: ``producer`` and ``none`` mean not compressed."""
+    """Return codec number and level for batches made here: ``producer`` and ``none`` mean uncompressed."""
     codec, level = stored_compression(config)
     return (NONE if codec is None else codec), level

@@ -1,7 +1,6 @@
-"""The records of an append, taken out of their batches and checked, batch by batch, as Kafka's order of errors has it.
+"""The records of an append, read and checked batch by batch, with errors in Kafka's order.
 
-Called by: append_validation and what builds batches anew. Pure. Source: Kafka's ``LogValidator``,
-``DefaultRecordBatch``, ``AbstractLegacyRecordBatch``.
+Pure. Source: Kafka's ``LogValidator``, ``DefaultRecordBatch``, ``AbstractLegacyRecordBatch``.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ V2_HEADER_BYTES = 61
 
 
 class ConversionStats(NamedTuple):
-    """What an append cost beside its bytes. Source: Kafka's ``RecordValidationStats``."""
+    """The memory and conversion cost of an append. Source: Kafka's ``RecordValidationStats``."""
 
     temporary_bytes: int
-    """Of records that were opened or written anew, uncompressed."""
+    """Uncompressed bytes of records that were decompressed or rebuilt."""
     converted_records: int
     """Records written into a new batch."""
 
@@ -45,7 +44,7 @@ class OpenedRecords(NamedTuple):
     columns: RecordColumns | None
     messages: list[LegacyMessage]
     plain_bytes: int
-    """Headers and records as Kafka counts them: a header has the size of the *stored* format's."""
+    """Bytes of headers and records as Kafka counts them: a header has the size of the *stored* format's."""
 
     @property
     def lowest_timestamp(self) -> int:
@@ -57,10 +56,10 @@ class OpenedRecords(NamedTuple):
 def open_records(
     buffer: bytearray, table: BatchTable, rules: AppendRules, origin: AppendOrigin, now_ms: int
 ) -> OpenedRecords:
-    """All records of ``table``, at least one batch, which lie in ``buffer``.
+    """Read and check all records of ``table``, at least one batch, from ``buffer``.
 
-    The errors of ``record_checks``; InvalidRecordError for records that contradict themselves, InvalidTimestampError
-    for a negative timestamp other than -1, which no new batch may have.
+    Raise the errors of ``record_checks``, InvalidRecordError for malformed records, and InvalidTimestampError for a
+    negative timestamp other than -1, which no new batch may have.
     """
     first = table.row(0)
     columns, messages, plain_bytes = None, [], 0
@@ -86,9 +85,9 @@ def open_records(
 
 
 def open_payload(batch: memoryview, row: BatchRow, rules: AppendRules) -> Buffer:
-    """The records of a v2 batch, uncompressed.
+    """Return the uncompressed records of a v2 batch.
 
-    RecordTooLargeError where they are too many for so few bytes, InvalidRecordError for one that is too large.
+    Raise RecordTooLargeError if they exceed ``max_plain_bytes``, and InvalidRecordError if a single one is too large.
     """
     codec = row.attributes & CODEC_MASK
     try:
@@ -101,7 +100,7 @@ def open_payload(batch: memoryview, row: BatchRow, rules: AppendRules) -> Buffer
 
 
 def check_payload(payload: Buffer, row: BatchRow, rules: AppendRules, now_ms: int) -> RecordColumns:
-    """The records of a v2 batch, uncompressed and whatever their offsets; errors as ``open_records``."""
+    """Check the uncompressed records of a v2 batch, whose offsets may be any. Raise the errors of ``open_records``."""
     decoder = ColumnDecoder()
     try:
         decoder.add_payload(
@@ -124,7 +123,7 @@ def check_payload(payload: Buffer, row: BatchRow, rules: AppendRules, now_ms: in
 
 
 def header_bytes(magic: int, codec: int) -> int:
-    """What is around the records of a batch: a v2 header, a wrapper, or nothing around single old messages."""
+    """Return the bytes around a batch's records: a v2 header, a wrapper, or none around single old messages."""
     if magic >= CURRENT_MAGIC:
         return V2_HEADER_BYTES
     return 0 if codec == NONE else PREFIX_BYTES + OVERHEAD_BYTES[magic]

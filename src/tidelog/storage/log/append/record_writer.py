@@ -1,8 +1,9 @@
-"""From records to batches of one log: what a producer and its client library do, for a log in this process.
+"""The writer of records as batches of one log in this process, like a client library's producer.
 
-Batches are encoded (and compressed, as ``compression.type`` says; ``producer`` and ``none`` mean not) before the log's
-lock is taken, and a bulk append is one append. No producer id, so nothing is kept for duplicates.
-Called by: the API's logs. Thread rule: any thread.
+Batches are encoded and compressed before the log's lock is taken. ``compression.type`` selects the codec; ``producer``
+and ``none`` mean uncompressed. A bulk append is one append. Batches have no producer id, so duplicates are not
+detected.
+Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 BULK_BATCH_BYTES = 16 * 1024
-"""Of a bulk append's batches, before compression: the default ``batch.size`` of Kafka's producer."""
+"""Size limit of a bulk append's batches before compression: the default ``batch.size`` of Kafka's producer."""
 
 
 class RecordWriter:
-    """Appends records to a PartitionLog."""
+    """A writer that appends records to a PartitionLog."""
 
     def __init__(self, log: PartitionLog, clock: Clock) -> None:
         self._log = log
@@ -35,7 +36,7 @@ class RecordWriter:
         self._max_batch_bytes = min(BULK_BATCH_BYTES, log.config.max_message_bytes, log.config.segment_bytes)
 
     def append(self, value: Bytes | None, key: Bytes | None, headers: HeaderPairs, timestamp_ms: int | None) -> int:
-        """Append one record as a batch of its own; its offset. ``timestamp_ms`` None: now."""
+        """Append one record as a batch of its own and return its offset. ``timestamp_ms`` None means now."""
         timestamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
         record = (0, timestamp, TimestampType.CREATE, key, value, headers)
         data, count, last_offset_delta, base_timestamp, max_timestamp = encode_records((record,))
@@ -59,7 +60,7 @@ class RecordWriter:
         headers: Sequence[HeaderPairs] | None = None,
         timestamps: Sequence[int | None] | None = None,
     ) -> range:
-        """Append many records with one call into the log; their offsets."""
+        """Append many records with one call into the log, and return their offsets."""
         now_ms = self._clock.now_ms()
         batches = build_batches(
             records_to_append(values, keys, headers, timestamps, now_ms),

@@ -1,19 +1,19 @@
-"""How many of the next batches go into the active segment before a new one has to begin. Pure.
+"""The number of next batches that fit into the active segment before it must roll. Pure.
 
 A new segment begins before the first batch for which one of these holds:
 
 ==========================================================  =============================================
-the segment would be larger than ``segment.bytes``          (no batch is larger than a segment: checked)
-the batch's largest timestamp lies more than                counted from the first batch's timestamp, or by
-``segment.ms`` (less the jitter) after the segment's        the clock since the creation without one; never
-beginning; in a compacted log no more than                  for an empty segment
-``max.compaction.lag.ms`` (less the jitter), too
+the segment would be larger than ``segment.bytes``          (the append refuses a batch above a segment)
+the batch's largest timestamp is more than ``segment.ms``   counted from the first batch's timestamp, or by
+(less the jitter) after the segment's beginning; a          the clock from the creation without one; never
+compacted log also applies ``max.compaction.lag.ms``        for an empty segment
+(less the jitter)
 an index is full
-the batch's last offset is not within 31 bits above the
+the batch's last offset is more than 31 bits above the
 segment's base offset
 ==========================================================  =============================================
 
-Batches of one bulk append are judged one by one, as if each had been appended alone.
+The batches of a bulk append are checked one by one, as if each were appended alone.
 Source: Kafka's ``LogSegment.shouldRoll``.
 """
 
@@ -30,7 +30,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollState:
-    """The active segment as the rule needs it; sizes in bytes, times in ms."""
+    """The facts about the active segment that the rules need; sizes in bytes, times in ms."""
 
     base_offset: int
     size: int
@@ -38,15 +38,15 @@ class RollState:
     roll_after_ms: int
     """``LogConfig.max_segment_ms`` less the segment's jitter."""
     begin_timestamp_ms: int | None
-    """Of its first batch; None or negative without one."""
+    """The first batch's timestamp; None or negative without one."""
     waited_ms: int
-    """By the clock, since it was created."""
+    """Time by the clock since the segment was created."""
     index_rows: int
-    """Rows that the indexes have room for."""
+    """Number of batches that the indexes have room for."""
 
 
 def batches_that_fit(state: RollState, table: BatchTable) -> int:
-    """Number of the first rows that belong into this segment; 0 says: roll."""
+    """Return the number of first rows that fit into this segment. 0 means that it must roll."""
     end = state.size + np.cumsum(table.size.astype(np.int64))
     fits = end <= state.segment_bytes
     fits &= table.last_offset - state.base_offset <= MAX_RELATIVE_OFFSET
@@ -61,5 +61,5 @@ def batches_that_fit(state: RollState, table: BatchTable) -> int:
         waits[0] = False
     fits &= ~waits
     count = len(fits) if fits.all() else int(np.argmin(fits))
-    # An empty segment takes a batch whatever its limits say: a new one would have the same.
+    # An empty segment accepts a batch at any limit: a new segment would have the same limits.
     return max(count, 1) if not state.size else count

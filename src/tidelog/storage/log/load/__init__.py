@@ -1,1 +1,1 @@
-"""Load a log: what a crash left is settled, what was not flushed is recovered."""
+"""Loading of a log: settle the files that a crash left behind, then recover unflushed segments."""

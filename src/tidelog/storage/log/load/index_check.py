@@ -1,13 +1,12 @@
-"""Do a segment's indexes contradict themselves? A look at their sizes and ends only; reading changes nothing.
+"""A check of a segment's indexes for contradictions. It reads their sizes and ends only.
 
-What is asked, per kind (IndexCorruptError in ``storage/index`` says it in words): the size is a multiple of the entry
-size; the last offset is not below the base offset; the last timestamp is not below the first; no transaction ended
-below the base offset. Preallocated zeros pass in ``.index`` and fail in ``.timeindex`` that has entries.
+The size must be a multiple of the entry size. The last offset must not be below the base offset, nor the last timestamp
+below the first one, and no transaction may end below the base offset. IndexCorruptError in ``storage/index`` names the
+failed check. Preallocated zeros pass in ``.index``, but fail in a ``.timeindex`` with entries.
 
-After an orderly stop nothing wrote to the indexes since they were trimmed and synced, so only their sizes are asked for
-(``misshapen_indexes``), which opens none of them: most of the time of a start with many logs would go there. Kafka
-since 4.1 asks for less, whatever the stop: only whether there is an ``.index``, and for the transactions.
-Called by: the loader and the recovery's planner.
+After a clean shutdown, offset and time indexes were trimmed and synced and have not changed since. Only their sizes are
+checked then (``misshapen_indexes``): opening them would take most of the start time of a broker with many logs. Kafka
+4.1 checks less after any shutdown: that ``.index`` exists, and the transaction index.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from tidelog.storage.segment.file_names import FileKind
 
 _ENTRY_SIZES = {FileKind.INDEX: OffsetIndexReader.ENTRY_SIZE, FileKind.TIME_INDEX: TimeIndexReader.ENTRY_SIZE}
 _SMALL_BYTES = 4096
-"""Read at once: a second call costs more."""
+"""A file of at most this size is read with one call: a second one costs more."""
 
 
 def corrupt_indexes(
     fs: FileSystem, directory: Path, segments: Iterable[SegmentFiles], kinds: frozenset[FileKind]
 ) -> dict[int, frozenset[FileKind]]:
-    """The indexes of ``kinds`` that contradict themselves, by base offset; segments without any are left out."""
+    """Return the invalid indexes of ``kinds`` by base offset; segments without any are left out."""
     found = {}
     for segment in segments:
         bad = frozenset(
@@ -43,9 +42,9 @@ def corrupt_indexes(
 def misshapen_indexes(
     fs: FileSystem, directory: Path, segments: Iterable[SegmentFiles]
 ) -> dict[int, frozenset[FileKind]]:
-    """The indexes whose size is no multiple of their entries', and the transaction indexes that contradict themselves.
+    """Return indexes whose size is no multiple of the entry size, and invalid transaction indexes.
 
-    The file system is asked for sizes that the listing does not have.
+    The file system is queried for sizes that the listing lacks.
     """
     found = {}
     for segment in segments:
@@ -80,7 +79,7 @@ def _is_sound(fs: FileSystem, path: Path, kind: FileKind, segment: SegmentFiles)
 
 
 def _ends(fs: FileSystem, path: Path, entry_size: int) -> bytes:
-    """The first and the last entry, with what is too much at the end of the file; or all of it."""
+    """Read the first and the last entry, with a partial entry at the end of the file; a small file completely."""
     with fs.open(path) as file:
         size = file.size
         if size <= _SMALL_BYTES:

@@ -1,19 +1,19 @@
-"""What a crash left in a partition directory, and how it is settled before the segments are loaded.
+"""The cleanup of files that a crash left in a partition directory, before its segments are loaded.
 
-Decided first (pure), done after. The table, by what ``listing`` found:
+The decision is pure and comes first, the changes follow. The table uses the groups of ``listing``:
 
 ==========================  =====================================================================================
-``.deleted`` ``.cleaned``   removed, and so are invalid ``.swap`` files and ``.tmp`` files
-valid ``.log.swap``         the files of every live offset in [smallest swap, end of the largest swap) are removed:
-                            the swaps replace them; and so are those of a segment that was split into the swaps, whose
-                            base offset may be lower (they hold as many bytes, and end where it ends)
+``.deleted`` ``.cleaned``   removed, like invalid ``.swap`` files and ``.tmp`` files
+valid ``.log.swap``         the files of every live offset in [smallest swap, end of the largest swap) are removed,
+                            because the swaps replace them. A segment that was split into the swaps is removed too:
+                            its base offset may be lower (it has as many bytes as the swaps, and ends where they end)
 valid ``.swap`` of any      renamed to its final name
 kind
 index without ``.log``      removed, once the swaps are in place
 ==========================  =====================================================================================
 
-Order: removals, then renames. A crash in between changes nothing in the table, so doing it again ends the same.
-Called by: the loader and the recovery's planner. Source: Kafka's ``LogLoader`` (KAFKA-6264 for the invalid swaps).
+Removals come before renames. A crash between them changes no decision in the table, so a repetition ends the same.
+Source: Kafka's ``LogLoader`` (KAFKA-6264 for the invalid swaps).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tidelog.storage.segment.file_names import FileKind, FileState, SegmentFileN
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 _SMALL_BYTES = 256 * 1024
-"""A log of which all batch headers are walked sooner than an index is read and believed."""
+"""Up to this size, walking all batch headers of a segment is faster than reading an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """Names in the directory, in the order in which they are to be dealt with."""
+    """The files to remove and to rename, as names in the order of execution."""
 
     removals: tuple[str, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
@@ -43,7 +43,7 @@ class Leftovers:
 
 
 def decide_leftovers(listing: PartitionListing, replaced: range) -> Leftovers:
-    """``replaced``: see ``replaced_offsets``."""
+    """Decide the removals and renames. ``replaced`` comes from ``replaced_offsets``."""
     removals = [str(file) for file in (*listing.deleted, *listing.invalid_swaps, *listing.cleaned)]
     removals += listing.temporary
     swaps = [
@@ -60,7 +60,7 @@ def decide_leftovers(listing: PartitionListing, replaced: range) -> Leftovers:
 
 
 def replaced_offsets(fs: FileSystem, directory: Path, listing: PartitionListing) -> range:
-    """The base offsets of the segments that the swapped-in ones replace; empty where there are none. Reads files."""
+    """Return the base offsets of segments that the swaps replace, empty without swaps. Reads files."""
     if not listing.swaps:
         return range(0)
     ends, size = [], 0
@@ -78,7 +78,7 @@ def replaced_offsets(fs: FileSystem, directory: Path, listing: PartitionListing)
 
 
 def read_end_offset(reader: SegmentReader) -> int:
-    """The offset after the last batch of a segment that is trusted; its base offset if it has none."""
+    """Return the offset after the last batch of a trusted segment, or its base offset if it has no batch."""
     end = reader.base_offset
     start = 0 if reader.size <= _SMALL_BYTES else reader.position_of(2**63 - 1)
     for chunk in reader.chunks(start, verify_crc=False):
@@ -88,7 +88,7 @@ def read_end_offset(reader: SegmentReader) -> int:
 
 
 def settle_leftovers(fs: FileSystem, directory: Path, leftovers: Leftovers) -> None:
-    """Remove and rename. Where a swap is completed, the directory is synced between the steps (``segment_swap``)."""
+    """Remove and rename. To complete a swap, sync the directory between the steps (see ``segment_swap``)."""
     for name in leftovers.removals:
         fs.remove(directory / name, missing_ok=True)
     if leftovers.removals and leftovers.renames:

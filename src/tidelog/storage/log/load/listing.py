@@ -1,20 +1,20 @@
-"""What lies in a partition directory, as one frozen value. Listing opens nothing and changes nothing.
+"""The files of a partition directory as one frozen value. Listing opens and changes nothing.
 
-The names alone say which segments there are, which files each has, and what a crash or a running broker left over.
-What the leftovers mean (Kafka's ``LogLoader``):
+The names alone determine the segments, the files of each, and the files that a crash or a running broker left behind.
+They mean the same as in Kafka's ``LogLoader``:
 
 ==============================  ==================================================================
-``.deleted``                    rubbish
-``.cleaned``                    an unfinished result of cleaning or splitting: rubbish
-``.swap`` at or above the       part of an unfinished split: rubbish (``invalid_swaps``)
+``.deleted``                    to be removed
+``.cleaned``                    an unfinished result of cleaning or splitting: to be removed
+``.swap`` at or above the       part of an unfinished split: to be removed (``invalid_swaps``)
 smallest ``.cleaned``
 other ``.log.swap``             a finished result that replaces the segments it covers (``swaps``)
 other ``.swap`` without it      an index that follows its log to the final name (``swap_parts``)
-index without ``.log``          rubbish (``orphans``)
-``.tmp``                        an unfinished small file: rubbish
+index without ``.log``          to be removed (``orphans``)
+``.tmp``                        an unfinished small file: to be removed
 ==============================  ==================================================================
 
-Called by: the loader of a writer (which then settles the leftovers) and the view (which only takes them into account).
+A writer's loader settles these files. The view only takes them into account.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tidelog.storage.segment.file_names import (
 TEMPORARY_SUFFIX = ".tmp"
 _UNKNOWN = -1
 _Kinds = dict[int, dict[FileKind, int]]
-"""The files of segments by base offset, each with its size."""
+"""Files of segments by base offset, each with its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class SegmentFiles:
 
     base_offset: int
     sizes: Mapping[FileKind, int]
-    """Bytes of each; -1 where they were not asked for, or it is no regular file."""
+    """Size of each file in bytes; -1 if it was not queried, or if the path is no regular file."""
     state: FileState = FileState.LIVE
 
     @property
@@ -64,21 +64,21 @@ class SegmentFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionListing:
-    """One moment's names; every tuple ascends by offset, then by name."""
+    """The names at one moment. Every tuple ascends by offset, then by name."""
 
     segments: tuple[SegmentFiles, ...]
     swaps: tuple[SegmentFiles, ...] = ()
     swap_parts: tuple[SegmentFileName, ...] = ()
-    """Indexes ``.swap`` whose ``.log`` has been renamed to its final name already."""
+    """Index files ``.swap`` whose ``.log`` has its final name already."""
     invalid_swaps: tuple[SegmentFileName, ...] = ()
     cleaned: tuple[SegmentFileName, ...] = ()
     deleted: tuple[SegmentFileName, ...] = ()
     orphans: tuple[SegmentFileName, ...]
     snapshots: tuple[int, ...]
-    """Offsets of the producer snapshots, ascending."""
+    """Ascending offsets of the producer snapshots."""
     temporary: tuple[str, ...]
     others: tuple[str, ...]
-    """Names that are none of the above: leader epochs, partition metadata, strangers, directories."""
+    """All other names: leader epochs, partition metadata, foreign files, directories."""
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
@@ -86,24 +86,24 @@ class PartitionListing:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing was left over."""
+        """True if a crash left no files behind."""
         unsettled = self.swaps, self.swap_parts, self.invalid_swaps, self.cleaned, self.deleted
         return not (any(unsettled) or self.orphans or self.temporary)
 
 
 def list_partition(fs: FileSystem, directory: Path) -> PartitionListing:
-    """List a partition directory. FileMissingError, DirectoryError or StorageError if that fails."""
+    """List a partition directory. Raise FileMissingError, DirectoryError or StorageError if that fails."""
     return sort_names(fs.list_names(directory))
 
 
 def list_with_sizes(fs: FileSystem, directory: Path) -> PartitionListing:
-    """``list_partition`` with the size of every file."""
+    """List a partition directory with the size of every file; see ``list_partition``."""
     sizes = fs.list_sizes(directory)
     return sort_names(sizes, sizes)
 
 
 def sort_names(names: Iterable[str], sizes: Mapping[str, int] = MappingProxyType({})) -> PartitionListing:
-    """Put names in their places; pure."""
+    """Sort names into a listing. Pure."""
     live: _Kinds = {}
     snapshots: list[int] = []
     unsettled: list[SegmentFileName] = []
@@ -135,7 +135,7 @@ def sort_names(names: Iterable[str], sizes: Mapping[str, int] = MappingProxyType
 
 
 def _with_unsettled(listing: PartitionListing, files: Iterable[SegmentFileName]) -> PartitionListing:
-    """With the files that a directory has none of if it was left in order."""
+    """Add the files that exist only after an unclean shutdown or while a broker works."""
     by_state: dict[FileState, list[SegmentFileName]] = defaultdict(list)
     for file in sorted(files):
         by_state[file.state].append(file)
@@ -160,7 +160,7 @@ def _with_unsettled(listing: PartitionListing, files: Iterable[SegmentFileName])
 
 
 def _segments(kinds: _Kinds, state: FileState) -> tuple[tuple[SegmentFiles, ...], tuple[SegmentFileName, ...]]:
-    """The segments among files of one state, and the segment files that have no ``.log`` beside them."""
+    """Return the segments among files of one state, and the segment files without a ``.log``."""
     whole, parts = [], []
     for offset, sizes in sorted(kinds.items()):
         if FileKind.LOG in sizes:

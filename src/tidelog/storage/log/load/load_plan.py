@@ -1,21 +1,22 @@
-"""Which segments loading has to recover, decided from names, sizes and the recovery point. Pure.
+"""The segments that loading must recover, decided from names, sizes and the recovery point. Pure.
 
 ==========================  =====================  ==========================  ====================================
-a segment's index           stopped in order       killed, the recovery point  killed, the recovery point is in it
-                                                   is in a later segment       or below it
+a segment's index           clean shutdown         unclean shutdown, the       unclean shutdown, the recovery point
+                                                   recovery point is in a      is in this segment or below it
+                                                   later segment
 ==========================  =====================  ==========================  ====================================
 ``.index`` missing          INDEX_MISSING          INDEX_MISSING               UNFLUSHED (``index_lost``)
-an index contradicts        INDEX_CORRUPT          INDEX_CORRUPT               UNFLUSHED (``index_lost`` if it is the
-itself                                                                         ``.txnindex``)
+an index is invalid         INDEX_CORRUPT          INDEX_CORRUPT               UNFLUSHED (``index_lost`` if it is the
+                                                                               ``.txnindex``)
 else                        kept                   kept                        UNFLUSHED
 ==========================  =====================  ==========================  ====================================
 
-What "contradicts itself" means is ``index_check``'s; after an orderly stop less is asked.
+``index_check`` defines an invalid index. It checks less after a clean shutdown.
 
-``index_lost`` changes one thing: Kafka recovers such a segment while it lists the files and only then looks for
-unflushed ones, so it does not see that a tail was cut, and keeps the segments behind it. We end with the same files.
-A missing ``.timeindex`` alone is not an error: an empty one is made. Source: Kafka's ``LogLoader`` and
-``LogSegment.sanityCheck``; 4.1 no longer looks into ``.index`` and ``.timeindex`` here, we do, as cheaply.
+``index_lost`` has one effect. Kafka recovers this segment while it lists the files, before it looks for unflushed
+segments. It therefore does not notice a truncated tail, and keeps the segments after it. We end with the same files. A
+missing ``.timeindex`` alone is no error: an empty one is created. Source: Kafka's ``LogLoader`` and
+``LogSegment.sanityCheck``. Kafka 4.1 no longer reads ``.index`` and ``.timeindex`` here; we do, at as little cost.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class SegmentToRecover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """Base offsets ascend."""
+    """The segments to recover and the time indexes to create, with ascending base offsets."""
 
     recover: tuple[SegmentToRecover, ...]
     new_time_indexes: tuple[int, ...]
@@ -61,7 +62,7 @@ def decide_recovery(
     recovery_point: int,
     corrupt: Mapping[int, frozenset[FileKind]],
 ) -> LoadPlan:
-    """``corrupt``: the indexes that contradict themselves, by base offset of their segment."""
+    """Decide the recovery. ``corrupt`` holds the invalid indexes by their segment's base offset."""
     first_unflushed = None if clean_shutdown else first_unflushed_base(listing.base_offsets, recovery_point)
     recover, new_time_indexes = [], []
     for segment in listing.segments:
@@ -80,7 +81,7 @@ def decide_recovery(
 
 
 def first_unflushed_base(base_offsets: Iterable[int], recovery_point: int) -> int | None:
-    """Base offset of the segment that holds the recovery point, the first segment's if all lie above it."""
+    """Return the base of the segment that holds the recovery point, or the first segment's if all lie above it."""
     bases = sorted(base_offsets)
     if not bases:
         return None

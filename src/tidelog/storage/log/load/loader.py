@@ -1,24 +1,25 @@
-"""Load one partition directory as its writer: settle what a crash left, recover, and hand back what the log is.
+"""The loader of a partition directory, used by its writer. It repairs the log and returns its state.
 
-Steps (a crash after any of them leaves a directory that loads again, to the same result):
+A crash after any of these steps leaves a directory that loads again, with the same result:
 
-1. Left-overs are settled (``leftovers``): rubbish removed, finished swaps completed, orphaned indexes removed.
-2. Segments that were flushed but lost an index are recovered; a missing ``.timeindex`` alone is made, empty.
-3. After a kill, the segments from the recovery point on are recovered in order. The first one that has to be cut ends
-   the log: the segments behind it are removed, with their snapshots, and then it is cut. In both steps a segment with
-   an offset that no index can hold is split first (``overflow_split``), and its pieces are recovered in its place.
-4. A log that ends below its log start is removed whole; a log without segments gets an empty one at the log start.
-5. Leader epochs are cut at both ends, stray snapshots removed, and the producer state is rebuilt from the newest
-   usable snapshot and the batches behind it.
+1. Settle the files that a crash left behind (``leftovers``): remove unfinished files, complete finished swaps, remove
+   orphaned indexes.
+2. Recover flushed segments that lost an index. A missing ``.timeindex`` alone is created, empty.
+3. After an unclean shutdown, recover the segments from the recovery point on, in offset order. The first segment that
+   must be truncated ends the log: later segments are removed first, with their snapshots, then it is truncated. In
+   both steps a segment with an offset that no index can hold is first split (``overflow_split``). Its pieces are
+   recovered instead.
+4. Remove all segments of a log that ends below its log start. Create an empty segment at the log start if none exists.
+5. Truncate the leader epochs at both ends, remove stray snapshots, and rebuild the producer state from the newest
+   usable snapshot and the batches after it.
 
-Of a ``-delete`` directory only step 1 is done: it is loaded to be deleted.
+A ``-delete`` directory is loaded only to be deleted, so it gets step 1 only.
 
-Segments to recover are read and checked on all cores (``walk_ahead``) if they are large; what is written is written by
-one thread, in order. The recovery point never moves forward here: nothing was synced. Deleted segments are removed at
-once (nobody reads yet), where a broker renames them to ``.deleted`` and waits.
+Large segments are read and checked on all cores (``walk_ahead``). One thread writes the results, in offset order. The
+recovery point never moves forward here, because nothing was synced. Deleted segments are removed immediately, as there
+are no readers yet; Kafka renames them to ``.deleted`` and waits.
 
-Called by: PartitionLog, the recovery of a log directory. Thread rule: one caller, with the directory to itself.
-Source: Kafka's ``LogLoader``.
+Thread rule: one caller, which owns the directory. Source: Kafka's ``LogLoader``.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWa
 
 ALL_INDEXES = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 _WORTH_A_THREAD_BYTES = 2 * 1024 * 1024
-"""Less is walked sooner than it is handed to another thread and waited for."""
+"""Fewer bytes are walked faster without another thread."""
 TXN_INDEX_ALONE = frozenset({FileKind.TXN_INDEX})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """``log_start_offset`` and ``recovery_point`` as checkpointed, 0 where they are not."""
+    """The input of ``load_log``. ``log_start_offset`` and ``recovery_point`` come from checkpoints, else they are 0."""
 
     fs: FileSystem
     directory: Path
@@ -70,11 +71,11 @@ class LoadRequest:
     recovery_point: int = 0
     log_start_offset: int = 0
     on_segment: Callable[[RecoveredSegment], None] | None = None
-    """Told after each recovered segment, in order; what it raises ends the loading, which can be repeated."""
+    """Called after each recovered segment, in offset order. Its error ends the loading; a retry is possible."""
     threads: WalkThreads | None = None
-    """To read segments with, shared with other partitions; None: threads of its own, one a processor."""
+    """Threads that read segments, shared with other partitions. None: the loader creates one per processor."""
     listing: PartitionListing | None = None
-    """What lies in the directory, where it was looked at already (``list_with_sizes``)."""
+    """The directory's content, if the caller has it already (``list_with_sizes``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class SegmentOnDisk:
 
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
-    """What loading found and made."""
+    """The state of a loaded log, and the changes that loading made."""
 
     base_offsets: tuple[int, ...]
     log_start_offset: int
@@ -94,20 +95,20 @@ class LoadedLog:
     producers: LogProducerState
     recovered: tuple[RecoveredSegment, ...] = ()
     splits: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """Base offsets of the segments that were split, each with those of its pieces."""
+    """Base offsets of split segments, each with the base offsets of its pieces."""
     deleted: tuple[int, ...] = ()
-    """Base offsets of the segments that were removed."""
+    """Base offsets of removed segments."""
     removed_files: tuple[str, ...] = ()
-    """Names of the left-overs that were removed."""
+    """Names of removed files that a crash had left behind."""
     sizes: dict[int, int] = field(default_factory=dict)
-    """Bytes of the ``.log`` files by base offset, where they are known."""
+    """Known sizes of the ``.log`` files in bytes, by base offset."""
     made_segment: bool = False
-    """Whether there was no segment to load, so that an empty one was made."""
+    """True if there was no segment to load, so that an empty one was created."""
     warnings: list[str] = field(default_factory=list)
 
 
 def load_log(request: LoadRequest) -> LoadedLog:
-    """Load the directory. StorageError where a file cannot be read, or an offset fits into no index."""
+    """Load the directory. Raise StorageError if a file cannot be read, or if no index can hold an offset."""
     return _Loader(request).load()
 
 
@@ -119,9 +120,9 @@ def plan_recovery(
     *,
     unchecked: frozenset[int] = frozenset(),
 ) -> LoadPlan:
-    """The segments that loading will recover, left-overs settled; opens indexes, changes nothing.
+    """Return the segments that loading will recover in a settled directory. Opens indexes, changes nothing.
 
-    The indexes of the segments ``unchecked`` are not looked at (their files have another name yet).
+    The indexes of ``unchecked`` segments are not checked, because their files do not have the final name yet.
     """
     by_names = decide_recovery(
         listing, clean_shutdown=request.clean_shutdown, recovery_point=request.recovery_point, corrupt={}
@@ -164,7 +165,7 @@ class _Loader:
         self._epochs = LeaderEpochCache()
         self._epochs_lost = False
         self._written_epochs: tuple[EpochEntry, ...] | None = None
-        """What the checkpoint says; None without one."""
+        """The checkpoint's entries; None without a checkpoint."""
         self._segments: LogSegments[SegmentOnDisk] = LogSegments()
         self._snapshots = SnapshotFiles(self._fs, self._directory, ())
 
@@ -222,7 +223,7 @@ class _Loader:
     # --- the steps ---
 
     def _load_to_delete(self, removed: tuple[str, ...]) -> LoadedLog:
-        """Only to know what is there: nothing is recovered, rebuilt or written."""
+        """List the segments of a directory that will be deleted. Nothing is recovered or rebuilt."""
         for base_offset in self._listed:
             self._segments.add(SegmentOnDisk(base_offset))
         if not len(self._segments):
@@ -249,7 +250,7 @@ class _Loader:
             yield stack.enter_context(WalkAhead(self._walk, base_offsets, threads))
 
     def _settle_leftovers(self) -> tuple[PartitionListing, tuple[str, ...]]:
-        """What is there then, and the names of what was removed."""
+        """Settle the directory. Return the resulting listing and the names of the removed files."""
         listing = self._request.listing or list_with_sizes(self._fs, self._directory)
         if listing.is_settled:
             return listing, ()
@@ -266,7 +267,7 @@ class _Loader:
             self._recover_unflushed(unflushed, walks)
 
     def _recover_damaged(self, listing: PartitionListing, damaged: Sequence[SegmentToRecover], walks: _Walks) -> None:
-        """Take the segments in, in order, recovering the flushed ones that lost an index on the way."""
+        """Add all segments in offset order, and recover the flushed segments without a valid index."""
         if not damaged:
             self._segments = LogSegments(tuple(map(SegmentOnDisk, listing.base_offsets)))
             return
@@ -283,15 +284,15 @@ class _Loader:
         for part in unflushed:
             for walk, trace in self._walked(part.base_offset, walks):
                 first = first_unflushed_base(self._segments.base_offsets, self._request.recovery_point)
-                below = first is not None and walk.base_offset < first  # a piece, of a segment that was not
-                # A segment whose index was lost was cut in Kafka's first pass, which does not end the log.
+                below = first is not None and walk.base_offset < first  # true only for a piece of a split segment
+                # Kafka truncates a segment with a lost index in its first pass, which does not end the log.
                 is_last = walk.emptied or (walk.size < walk.size_before and not part.index_lost)
                 self._rebuild(walk, trace, below_recovery_point=below, is_last=is_last)
                 if is_last:
                     return
 
     def _walked(self, base_offset: int, walks: _Walks) -> Iterator[tuple[SegmentWalk, SegmentTrace]]:
-        """The walk of a segment; of its pieces, one after the other, where it had to be split."""
+        """Yield the segment's walk, or the walks of its pieces if it had to be split."""
         try:
             walked = walks.take(base_offset)
         except OffsetOverflowError:
@@ -303,7 +304,7 @@ class _Loader:
             yield self._walk(piece)
 
     def _walk(self, base_offset: int) -> tuple[SegmentWalk, SegmentTrace]:
-        """Read a segment; in any thread."""
+        """Read a segment. Thread rule: any thread."""
         trace = SegmentTrace()
         walk = walk_segment(
             self._fs,
@@ -335,7 +336,7 @@ class _Loader:
     def _rebuild(
         self, walk: SegmentWalk, trace: SegmentTrace, *, below_recovery_point: bool, is_last: bool = False
     ) -> None:
-        """``is_last``: it ends the log. What lies behind goes first, while the damage that tells so is still there."""
+        """Write a walk's result. ``is_last`` ends the log: delete later segments while the damage still exists."""
         producers = self._new_producers()
         producers.rebuild(
             self._segments,
@@ -346,7 +347,7 @@ class _Loader:
         )
         known = self._epochs.entries
         aborted = trace.apply(producers, self._epochs)
-        if self._epochs.entries != known and not self._epochs_lost:  # noted while it still counts as not recovered
+        if self._epochs.entries != known and not self._epochs_lost:  # while a crash still leads to another recovery
             self._write_epochs()
         if is_last:
             self._delete([segment.base_offset for segment in self._segments.between(walk.base_offset)[1:]])
@@ -377,15 +378,15 @@ class _Loader:
             f"the log ends at offset {end_offset}, below its log start {self._request.log_start_offset}:"
             " all its segments are deleted"
         )
-        self._epochs.clear()  # first: once the segments are gone, nothing tells that the entries are theirs
+        self._epochs.clear()  # first: after a crash without the segments, the entries would seem to be valid
         self._write_epochs()
         self._snapshots.remove_all()
         self._delete(self._segments.base_offsets)
 
     def _delete(self, base_offsets: Iterable[int]) -> None:
-        """The ``.log`` goes last, so a crash leaves a segment, not orphaned indexes; the last segment goes first.
+        """Delete segments, the last one first. The ``.log`` goes last, so a crash leaves no orphaned indexes.
 
-        Synced: else a second crash might bring them back, behind records that were appended since.
+        The directory is synced: otherwise a second crash could restore the segments behind newly appended records.
         """
         gone = sorted(base_offsets, reverse=True)
         for base_offset in gone:
@@ -430,7 +431,7 @@ class _Loader:
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._request.log_start_offset)
         if self._written_epochs is None and not self._epochs.entries:
-            self._create(LEADER_EPOCH_CHECKPOINT)  # of no bytes, as by a broker: that says no more than none
+            self._create(LEADER_EPOCH_CHECKPOINT)  # an empty file, like a broker's, means the same as no file
         elif self._epochs.entries != self._written_epochs:
             self._write_epochs()
 

@@ -1,16 +1,14 @@
-"""Split a segment whose offsets no index can hold: one more than 31 bits above the base offset, as compaction by
-brokers before 2.0 could leave it (KAFKA-6264).
+"""The split of a segment with an offset that no index can hold.
 
-The batches are copied, unchanged and in order, into as few segments as hold them; each is named by the offset of its
-first record. What does not make sense at the end of the segment goes along with the last one, for recovery to cut. Only
-``.log`` files are made: a segment without ``.index`` is recovered, whatever the recovery point says, and that rebuilds
-its indexes, the one of transactions too (which Kafka's split loses).
+This offset lies more than 31 bits above the base offset. Compaction by brokers before 2.0 could leave one (KAFKA-6264).
+The batches are copied, unchanged and in offset order, into as few segments as possible. Each segment is named by its
+first record's offset. Invalid bytes at the end go to the last piece, where recovery truncates them. Only ``.log`` files
+are made: a segment without ``.index`` is always recovered, even below the recovery point. That also rebuilds the
+transaction index, which Kafka's split loses.
 
-A crash before the copies are whole leaves ``.cleaned`` files, which are rubbish; from then on see ``segment_swap``.
-Refused is what no compaction leaves: offsets that fall, or reach into the next segment. A reader needs no split.
-
-Called by: the loader; ``replacement``, for a log that is open; the planners of recovery and compaction, to foretell it.
-Source: Kafka's ``LocalLog.splitOverflowedSegment``.
+A crash before the copies are complete leaves ``.cleaned`` files, which loading removes; see ``segment_swap`` for later
+crashes. Descending offsets, or offsets that reach into the next segment, are refused: no compaction leaves them. A
+reader needs no split. Source: Kafka's ``LocalLog.splitOverflowedSegment``.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _V2 = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPiece:
-    """Bytes [start, end) of the segment that is split."""
+    """Bytes [start, end) of the segment to split."""
 
     base_offset: int
     start: int
@@ -48,9 +46,9 @@ class SegmentPiece:
 def split_overflowed_segment(
     fs: FileSystem, directory: Path, base_offset: int, *, next_base_offset: int | None
 ) -> list[int]:
-    """Split the segment; the base offsets of those that take its place, ascending.
+    """Split the segment and return the ascending base offsets of its pieces.
 
-    ``next_base_offset``: of the segment behind it. StorageError, with nothing changed, where it cannot be split.
+    ``next_base_offset`` is the next segment's. Raise StorageError, with nothing changed, if a split is impossible.
     """
     log = segment_file(directory, base_offset, FileKind.LOG)
     mtime_ms = fs.stat(log).mtime_ms
@@ -72,9 +70,9 @@ def split_overflowed_segment(
 
 
 def is_overflowed(fs: FileSystem, directory: Path, base_offset: int, base_offsets: Sequence[int]) -> bool:
-    """Whether a segment ends more than 31 bits above its base; read only where the next of ``base_offsets`` allows it.
+    """Return True if a segment ends more than 31 bits above its base. Read it only if the next base allows that.
 
-    False where it cannot be read: what is wrong with the file is said by whoever needs it.
+    Return False if it cannot be read: the operation that needs the file will raise the error.
     """
     above = [base for base in base_offsets if base > base_offset]
     if above and above[0] - base_offset <= MAX_RELATIVE_OFFSET:
@@ -87,7 +85,7 @@ def is_overflowed(fs: FileSystem, directory: Path, base_offset: int, base_offset
 
 
 def plan_pieces(fs: FileSystem, directory: Path, base_offset: int, next_base_offset: int | None) -> list[SegmentPiece]:
-    """``plan_split`` of a segment that needs it; StorageError where it does not."""
+    """Plan the split of a segment. Raise StorageError if it needs none."""
     with SegmentReader(fs, directory, base_offset) as reader:
         pieces = plan_split(reader, next_base_offset=next_base_offset)
         if len(pieces) == 1 and pieces[0].base_offset == base_offset:
@@ -96,7 +94,7 @@ def plan_pieces(fs: FileSystem, directory: Path, base_offset: int, next_base_off
 
 
 def plan_split(reader: SegmentReader, *, next_base_offset: int | None) -> list[SegmentPiece]:
-    """Where the segment would be cut; see ``split_overflowed_segment``. Reads it whole, with CRCs."""
+    """Return the pieces of a segment; see ``split_overflowed_segment``. Reads all batches and checks their CRCs."""
     base_offset = reader.base_offset
     begins: list[tuple[int, int]] = []
     last_offset = base_offset - 1
@@ -134,7 +132,7 @@ def _rows_before_damage(table: BatchTable) -> slice:
 
 
 def _require_ascending(reader: SegmentReader, table: BatchTable, last_offset: int) -> int:
-    """The last offset of all; ``last_offset`` is that of the batches before."""
+    """Return the last offset; ``last_offset`` is that of earlier batches. Raise StorageError if offsets descend."""
     if not len(table):
         return last_offset
     offsets = np.concatenate(([last_offset], table.last_offset))
@@ -152,7 +150,7 @@ def _require_ascending(reader: SegmentReader, table: BatchTable, last_offset: in
 
 
 def _first_offset(chunk: Chunk, table: BatchTable, row: int) -> int:
-    """Of a batch's first record; a compressed one of v0 and v1 has to be opened for it."""
+    """Return the first record's offset. A compressed v0 or v1 batch must be decompressed for it."""
     batch = table.row(row)
     if batch.magic >= _V2 or not batch.attributes & CODEC_MASK:
         return batch.base_offset

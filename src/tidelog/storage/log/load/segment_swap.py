@@ -1,22 +1,22 @@
-"""Put new segments in the place of old ones, so that a crash at any moment leaves the one or the other.
+"""The replacement of old segments by new ones. A crash leaves either the old or the new segments.
 
-The new segments lie whole and synced beside the log, their files named ``.cleaned``. Then, in this order:
+The new segments' files are complete and synced, with names that end in ``.cleaned``. These steps follow:
 
 ====  ==================================================  =========================================================
-step  what                                                a crash in it, and what the next loading makes of it
+step  change                                              after a crash in it, loading finds
 ====  ==================================================  =========================================================
-1     ``.cleaned`` becomes ``.swap``, the highest base    some ``.cleaned`` are left, and every ``.swap`` lies at or
-      offset first                                        above the lowest of them: both are removed, the old stay
-2     the old segments become ``.deleted``, ascending     every new segment is a ``.swap``: what they cover is
-                                                          removed, they are renamed
-3     ``.swap`` is dropped from the names of the logs     those that are left are renamed
-4     and from those of the indexes                       the same: each follows its log
+1     ``.cleaned`` becomes ``.swap``, the highest base    some ``.cleaned``, and every ``.swap`` at or above the
+      offset first                                        lowest of them: removes both, the old segments stay
+2     the old segments become ``.deleted``, ascending     every new segment as ``.swap``: removes the segments they
+                                                          cover, then renames them
+3     ``.swap`` is dropped from the names of the logs     some ``.swap`` logs: renames them
+4     and from those of the indexes                       some ``.swap`` indexes: each follows its log
 ====  ==================================================  =========================================================
 
-Of a segment's files the ``.log`` is renamed first: an index without it is rubbish or follows it, never the other way.
-The directory is synced between the steps, and in steps 1 and 3 after each segment, so that they keep their order on a
-disk that changes that of names. The ``.deleted`` files stay, for readers that are at them; whoever calls removes them
-in the end. Called by: the overflow split. Source: Kafka's ``LocalLog.replaceSegments`` (KAFKA-6264).
+A segment's ``.log`` is renamed before its indexes: loading removes or renames an index that stayed behind. The
+directory is synced between the steps, and in steps 1 and 3 after each segment, because a file system may reorder
+renames. The ``.deleted`` files stay for their readers; the caller removes them later.
+Source: Kafka's ``LocalLog.replaceSegments`` (KAFKA-6264).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileStat
 
 
 def swap_in(fs: FileSystem, directory: Path, new: Iterable[int], old: Iterable[int]) -> None:
-    """Replace the segments with base offsets ``old`` by those with base offsets ``new``; both may have the same one."""
+    """Replace the segments at base offsets ``old`` by those at ``new``. Both may have the same base offset."""
     ascending = sorted(new)
     for base_offset in reversed(ascending):
         _rename(fs, directory, base_offset, FileState.CLEANED, FileState.SWAP)
@@ -46,7 +46,7 @@ def swap_in(fs: FileSystem, directory: Path, new: Iterable[int], old: Iterable[i
 
 
 def remove_files(fs: FileSystem, directory: Path, base_offsets: Iterable[int], state: FileState) -> None:
-    """Remove what there is of segments in a state, their ``.log`` last."""
+    """Remove the existing files of segments in a state, their ``.log`` last."""
     for base_offset in base_offsets:
         for kind in reversed(SEGMENT_KINDS):
             fs.remove(segment_file(directory, base_offset, kind, state), missing_ok=True)

@@ -1,12 +1,12 @@
-"""What a segment's batches leave in the producer state and the leader epochs, gathered apart from both.
+"""A segment's effect on the producer state and the leader epochs, gathered independently of both.
 
-Segments are walked side by side, but producers and epochs depend on all that came before: so a walk only picks out the
-batches that matter (``gather``, in any thread), and they are taken in later, segment by segment (``apply``). What is
-picked of a chunk: the producers' batches that leave a trace, the first batch of each higher epoch, the end. Of their
-bytes only control batches are kept, for the marker in them. The result is the same as of all the batches.
+Segments are walked in parallel, but producers and epochs depend on all earlier segments. A walk therefore only selects
+the batches that matter (``gather``), and they are applied later, segment by segment (``apply``). It selects the
+producers' batches that change the state, the first batch of each higher epoch, and the end offset. Only control batches
+keep their bytes, for their marker. The result is the same as with all batches.
 
-Called by: the loader. Thread rule: ``gather`` by one thread, ``apply`` after it by another.
-Source: what Kafka's ``LogSegment.recover`` does batch by batch.
+Thread rule: one thread for ``gather``; another may ``apply`` the result later.
+Source: Kafka's ``LogSegment.recover``, which does this batch by batch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SegmentTrace:
         self._end_offset: int | None = None
 
     def gather(self, buffer: Buffer, table: BatchTable) -> None:
-        """The next batches of the segment, at least one; ``buffer[0]`` is the first's first byte."""
+        """Gather the segment's next batches, at least one. ``buffer[0]`` is the first byte of the first one."""
         self.gather_epochs(table)
         self._end_offset = table.summary.last_offset + 1
         if table.summary.producer_id < 0:
@@ -56,10 +56,10 @@ class SegmentTrace:
         self._chunks.append((kept, _rebuilt(table, rows, np.cumsum(sizes) - sizes)))
 
     def apply(self, producers: LogProducerState, epochs: LeaderEpochCache) -> list[AbortedTransaction]:
-        """Take the segment in; the transactions that its markers aborted.
+        """Apply the segment and return the transactions that its markers aborted.
 
-        CorruptRecordError for a control batch without a marker, InvalidTransactionStateError for data outside of an
-        open transaction.
+        Raise CorruptRecordError for a control batch without a marker, and InvalidTransactionStateError for data outside
+        an open transaction.
         """
         self.assign_epochs(epochs)
         aborted = []
@@ -76,7 +76,7 @@ class SegmentTrace:
                 epochs.assign(epoch, start_offset)
 
     def gather_epochs(self, table: BatchTable) -> None:
-        """Each higher epoch began at the first batch that carries it (-1: a format without epochs)."""
+        """Note the first batch of each higher epoch (-1: a format without epochs)."""
         if table.summary.leader_epoch <= self._epoch:
             return
         epochs = table.leader_epoch
@@ -87,6 +87,6 @@ class SegmentTrace:
 
 
 def _rebuilt(table: BatchTable, rows: NDArray[np.intp], positions: NDArray[np.int64]) -> BatchTable:
-    """Some rows of a table, their bytes elsewhere."""
+    """Return some rows of a table with positions in another buffer."""
     columns = {name: getattr(table, name)[rows] for name, _ in COLUMNS}
     return BatchTable.from_columns(columns | {"position": positions}, table.end_position)

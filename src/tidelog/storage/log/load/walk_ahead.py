@@ -1,13 +1,13 @@
-"""Walk the segments that are to be recovered ahead of the loader: side by side on all cores, handed out in order.
+"""Parallel walks of the segments to recover, on all cores.
 
-Reading and checking a segment needs nothing of the segments before it and writes nothing; only what follows does
-(producers, epochs, files), and stays with the loader, one segment after the other. So what is on disk after a crash
-does not depend on how many threads there are, and neither does the result.
+The loader takes their results in offset order. Reading and checking a segment writes nothing and does not depend on
+earlier segments. The dependent steps (producers, epochs, files) stay with the loader, one segment after another. So
+neither the result nor the files after a crash depend on the number of threads.
 
-Several partitions may share a WalkThreads: it bounds how many walks are under way or wait to be taken, because each
-holds its segment's indexes. A partition that has none waits for one; further ones it takes only where there is room, so
-none can wait for another for good. Called by: the loader. Thread rule: a WalkAhead belongs to one thread; WalkThreads
-to any. Source: Kafka has ``num.recovery.threads.per.data.dir`` for partitions side by side; within one it is new here.
+Several partitions may share a WalkThreads. It bounds the walks that are running or finished but not taken, because each
+holds its segment's indexes. A partition without a walk waits for a slot; it takes further slots only if they are free,
+so partitions cannot deadlock. Thread rule: one thread for a WalkAhead, any thread for WalkThreads. Source: Kafka's
+``num.recovery.threads.per.data.dir`` runs partitions in parallel; parallel walks within a partition are ours.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tidelog.storage.fs import usable_processors
 
 _T = TypeVar("_T")
 _WALKS_A_THREAD = 2
-"""One under way, one that waits to be taken."""
+"""Per thread, one walk runs and another waits to be taken."""
 
 
 class WalkThreads:
-    """``threads`` of them, by default one a processor. A context manager: leaving it waits for the walks under way."""
+    """A pool of ``threads``, by default one per processor. A context manager, which waits for running walks on exit."""
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or usable_processors()
@@ -36,13 +36,13 @@ class WalkThreads:
         self._room = BoundedSemaphore(_WALKS_A_THREAD * self.threads)
 
     def submit(self, walk: Callable[[], _T], *, wait: bool) -> Future[_T] | None:
-        """None where there is no room and the caller does not wait for it."""
+        """Submit a walk. Return None if there is no free slot and the caller does not wait for one."""
         if not self._room.acquire(blocking=wait):
             return None
         return self._pool.submit(walk)
 
     def taken(self) -> None:
-        """A walk was taken, or is not wanted any more."""
+        """Release the slot of a walk whose result was taken or is no longer needed."""
         self._room.release()
 
     def __enter__(self) -> Self:
@@ -55,17 +55,17 @@ class WalkThreads:
 
 
 class WalkAhead(Generic[_T]):
-    """The walks of ``base_offsets``, in that order. A context manager: leaving it waits for the walks under way."""
+    """The walks of ``base_offsets``, in that order. A context manager, which waits for running walks on exit."""
 
     def __init__(self, walk: Callable[[int], _T], base_offsets: Iterable[int], threads: WalkThreads | None) -> None:
-        """Without ``threads``, or with one only, a segment is walked when it is asked for, by whoever asks."""
+        """``take`` walks each segment in the caller's thread if ``threads`` is None or has a single thread."""
         self._walk = walk
         self._waiting = deque(base_offsets)
         self._threads = threads if threads is not None and threads.threads > 1 else None
         self._begun: deque[tuple[int, Future[_T]]] = deque()
 
     def take(self, base_offset: int) -> _T:
-        """The walk of a segment; of one that is not the next in order it is made now. Raises what the walk raised."""
+        """Return a segment's walk, or raise its error. A segment that is not the next one is walked now."""
         if self._threads is None or not self._is_next(base_offset):
             return self._walk(base_offset)
         self._begin(self._threads, wait=not self._begun)
@@ -80,7 +80,7 @@ class WalkAhead(Generic[_T]):
         return base_offset == (self._begun[0][0] if self._begun else self._waiting[0] if self._waiting else None)
 
     def _begin(self, threads: WalkThreads, *, wait: bool) -> None:
-        """``wait``: for the first; the others begin only where there is room."""
+        """Submit walks while slots are free. ``wait`` makes the first one wait for its slot."""
         while self._waiting:
             walk = threads.submit(partial(self._walk, self._waiting[0]), wait=wait)
             if walk is None:
@@ -98,6 +98,6 @@ class WalkAhead(Generic[_T]):
         while self._begun:
             _, walk = self._begun.popleft()
             if not walk.cancel():
-                walk.exception()  # waits for it: nobody reads the directory once loading has ended
+                walk.exception()  # waits for the walk: none may read the directory after loading ends
             if self._threads is not None:
                 self._threads.taken()

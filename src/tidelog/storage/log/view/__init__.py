@@ -1,1 +1,1 @@
-"""A log as somebody sees it who does not own it: read-only, also beside a live writer."""
+"""A read-only view of a log that another process may own and write."""

@@ -1,8 +1,7 @@
-"""The aborted transactions a read has to leave out, and which batches they hit. Pure, immutable.
+"""The aborted transactions that a read must leave out, and the batches that belong to them.
 
 A batch is aborted if it is transactional and its base offset lies in ``[first_offset, last_offset]`` of an aborted
-transaction of its producer (KIP-98; a producer's transactions do not overlap).
-Called by: reads with read_committed, counting.
+transaction of its producer (KIP-98; a producer's transactions do not overlap). Pure and immutable.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tidelog.storage.log.view.transaction_scan import CompletedTransactions
 
 
 class AbortedRanges:
-    """``len`` is the number of transactions. The columns are ordered by producer, then by first offset."""
+    """Aborted transactions as columns, sorted by producer, then by first offset. ``len`` is their number."""
 
     __slots__ = ("first_offset", "last_offset", "producer_id")
 
@@ -33,12 +32,12 @@ class AbortedRanges:
 
     @classmethod
     def of(cls, indexed: Iterable[AbortedTransaction]) -> Self:
-        """Those of transaction indexes."""
+        """Build the ranges from entries of transaction indexes."""
         columns = np.array([entry[:3] for entry in indexed], np.int64).reshape(-1, 3).T
         return cls(columns[0], columns[1], columns[2])
 
     def with_completed(self, completed: CompletedTransactions) -> Self:
-        """Together with the aborted ones among those that a scan found."""
+        """Return these ranges together with the aborted transactions of a scan."""
         aborted = completed.aborted
         if not aborted.any():
             return self
@@ -49,7 +48,7 @@ class AbortedRanges:
         )
 
     def touching(self, start: int, end: int) -> Self:
-        """Those that can hit a batch with offsets in ``[start, end)``."""
+        """Return the ranges that can contain a batch with offsets in ``[start, end)``."""
         near = (self.last_offset >= start) & (self.first_offset < end)
         if near.all():
             return self
@@ -59,12 +58,12 @@ class AbortedRanges:
         return len(self.producer_id)
 
     def hits(self, table: BatchTable) -> NDArray[np.bool_]:
-        """Per row of ``table``, whether its records belong to an aborted transaction (control batches do not)."""
+        """Return, for each row, True if its records belong to an aborted transaction. Control batches do not."""
         found = np.zeros(len(table), np.bool_)
         rows = np.flatnonzero(table.is_transactional & ~table.is_control)
         if not len(rows) or not len(self):
             return found
-        # Ranges and batches in one order by (producer, offset): only the last range before a batch can hold it.
+        # Sort ranges and batches together by (producer, offset): only the last range before a batch can contain it.
         count = len(self)
         producer = np.concatenate([self.producer_id, table.producer_id[rows]])
         offset = np.concatenate([self.first_offset, table.base_offset[rows]])

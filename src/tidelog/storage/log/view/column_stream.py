@@ -1,9 +1,9 @@
 """Records as columns, in bounded chunks, from the batches of a row stream.
 
-A chunk of columns is finished when it has ``max_rows`` records or ``max_bytes`` of data (a batch is never cut, so the
-last one may pass the bound), and at the end of each buffer: so all records of a chunk are of one batch table, and
-``columns.batch`` counts its rows.
-Called by: the view, Spark's workers. Thread rule: as the row stream's.
+A chunk ends when it has ``max_rows`` records or ``max_bytes`` of data, and at the end of each buffer. A batch is never
+divided, so its last batch may exceed the bound. All records of a chunk come from one batch table, and ``columns.batch``
+holds row numbers of that table.
+Thread rule: one thread, as for the row stream.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChoice:
-    """Which columns are decoded (offset, timestamp and its type always are), and the bounds of a chunk."""
+    """The decoded columns and the bounds of a chunk. Offset, timestamp and timestamp type are always decoded."""
 
     keys: bool = True
     values: bool = True
@@ -40,19 +40,19 @@ TIMESTAMPS_ONLY = ColumnChoice(keys=False, values=False, headers=False)
 class ColumnChunk(NamedTuple):
     columns: RecordColumns
     table: BatchTable
-    """The batches that ``columns.batch`` counts; other chunks may share it."""
+    """The batches that ``columns.batch`` refers to; other chunks may share it."""
     path: Path
-    """The ``.log`` file that the batches came from."""
+    """The ``.log`` file of the batches."""
 
 
 def column_chunks(
     rows: Iterable[Rows], choice: ColumnChoice, start: int, end: int, *, on_skipped: OnSkipped | None = None
 ) -> Iterator[ColumnChunk]:
-    """The records with offsets in ``[start, end)``.
+    """Yield the records with offsets in ``[start, end)``.
 
-    CorruptRecordError, with file and position, for a batch whose CRC fits and whose records cannot be read; it comes
-    behind the records before. With ``on_skipped`` that batch is left out and told of, between the records before it and
-    those behind.
+    Raise CorruptRecordError, with file and position, for a batch with a valid CRC but unreadable records. All earlier
+    records come first. With ``on_skipped`` the batch is left out instead, and reported between the records before and
+    after it.
     """
     decoder = ColumnDecoder(
         keys=choice.keys,

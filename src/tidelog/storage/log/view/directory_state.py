@@ -1,19 +1,19 @@
-"""What the small files of a log directory say about its partitions, read once, as one frozen value.
+"""The lock, marker and checkpoint files of a log directory, read once, as one frozen value.
 
-Three conditions, decided by two questions (who holds ``.lock``, is the clean-shutdown marker there):
+Two facts decide between three conditions: who holds ``.lock``, and whether the clean-shutdown marker exists.
 
 =========  ==========================================  =====================================================
-condition  how it is known                             what a reader believes
+condition  detected by                                 a reader trusts
 =========  ==========================================  =====================================================
-HELD       a process holds ``.lock``                   every whole batch; records up to the checkpointed HW
-CLEAN      nobody holds it, the marker is there        every file
-KILLED     nobody holds it, no marker                  segments below the recovery point; past it, what a CRC
-                                                       proves, as recovery would leave it
+HELD       a process holds ``.lock``                   every complete batch; records up to the checkpointed HW
+CLEAN      no process holds it, the marker exists      every file
+KILLED     no process holds it, no marker              segments below the recovery point; after it, batches
+                                                       with valid CRCs, as recovery would keep them
 =========  ==========================================  =====================================================
 
-An unreadable recovery-point or log-start checkpoint counts as empty, as for Kafka, and leaves a warning. Reading takes
-no lock (``lock_holder`` asks for the holder of a record lock without taking it) and changes nothing.
-Called by: the view, directories, inspection. Source: Kafka's ``LogManager``.
+An unreadable recovery-point or log-start checkpoint counts as empty, as in Kafka, and causes a warning. Reading changes
+nothing and takes no lock: ``lock_holder`` finds the holder of a record lock without locking.
+Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOCK_FILE = ".lock"
 
 
 class Condition(enum.StrEnum):
-    """How a log directory was left."""
+    """The state in which the last owner left a log directory, or that it is in use."""
 
     HELD = "held"
     CLEAN = "clean"
@@ -46,23 +46,23 @@ class Condition(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryState:
-    """Offsets by partition; a partition that a checkpoint does not name is missing from its mapping."""
+    """A log directory's condition and checkpoints. A partition that a checkpoint lacks is missing from its mapping."""
 
     path: Path
     condition: Condition
     holder: int | None = None
-    """Process id of whoever holds the lock."""
+    """Process id of the lock's holder."""
     recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
     log_start_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     checkpoints: Mapping[str, ReadCheckpoint] = field(default_factory=dict, repr=False)
-    """By file name, for the next reading."""
+    """The files as read, by name, for the next reading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadCheckpoint:
-    """A checkpoint file as it was read; it is replaced as a whole, so the same size and time mean the same contents."""
+    """A checkpoint file as read. It is always replaced as a file, so equal size and time mean equal contents."""
 
     stat: FileStat | None
     offsets: Mapping[TopicPartition, int]
@@ -72,11 +72,11 @@ class ReadCheckpoint:
 def read_directory_state(
     fs: FileSystem, path: Path, previous: DirectoryState | None = None, *, held_here: bool = False
 ) -> DirectoryState:
-    """Read lock, marker and checkpoints of a log directory; none of them has to be there.
+    """Read lock, marker and checkpoints of a log directory. Any of them may be missing.
 
-    With ``previous`` a checkpoint that has not changed since is not read again: one of thousands of partitions takes
-    milliseconds, and whoever follows a log asks ten times a second. ``held_here``: the caller holds the lock, so the
-    condition is the one in which the last owner left the directory.
+    A checkpoint unchanged since ``previous`` is not read again: with thousands of partitions a read takes milliseconds,
+    and a reader that follows a log polls ten times a second. ``held_here``: the caller holds the lock, so the condition
+    is the one in which the last owner left the directory.
     """
     holder = None if held_here else fs.lock_holder(path / LOCK_FILE)
     if holder is not None:

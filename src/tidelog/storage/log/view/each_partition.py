@@ -1,7 +1,6 @@
-"""The same work for every partition of a log directory, in threads. Reads only.
+"""A function run for every partition of a log directory, in several threads. Reads only.
 
-Called by: the reports that read logs, compaction's plan. Thread rule: the work runs in several threads at once, each
-with its own view; progress is told one call at a time.
+Thread rule: the calls run in parallel, each with its own view; progress is reported one call at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
 
 Advance = Callable[[int], None]
-"""Told how many bytes were read since the last call."""
+"""Called with the number of bytes read since the last call."""
 
 T = TypeVar("T")
 
@@ -35,9 +34,10 @@ def each_partition(
     threads: int | None = None,
     advance: Advance = lambda _bytes: None,
 ) -> list[T]:
-    """In the order of the partitions: all, those of ``only`` or of ``topic``. ``state``, where it is read already.
+    """Run ``work`` and return its results in partition order, for all partitions, or those in ``only`` or of ``topic``.
 
-    DirectoryError where they cannot be listed; what the work raises.
+    ``state`` is the directory's, if it was read already. Raise DirectoryError if the partitions cannot be listed, or
+    the error of ``work``.
     """
     fs = ReadOnlyFileSystem(fs)
     known = read_directory_state(fs, path) if state is None else state

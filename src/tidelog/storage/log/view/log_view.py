@@ -1,22 +1,23 @@
-"""One partition, read by somebody who does not own it: after a clean stop, after a kill, under a running broker.
+"""The view of one partition for a reader that does not own it.
 
-A view never writes, creates, locks or touches anything. It holds no file open between calls; what it knows is one
-frozen state (segments, log start, log end), found when it is first asked for and again by ``refresh``. Reads go on from
-the state they began with and take a newer one only where a file has gone from under them.
+It works after a clean or unclean shutdown, and while a broker runs. A view never writes, creates, locks or changes a
+file, and holds no file open between calls. Its knowledge is one frozen state (segments, log start, log end), loaded at
+the first use and again by ``refresh``. A read continues with the state it began with, and takes a newer one only if a
+file has disappeared or if the bytes of a held directory are inconsistent.
 
-Where a read ends:
+The end of a read:
 
 ===================  ==============================================================================================
 ``until``            the end
 ===================  ==============================================================================================
-None                 ``high_watermark`` where a process holds the directory, else ``log_end``
-``log_end``          behind the last valid batch
-``high_watermark``   the high watermark as checkpointed, within [log start, log end]
-``checkpoint``       the recovery point as checkpointed (what was surely flushed), within [log start, log end]
+None                 ``high_watermark`` if a process holds the directory, else ``log_end``
+``log_end``          after the last valid batch
+``high_watermark``   the checkpointed high watermark, within [log start, log end]
+``checkpoint``       the checkpointed recovery point (certainly flushed), within [log start, log end]
 ===================  ==============================================================================================
 
-With ``read_committed`` the last stable offset below that end. Called by: the API, inspection, Spark. Thread rule: any
-thread; a fork may go on using it.
+A ``read_committed`` read ends at the last stable offset below that end. Thread rule: any thread; a forked child may
+continue to use a view.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _METADATA_TOPIC = "__cluster_metadata"
 
 
 class Until(enum.StrEnum):
-    """See the module's table."""
+    """The possible ends of a read; see the module's table."""
 
     LOG_END = "log_end"
     HIGH_WATERMARK = "high_watermark"
@@ -64,7 +65,7 @@ class Until(enum.StrEnum):
 
 class LogView:
     def __init__(self, fs: FileSystem, directory: Path, *, directory_state: DirectoryState | None = None) -> None:
-        """``directory_state`` is that of the parent, where the caller has read it already. Nothing is read here."""
+        """Create a view without reading. ``directory_state`` is the parent's, if the caller has read it already."""
         self.fs = ReadOnlyFileSystem(fs)
         self.directory = directory
         self.topic_partition = _topic_partition(directory)
@@ -76,7 +77,7 @@ class LogView:
 
     @property
     def directory_state(self) -> DirectoryState:
-        """What the log directory's small files say."""
+        """The state of the log directory's small files."""
         if self._directory_state is None:
             self._directory_state = read_directory_state(self.fs, self.directory.parent)
         return self._directory_state
@@ -87,17 +88,17 @@ class LogView:
 
     @property
     def state(self) -> ViewState:
-        """DirectoryError where the directory is no partition; FileMissingError where it is not there."""
+        """The partition's state. Raises DirectoryError if it is no partition, FileMissingError if it is missing."""
         if self._state is None:
             self._state = self._load()
         return self._state
 
     def take_as_sound(self, base_offset: int, segment: SoundSegment) -> None:
-        """Spare the view, until it refreshes, the walk of a segment that the caller has read himself."""
+        """Accept a segment that the caller has just read, so that the view need not walk it before it refreshes."""
         self._sound[base_offset] = segment
 
     def refresh(self) -> ViewState:
-        """Read everything again; what was handed out before stays as it is."""
+        """Read everything again. States that were returned earlier do not change."""
         self._sound = {}
         self._directory_state = read_directory_state(self.fs, self.directory.parent, self._directory_state)
         self._state = self._load()
@@ -131,7 +132,7 @@ class LogView:
         return self.state.log_end.message_offset
 
     def end_offset(self, until: Until | str | None = None) -> int:
-        """The end of a read_uncommitted read; see the module's table. ValueError for an unknown ``until``."""
+        """Return the end of a read_uncommitted read; see the module's table. Raise ValueError for another ``until``."""
         state = self.state
         if until is None:
             until = Until.HIGH_WATERMARK if state.condition is Condition.HELD else Until.LOG_END
@@ -139,30 +140,30 @@ class LogView:
         return max(state.log_start, min(self.log_end, self.log_end if known is None else known))
 
     def _checkpointed(self, until: Until) -> int | None:
-        """None where there is no bound below the log end."""
+        """Return the checkpointed bound, or None if the log end is the only bound."""
         partition = self.topic_partition
         if until is Until.LOG_END or partition is None:
             return None
         if until is Until.CHECKPOINT:
             return self.directory_state.recovery_points.get(partition, 0)
         if partition.topic == _METADATA_TOPIC and partition not in self.directory_state.high_watermarks:
-            return None  # the quorum keeps its high watermark in memory only
+            return None  # the quorum keeps its high watermark only in memory
         return self.directory_state.high_watermarks.get(partition, 0)
 
     def last_stable_offset(self, until: Until | str | None = None) -> int:
-        """The end of a read_committed read."""
+        """Return the end of a read_committed read."""
         end = self.end_offset(until)
         return max(self.log_start, self.transactions(end).last_stable_offset(end))
 
     def limit(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED, until: Until | str | None = None) -> int:
-        """The end of a read. ValueError for an unknown isolation."""
+        """Return the end of a read. Raise ValueError for an unknown isolation."""
         isolation = Isolation(isolation)
         if isolation is Isolation.LOG_END:
             return self.log_end
         return self.last_stable_offset(until) if isolation is Isolation.READ_COMMITTED else self.end_offset(until)
 
     def transactions(self, high_watermark: int) -> Transactions:
-        """Open and aborted transactions, as needed to read below ``high_watermark``."""
+        """Return open and aborted transactions, as needed to read below ``high_watermark``."""
         found = self._transactions.get(high_watermark)
         if found is None:
             found = self._retrying(lambda: read_transactions(self, high_watermark, self._resume))
@@ -171,7 +172,7 @@ class LogView:
         return found
 
     def offsets(self, until: Until | str | None = None) -> LogOffsetSnapshot:
-        """The four offsets with their positions; the high watermark is where ``until`` puts it."""
+        """Return the four offsets with their positions. ``until`` selects the high watermark."""
         return LogOffsetSnapshot(
             log_start=self.log_start,
             last_stable=self.resolve(self.last_stable_offset(until)),
@@ -180,7 +181,7 @@ class LogView:
         )
 
     def resolve(self, offset: int) -> LogOffsetMetadata:
-        """The segment and position of the batch with the first record at or after ``offset``."""
+        """Return the segment and position of the batch with the first record at or after ``offset``."""
         state = self.state
         if offset >= state.log_end.message_offset:
             return state.log_end
@@ -200,9 +201,9 @@ class LogView:
         until: Until | str | None = None,
         control: bool = False,
     ) -> ReadRange:
-        """What to hand to ``batches``: ``start`` defaults to the log start, ``end`` is cut to the isolation's limit.
+        """Return the input of ``batches``. ``start`` defaults to the log start; the isolation's limit bounds ``end``.
 
-        OffsetOutOfRangeError for a start below the log start or above the log end.
+        Raise OffsetOutOfRangeError for a start below the log start or above the log end.
         """
         first = self.log_start if start is None else start
         if not self.log_start <= first <= self.log_end:
@@ -221,7 +222,7 @@ class LogView:
     def batches(
         self, wanted: ReadRange, *, on_corrupt: OnCorrupt = OnCorrupt.FAIL, verify_crc: bool = True
     ) -> RowStream:
-        """The batches with records in a range, chunk by chunk."""
+        """Return the batches with records in a range, chunk by chunk."""
         return RowStream(self, wanted, on_corrupt=on_corrupt, verify_crc=verify_crc)
 
     def columns(
@@ -232,16 +233,16 @@ class LogView:
         on_corrupt: OnCorrupt = OnCorrupt.FAIL,
         verify_crc: bool = True,
     ) -> Iterator[ColumnChunk]:
-        """The records of a range as columns, in bounded chunks; a long read uses a second thread."""
+        """Return the records of a range as columns, in bounded chunks. A long read uses a second thread."""
         stream = self.batches(wanted, on_corrupt=on_corrupt, verify_crc=verify_crc)
-        if on_corrupt is OnCorrupt.SKIP:  # decoding counts what it leaves out, as the stream does: one thread for both
+        if on_corrupt is OnCorrupt.SKIP:  # decoding and the stream both update the skip counts: use a single thread
             return column_chunks(stream, choice, wanted.start, wanted.end, on_skipped=stream.stats.count)
         return column_chunks(read_ahead(stream), choice, wanted.start, wanted.end)
 
     def count_between(self, start: int | None = None, end: int | None = None) -> RecordCount:
-        """Records in ``[start, end)``, exactly; by default from the checkpointed high watermark to the log end.
+        """Count the records in ``[start, end)`` exactly, by default from the high watermark to the log end.
 
-        OffsetOutOfRangeError for a bound outside of [log start, log end], ValueError for an end below the start.
+        Raise OffsetOutOfRangeError for a bound outside [log start, log end], ValueError for an end below the start.
         """
         first = self.end_offset(Until.HIGH_WATERMARK) if start is None else start
         last = self.log_end if end is None else end
@@ -262,14 +263,14 @@ class LogView:
         until: Until | str | None = None,
         on_corrupt: OnCorrupt = OnCorrupt.FAIL,
     ) -> TimestampOffset | None:
-        """The first record at or after a timestamp; None where there is none below the isolation's limit."""
+        """Return the first record at or after a timestamp below the isolation's limit, or None."""
         end = self.limit(isolation, until)
         return self._retrying(lambda: first_at_or_after(self, timestamp_ms, self.log_start, end, on_corrupt))
 
     def latest_timestamp(
         self, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED, until: Until | str | None = None
     ) -> TimestampOffset | None:
-        """The first record with the largest timestamp; None where no record has a timestamp."""
+        """Return the first record with the largest timestamp, or None if no record has one."""
         end = self.limit(isolation, until)
         return self._retrying(lambda: latest_timestamp(self, self.log_start, end))
 
@@ -280,7 +281,7 @@ class LogView:
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         until: Until | str | None = None,
     ) -> ListedOffset | None:
-        """What Kafka's ListOffsets answers to a time, or to a number of ``OffsetSpec``; see ``list_offsets``."""
+        """Return the result of Kafka's ListOffsets for a time or an ``OffsetSpec``; see ``list_offsets``."""
         epochs = LeaderEpochCheckpoint.read(self.fs, self.directory / LEADER_EPOCH_CHECKPOINT)
         request = ListRequest(
             log_start=self.log_start,
@@ -292,11 +293,11 @@ class LogView:
         return list_offset(timestamp_ms, request)
 
     def splits(self, start: int, end: int, target_bytes: int, *, min_timestamp_ms: int | None = None) -> list[Split]:
-        """Pieces of [start, end) of about ``target_bytes`` each; see ``splits``."""
+        """Return pieces of [start, end) of about ``target_bytes`` each; see ``splits``."""
         return plan_splits(self, start, end, target_bytes, min_timestamp_ms)
 
     def _retrying(self, read: Callable[[], _T]) -> _T:
-        """Again with a fresh state where a broker took a file away in the middle."""
+        """Run a read, and repeat it with a fresh state if a broker removed a file during it."""
         for _ in range(_ATTEMPTS):
             try:
                 return read()
@@ -309,4 +310,4 @@ def _topic_partition(directory: Path) -> TopicPartition | None:
     try:
         return PartitionDirectoryName.parse(directory.name).topic_partition
     except DirectoryError:
-        return None  # a copy under another name: its checkpoints cannot be told, its records can
+        return None  # a copy under another name: its records are readable, but no checkpoint names it

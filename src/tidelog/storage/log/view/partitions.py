@@ -1,7 +1,6 @@
-"""Which partitions a log directory holds, by the names in it. Reads names only.
+"""The partitions of a log directory, from the names in it. Reads names only.
 
-Directories on their way in or out (``-delete``, ``-future``, ``-stray``) and other names are passed over.
-Called by: the API's directories, inspection, Spark's planner.
+Directories that are being added or removed (``-delete``, ``-future``, ``-stray``) and other names are skipped.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
-"""A directory that tiered storage keeps beside the partitions."""
+"""A directory of tiered storage next to the partitions."""
 
 _MARKS = frozenset({META_PROPERTIES_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT})
 
 
 def live_partitions(fs: FileSystem, log_dir: Path) -> Iterator[TopicPartition]:
-    """In the order of their names. FileMissingError or DirectoryError where ``log_dir`` cannot be listed."""
+    """Yield live partitions in name order. Raise FileMissingError or DirectoryError if ``log_dir`` cannot be listed."""
     for name in fs.list_directories(log_dir):
         try:
             parsed = PartitionDirectoryName.parse(name)
@@ -37,7 +36,7 @@ def live_partitions(fs: FileSystem, log_dir: Path) -> Iterator[TopicPartition]:
 
 
 def require_log_directory(fs: FileSystem, path: Path) -> None:
-    """DirectoryError unless ``path`` holds a partition, or one of the files that every log directory has."""
+    """Raise DirectoryError unless ``path`` holds a partition, or one of the files that every log directory has."""
     names = set(fs.list_names(path))
     if names & _MARKS or any(True for _ in live_partitions(fs, path)):
         return

@@ -1,16 +1,15 @@
-"""How many records lie between two offsets, exactly. The distance of the offsets does not tell: compaction leaves gaps,
-and the markers of transactions take offsets.
+"""The exact number of records between two offsets.
+
+Their distance is not enough: compaction leaves gaps, and transaction markers take offsets.
 
 =================  =================================================================================================
-records            data records; those of aborted and of open transactions count, records that compaction took do not
+records            data records, including those of aborted and open transactions; compacted records do not count
 control_records    markers and other control records, which no consumer gets
-offsets            ``end - start``, whatever lies between
+offsets            ``end - start``, with any content
 =================  =================================================================================================
 
-Headers say how many records a batch has. Only the two batches that the bounds cut are decoded, and compressed sets of
-v0 and v1, whose headers do not say it. What the bytes of the batches are is checked (CRC), not believed.
-
-Reads only; memory does not grow with the range. Called by: the view, reports.
+Batch headers hold record counts. Only batches across a bound, and compressed v0 and v1 sets without a count, are
+decoded. CRCs are checked. Reads only; memory use does not depend on the range.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tidelog.storage.log.view.row_stream import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordCount:
-    """What lies in ``[start, end)``; see the module's table."""
+    """The contents of ``[start, end)``; see the module's table."""
 
     start: int
     end: int
@@ -41,7 +40,10 @@ class RecordCount:
 
 
 def count_records(batches: Iterable[Rows], start: int, end: int) -> RecordCount:
-    """``batches`` are those with records in ``[start, end)``, control batches among them. CorruptRecordError."""
+    """Count the records of ``batches``, which have records in ``[start, end)``, control batches included.
+
+    Raise CorruptRecordError for unreadable records.
+    """
     records = control_records = 0
     for rows in batches:
         counts = counts_of(rows, start, end)
@@ -52,7 +54,7 @@ def count_records(batches: Iterable[Rows], start: int, end: int) -> RecordCount:
 
 
 def counts_of(rows: Rows, start: int, end: int) -> NDArray[np.int64]:
-    """How many records with offsets in ``[start, end)`` each batch has. CorruptRecordError."""
+    """Return each batch's number of records in ``[start, end)``. Raise CorruptRecordError for unreadable records."""
     table = rows.table
     counts = table.record_count.astype(np.int64)
     cut = (table.base_offset < start) | (table.last_offset >= end) | (counts < 0)

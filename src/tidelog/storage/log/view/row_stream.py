@@ -1,18 +1,17 @@
-"""The batches of an offset range, chunk by chunk, in order, each once, whatever a broker does to the files meanwhile.
+"""The batches of an offset range in offset order, each once, even while a broker changes the files.
 
-A broker may roll, delete, compact or truncate while a read is under way. The stream knows only the next offset it
-owes. When a file has gone, or bytes contradict themselves in a directory that somebody holds, it takes a fresh state
-and goes on from that offset; a contradiction that stays is real. Open files go on being read after they were renamed
-or deleted.
+A broker may roll, delete, compact or truncate during a read. The stream keeps only the next offset to deliver. If a
+file has disappeared, or if bytes are inconsistent in a held directory, it takes a fresh state and continues from that
+offset. An inconsistency that remains is real. Open files stay readable after they were renamed or deleted.
 
-What must hold of the batches of one segment, else they are corrupt: CRC and header fit, offsets ascend, and they stay
-below the next segment's base offset. With ``OnCorrupt.SKIP`` the stream goes on at the next batch for which all of it
-holds, counts what it left out and says so to ``on_skipped``, between the rows before it and those behind.
+The batches of one segment are corrupt unless CRC and header are valid, offsets ascend, and they stay below the next
+segment's base offset. With ``OnCorrupt.SKIP`` the stream continues at the next batch that meets all conditions. It
+counts the bytes left out, and reports them to ``on_skipped`` between the rows before and after them.
 
-What the owner deletes or cuts away before it was read is an error, or told to ``on_lost`` where there is one; the
-stream goes on with what is left.
+Records that the owner deletes or truncates before they were read cause an error. With ``on_lost`` they are reported
+there instead, and the stream continues with the remaining records.
 
-Called by: the view. Thread rule: a stream belongs to one thread; many streams may share a state source.
+Thread rule: one thread for a stream; many streams may share a state source.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class OnCorrupt(enum.StrEnum):
 
 
 class Rows(NamedTuple):
-    """Whole batches that a read wants: ``buffer[0]`` lies at ``base_position`` of the file ``path``."""
+    """Complete batches that a read wants. ``buffer[0]`` lies at ``base_position`` of the file ``path``."""
 
     buffer: memoryview
     table: BatchTable
@@ -56,7 +55,7 @@ class Rows(NamedTuple):
 
 @dataclass(slots=True)
 class ScanStats:
-    """What a stream went over so far; the ``skipped`` counts are of batches and bytes that were corrupt."""
+    """The work of a stream so far. The ``skipped`` fields count corrupt ranges and bytes."""
 
     segments: int = 0
     batches: int = 0
@@ -71,9 +70,9 @@ class ScanStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedRange:
-    """Bytes that a read left out as corrupt; ``offset`` is the first one whose record may be among them.
+    """Bytes that a read left out as corrupt. ``offset`` is the first offset whose record may be among them.
 
-    A read that begins within the damage learns of an ``offset`` below its own start.
+    It may be below the start of a read that begins within the damage.
     """
 
     path: Path
@@ -86,23 +85,23 @@ class SkippedRange:
 OnSkipped = Callable[[SkippedRange], None]
 
 OnLost = Callable[[str], None]
-"""Takes a sentence about records that went away before they were read."""
+"""Takes a sentence about records that were removed before they were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRange:
-    """Offsets ``[start, end)``; batches without wanted records in them are left out."""
+    """Offsets ``[start, end)``. Batches without wanted records are left out."""
 
     start: int
     end: int
     aborted: AbortedRanges | None = None
-    """Whose data batches to leave out (read_committed)."""
+    """Transactions whose data batches are left out (read_committed)."""
     control: bool = False
-    """Whether control batches are wanted."""
+    """Control batches are wanted."""
 
 
 class StateSource(Protocol):
-    """Where a stream takes its segments from."""
+    """The source of a stream's segments."""
 
     @property
     def fs(self) -> FileSystem: ...
@@ -117,7 +116,7 @@ class StateSource(Protocol):
 
 
 class _CorruptError(Exception):
-    """Internal: a contradiction at a position of the segment that is being read."""
+    """An inconsistency at a position of the current segment. Internal."""
 
     def __init__(self, position: int, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -139,7 +138,7 @@ class RowStream:
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self.next_offset = wanted.start
-        """The first offset that was not handed out or passed over yet."""
+        """The first offset that was neither delivered nor skipped yet."""
         self.stats = ScanStats()
         self._source = source
         self._wanted = wanted
@@ -150,10 +149,10 @@ class RowStream:
         self._chunk_bytes = chunk_bytes
         self._retries = 0
         self._seen_to = wanted.start
-        """The offset behind the last good batch that was seen in the segment, wanted or not."""
+        """The offset after the last valid batch seen in the segment, wanted or not."""
 
     def __iter__(self) -> Iterator[Rows]:
-        """Rows until the range's end. CorruptRecordError, or OffsetOutOfRangeError where records went away."""
+        """Yield rows up to the range's end. Raise CorruptRecordError, or OffsetOutOfRangeError for removed records."""
         state = self._source.state
         segment = state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
         while segment is not None and self.next_offset < self._wanted.end:
@@ -183,7 +182,7 @@ class RowStream:
     def _fresh(
         self, before: ViewState, missing: FileMissingError | None = None
     ) -> tuple[ViewState, ViewSegment | None]:
-        """A new state and its segment for the next offset."""
+        """Return a fresh state and its segment for the next offset."""
         self._retries += 1
         if self._retries > _RETRIES:
             raise FileMissingError(
@@ -197,21 +196,21 @@ class RowStream:
             self._lose("the partition was deleted while it was read")
             return before, None
         if missing is not None and Condition.HELD not in (before.condition, state.condition):
-            raise missing  # nobody rolls, deletes or compacts here
+            raise missing  # no owner, so no process may have rolled, deleted or compacted
         if before.log_start <= self.next_offset < state.log_start:
             self._lose(f"records were deleted while they were read: the log starts at {state.log_start} now")
             self.next_offset = state.log_start
         return state, state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
 
     def _lose(self, what: str) -> None:
-        """OffsetOutOfRangeError, or a sentence to whoever goes on with what is left."""
+        """Report removed records to ``on_lost``, or raise OffsetOutOfRangeError without it."""
         lost = OffsetOutOfRangeError(what, path=self._source.directory, offset=self.next_offset)
         if self._on_lost is None:
             raise lost
         self._on_lost(str(lost))
 
     def _segment(self, state: ViewState, segment: ViewSegment) -> Iterator[Rows]:
-        """The wanted rows of one segment; _CorruptError for what is not to be skipped."""
+        """Yield the wanted rows of one segment. Raise _CorruptError for damage that must not be skipped."""
         following = state.segments.higher(segment.base_offset)
         end_offset = following.base_offset if following is not None else state.log_end.message_offset
         with segment.open(self._source.fs, self._source.directory) as reader:
@@ -229,9 +228,9 @@ class RowStream:
     def _behind(
         self, corrupt: _CorruptError, state: ViewState, reader: SegmentReader, end: int | None, end_offset: int
     ) -> int:
-        """Where to go on behind damage; raises it again where it concerns this read and is not to be skipped."""
+        """Return the position after damage. Raise it again if it affects this read and must not be skipped."""
         if self.next_offset == self._wanted.start:
-            # A good batch at or below the first wanted offset: the damage lies wholly before it.
+            # A valid batch at or below the first wanted offset proves that the damage lies before the range.
             resumed = next_sound_batch(reader, corrupt.position, end, self._seen_to, self.next_offset + 1)
             if resumed is not None:
                 return resumed
@@ -259,7 +258,7 @@ class RowStream:
             end,
             verify_crc=self._verify_crc,
             chunk_bytes=self._chunk_bytes,
-            # Many reads want a few records only; a long one soon reads in large chunks.
+            # Many reads need few records only, so start small; a long read soon uses large chunks.
             first_chunk_bytes=None if self.stats.segments > 1 else _FIRST_CHUNK_BYTES,
         )
         for chunk in chunks:
@@ -281,7 +280,7 @@ class RowStream:
             )
 
     def _wanted_rows(self, path: Path, chunk: Chunk, sound: int) -> Iterator[Rows]:
-        """The rows among the first ``sound`` ones that the range asks for; moves ``next_offset``."""
+        """Yield the wanted rows among the first ``sound`` rows, and move ``next_offset``."""
         table = chunk.table.take(slice(0, sound))
         passed = table.summary.last_offset + 1
         if table.summary.first_offset < self.next_offset or passed > self._wanted.end:
@@ -297,7 +296,7 @@ class RowStream:
             yield Rows(chunk.buffer, table, chunk.base_position, path)
 
     def _without_unwanted(self, table: BatchTable) -> BatchTable:
-        """Without control batches and the data of aborted transactions, where they are not asked for."""
+        """Remove control batches and the data of aborted transactions, unless they are wanted."""
         attributes, aborted = table.summary.attributes, self._wanted.aborted
         unwanted = np.zeros(len(table), np.bool_)
         if attributes & CONTROL_FLAG and not self._wanted.control:
@@ -308,7 +307,7 @@ class RowStream:
 
 
 def sound_rows(table: BatchTable, last_offset: int, end_offset: int) -> int:
-    """How many rows from the first on hold what must hold of a segment; ``last_offset`` is that of the row before."""
+    """Return the number of leading valid rows; ``last_offset`` is the last one of the row before."""
     summary = table.summary
     if summary.sound and summary.first_offset > last_offset and summary.last_offset < end_offset:
         return len(table)
@@ -321,7 +320,7 @@ def sound_rows(table: BatchTable, last_offset: int, end_offset: int) -> int:
 
 
 def what_is_wrong(table: BatchTable, number: int, last_offset: int, end_offset: int) -> str:
-    """A clause for people about the first row that is not sound."""
+    """Return a clause that describes the first invalid row."""
     row = table.row(number)
     before = int(table.last_offset[number - 1]) if number else last_offset
     if not row.crc_ok:
@@ -334,10 +333,10 @@ def what_is_wrong(table: BatchTable, number: int, last_offset: int, end_offset: 
 
 
 def _rows_below(table: BatchTable, end: int) -> int:
-    """How many rows from the first on may hold offsets below ``end``."""
+    """Return the number of leading rows that may hold offsets below ``end``."""
     count = int(np.searchsorted(table.base_offset, end))
     if count < len(table) and table.magic[count] < 2 and table.codec[count]:
-        # The offset of a compressed message of v0 or v1 is that of its last record; its first one is not known here.
+        # A compressed v0 or v1 message carries its last record's offset; its first record may still be below ``end``.
         first = int(table.last_offset[count - 1]) + 1 if count else 0
         count += first < end
     return count

@@ -1,9 +1,8 @@
-"""Cut an offset range into pieces of about equal bytes, for workers that read side by side. Nothing is scanned.
+"""The division of an offset range into pieces of about equal bytes, for parallel readers.
 
-The cuts are batch boundaries that the ``.index`` files name; one batch header is read at each to learn its offset. A
-segment without index entries is not cut. Segments that cannot hold a wanted record are left out: by offset, and by time
-where the ``.timeindex`` says how far a segment's timestamps reach.
-Called by: Spark's planner, parallel export. Reads only.
+No batches are scanned. Pieces begin at batch boundaries from the ``.index`` files. One batch header is read at each
+boundary for its offset. A segment without index entries is not divided. Segments that cannot hold a wanted record are
+left out, by offset, and by time if the ``.timeindex`` shows their largest timestamp.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from tidelog.storage.log.view.row_stream import StateSource
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 
 _OFFSET_BYTES = 8
-"""A batch of any format begins with its offset."""
+"""Size of the offset with which a batch of any format begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Offsets ``[start, end)`` and about how many bytes of ``.log`` hold them."""
+    """Offsets ``[start, end)`` and the approximate number of ``.log`` bytes that hold them."""
 
     start: int
     end: int
@@ -32,7 +31,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """A batch boundary: the offset the batch begins with, and the bytes from here to the next cut."""
+    """A batch boundary: its batch's first offset, and the bytes up to the next boundary."""
 
     offset: int
     size_bytes: int
@@ -41,7 +40,7 @@ class _Cut:
 def plan_splits(
     source: StateSource, start: int, end: int, target_bytes: int, min_timestamp_ms: int | None = None
 ) -> list[Split]:
-    """Splits that together cover every record of ``[start, end)`` at or after the timestamp, in order, each once."""
+    """Return ascending, disjoint splits that cover every record of ``[start, end)`` at or after the timestamp."""
     state = source.state
     splits: list[Split] = []
     for segment in state.segments.between(start, end):
@@ -62,7 +61,7 @@ def plan_splits(
 
 
 def _add(splits: list[Split], piece: Split, end: int, start: int, target_bytes: int) -> None:
-    """Append a piece, or join it to the split before where that stays within the target and nothing lies between."""
+    """Append a piece, or join it to the previous split if they are adjacent and stay within the target."""
     piece_start = max(piece.start, start)
     if end <= piece_start:
         return
@@ -74,7 +73,7 @@ def _add(splits: list[Split], piece: Split, end: int, start: int, target_bytes: 
 
 
 def _cuts(source: StateSource, state: ViewState, segment: ViewSegment, target_bytes: int) -> Iterator[_Cut]:
-    """The segment's start, then index entries at least ``target_bytes`` apart."""
+    """Yield the segment's start, then index entries at least ``target_bytes`` apart."""
     end_position = state.end_position(segment)
     size = segment.size if end_position is None else end_position
     if size <= target_bytes:
@@ -88,7 +87,7 @@ def _cuts(source: StateSource, state: ViewState, segment: ViewSegment, target_by
     with reader:
         offset, position = segment.base_offset, 0
         hints = reader.offset_hints
-        # More pieces than entries cannot be cut; then each entry is a cut.
+        # There cannot be more boundaries than index entries: use every entry then.
         pieces = min(max(1, round(size / target_bytes)), len(hints) + 1)
         wanted = size * np.arange(1, pieces, dtype=np.int64) // pieces
         rows = np.unique(hints.positions.searchsorted(wanted)) if pieces <= len(hints) else np.arange(len(hints))
@@ -98,14 +97,14 @@ def _cuts(source: StateSource, state: ViewState, segment: ViewSegment, target_by
             at = int(hints.positions[row])
             first = int.from_bytes(reader.read(at, _OFFSET_BYTES), "big", signed=True)
             if not offset < first <= int(hints.offsets[row]):
-                continue  # a damaged index: leave this cut out
+                continue  # a damaged index entry: skip this boundary
             yield _Cut(offset=offset, size_bytes=at - position)
             offset, position = first, at
         yield _Cut(offset=offset, size_bytes=size - position)
 
 
 def _ends_before(source: StateSource, state: ViewState, segment: ViewSegment, timestamp_ms: int) -> bool:
-    """Whether all records of a segment are older than that; False where only reading them would tell."""
+    """Return True if all records of a segment are older than the timestamp, False if the indexes do not show it."""
     if segment.base_offset == state.log_end.segment_base_offset:
         return False  # the index of the last segment is not finished
     if state.recovered is not None and segment.base_offset >= state.recovered.start_offset:

@@ -1,12 +1,11 @@
-"""Which transactions a run of batches leaves open, commits and aborts: whole columns at a time, for readers.
+"""The open, committed and aborted transactions in a run of batches, computed on whole columns.
 
-A transaction of a producer in a partition is the stretch from its first transactional batch after its last marker to
-its next marker. A marker that follows no data ends nothing (KIP-890 writes such ones); a control batch without records
-is what compaction left of one. Readers need no more of the producer state than this, so it is derived here from the
-batch table in a few sorts instead of batch by batch.
+A producer's transaction in a partition reaches from its first transactional batch after its last marker to its next
+marker. A marker without data before it ends no transaction (KIP-890 writes these). A control batch without records
+remains of a compacted marker. Readers need no other producer state, so it is derived here from the batch table with a
+few sorts instead of batch by batch.
 
-State: the open transactions, handed on from one run of batches to the next. Pure, no lock.
-Called by: the view (last stable offset, aborted ranges past the last snapshot), counting and reports.
+The open transactions are the state passed from one run of batches to the next. Pure, no lock.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from tidelog.record.control import ControlType, control_type_id
 DATA, COMMIT, ABORT = 0, 1, 2
 
 _RECORDS_AT = 61
-"""Bytes of a v2 batch header."""
+"""Size of a v2 batch header in bytes."""
 
 
 class TransactionRows(NamedTuple):
-    """The rows of a batch table that matter to transactions, in log order; ``kind`` is DATA, COMMIT or ABORT."""
+    """The rows of a batch table that matter to transactions, in log order. ``kind`` is DATA, COMMIT or ABORT."""
 
     producer_id: NDArray[np.int64]
     base_offset: NDArray[np.int64]
@@ -58,7 +57,7 @@ class TransactionRows(NamedTuple):
 
 
 def transaction_rows(buffer: memoryview, table: BatchTable, base_position: int) -> TransactionRows:
-    """Pick the transactional batches and the markers; ``buffer[0]`` lies at ``base_position``."""
+    """Select the transactional batches and the markers. ``buffer[0]`` lies at ``base_position``."""
     if not table.summary.attributes & TRANSACTIONAL_FLAG:
         return TransactionRows.empty()
     rows = np.flatnonzero(table.is_transactional & (table.producer_id >= 0))
@@ -78,12 +77,12 @@ def transaction_rows(buffer: memoryview, table: BatchTable, base_position: int) 
 
 
 def marker_type(batch: memoryview) -> int | None:
-    """Type number of the first record of a v2 control batch; None where it has none (any more), or no readable one.
+    """Return the type number of a v2 control batch's first record, or None if it has no readable record.
 
-    An unreadable marker so leaves its transaction open: a reader then sees less, never something that was aborted.
+    An unreadable marker therefore leaves its transaction open: a reader then gets fewer records, never aborted ones.
     """
     try:
-        at = _skip_varint(batch, _RECORDS_AT) + 1  # the record's length, its attributes
+        at = _skip_varint(batch, _RECORDS_AT) + 1  # the record's length and attributes
         at = _skip_varint(batch, _skip_varint(batch, at))  # timestamp and offset deltas
         return control_type_id(batch[at + 1 : at + 1 + batch[at] // 2])
     except (IndexError, CorruptRecordError):
@@ -98,7 +97,7 @@ def _skip_varint(data: memoryview, at: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CompletedTransactions:
-    """Columns in order of their markers; ``last_offset`` is the marker's."""
+    """Columns in the order of their markers. ``last_offset`` is the marker's."""
 
     producer_id: NDArray[np.int64]
     first_offset: NDArray[np.int64]
@@ -111,14 +110,14 @@ class CompletedTransactions:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TransactionScan:
-    """The outcome of a run of batches."""
+    """The transactions of a run of batches."""
 
     open: Mapping[int, int]
-    """First offset of the open transaction by producer id."""
+    """First offset of the open transaction, by producer id."""
     completed: CompletedTransactions
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Lowest offset of a transaction that is open, or whose marker is not below the high watermark."""
+        """Return the lowest offset of a transaction that is open, or whose marker is not below the high watermark."""
         candidates = list(self.open.values())
         unreplicated = self.completed.first_offset[self.completed.last_offset >= high_watermark]
         candidates.extend(unreplicated.tolist())
@@ -126,9 +125,9 @@ class TransactionScan:
 
 
 def scan_transactions(rows: TransactionRows, already_open: Mapping[int, int]) -> TransactionScan:
-    """Pair the data with its markers. ``already_open`` are the transactions open before the first of ``rows``."""
+    """Match data with markers. ``already_open`` holds the transactions that were open before the first row."""
     count = len(already_open)
-    # An open transaction joins in as a batch at its first offset before all others.
+    # An open transaction is represented by a batch at its first offset before all others.
     producer = np.concatenate([np.fromiter(already_open.keys(), np.int64, count), rows.producer_id])
     first = np.concatenate([np.fromiter(already_open.values(), np.int64, count), rows.base_offset])
     last = np.concatenate([np.full(count, -1, np.int64), rows.last_offset])

@@ -1,11 +1,11 @@
-"""The producers of a partition that is only read: from its snapshots, and from the batches behind them.
+"""The producers of a partition that is only read: from a snapshot and the batches after it.
 
-The newest snapshot that can be read and lies below what may be of another life (in a killed directory, the unflushed
-segments) is taken over, then every batch up to the log end is replayed, as a broker does when it loads the log. No
-producer expires here: whoever asks wants to see what is there. A cleanly closed log without any snapshot has no
-producers (as for Kafka).
+The newest readable snapshot is loaded, then every batch up to the log end is replayed, as in a broker's loading. After
+an unclean shutdown the snapshot must not lie above the start of the unflushed segments: it may belong to lost records.
+No producer expires here, because the caller wants all existing ones. A cleanly closed log without any snapshot has no
+producers, as in Kafka.
 
-Reads only. Called by: the view's transactions, reports. Source: Kafka's ``UnifiedLog.rebuildProducerState``.
+Reads only. Source: Kafka's ``UnifiedLog.rebuildProducerState``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tidelog.storage.segment.file_names import FileKind, segment_file
 
 
 class KnownProducers(NamedTuple):
-    """The producers as of an offset; the batches from there on are not among what they did."""
+    """The producers as of an offset; the batches from there on are not included."""
 
     offset: int
     entries: Sequence[ProducerEntry]
 
 
 def newest_snapshot(source: StateSource, state: ViewState, bound: int) -> KnownProducers | None:
-    """The newest snapshot at or below ``bound`` that can be read."""
+    """Return the newest readable snapshot at or below ``bound``."""
     for offset in reversed(state.listing.snapshots):
         if offset > bound:
             continue
@@ -45,25 +45,25 @@ def newest_snapshot(source: StateSource, state: ViewState, bound: int) -> KnownP
 
 
 def snapshot_bound(state: ViewState, offset: int) -> int:
-    """Up to where snapshots can be believed, below ``offset``."""
+    """Return the highest offset up to ``offset`` at which snapshots are trusted."""
     return offset if state.recovered is None else min(offset, state.recovered.start_offset)
 
 
 def has_no_producers(state: ViewState) -> bool:
-    """Whether an orderly stop left no snapshot, as brokers before 0.11 do."""
+    """Return True if a clean shutdown left no snapshot, as brokers before 0.11 do."""
     return state.condition is Condition.CLEAN and not state.listing.snapshots
 
 
 def first_offset(state: ViewState) -> int:
-    """The first that the files hold, below the log start perhaps."""
+    """Return the first offset in the files. It may be below the log start."""
     return state.segments.first.base_offset if len(state.segments) else state.log_start
 
 
 def read_producers(source: StateSource) -> Mapping[int, ProducerEntry]:
-    """By producer id, as of the log end.
+    """Return the producers at the log end by id.
 
-    CorruptRecordError where a batch that has to be replayed is damaged, InvalidTransactionStateError where it lies
-    outside of its producer's open transaction.
+    Raise CorruptRecordError if a batch to replay is damaged, and InvalidTransactionStateError if it lies outside its
+    producer's open transaction.
     """
     state = source.state
     if has_no_producers(state):

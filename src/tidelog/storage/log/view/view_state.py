@@ -1,16 +1,16 @@
-"""The segments, log start and log end of a partition as a reader may believe them at one moment; frozen.
+"""The segments, log start and log end of a partition that a reader may trust at one moment; frozen.
 
-How the end is found follows the directory's condition (see ``directory_state``):
+The directory's condition decides how the end is found (see ``directory_state``):
 
-- CLEAN, HELD: the last segment is walked from its last index entry; the log ends after the last whole batch.
-- KILLED: every segment from the one that holds the recovery point on is walked from its start, with CRCs. The log ends
-  before the first byte that recovery would cut, and the segments after that do not count. A segment that recovery would
-  split because of its large offsets is read as it is.
+- CLEAN, HELD: the last segment is walked from its last index entry; the log ends after the last complete batch.
+- KILLED: every segment from the recovery point's on is walked from its start, with CRCs. The log ends before the first
+  byte that recovery would truncate, and later segments do not count. A segment that recovery would split because of its
+  large offsets is read unchanged.
 
-``.swap`` files that replace segments count instead of those, as they will after the next start. A listing taken while
-a broker renames files can miss one, so a held directory is listed until two listings agree, and everything starts over
-when a listed file has gone. Reading changes nothing.
-Called by: the view. Source: Kafka's ``LogLoader``, ``LogSegment.recover``.
+Valid ``.swap`` files count instead of the segments they replace, as after the next start. A listing taken while a
+broker renames files can miss one. A held directory is therefore listed until two listings agree, and loading starts
+over if a listed file has disappeared. Reading changes nothing.
+Source: Kafka's ``LogLoader``, ``LogSegment.recover``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ViewSegment:
     files: SegmentFiles
     size: int
     cut_at: int | None = None
-    """Where recovery would cut the file although segments follow that it would keep (see ``load_plan``)."""
+    """Position where recovery would truncate the file although it keeps later segments (see ``load_plan``)."""
 
     @property
     def base_offset(self) -> int:
@@ -57,28 +57,28 @@ class ViewSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidTail:
-    """The first bytes behind the log's end: where they are, how many there are in that file, what is wrong."""
+    """The first bytes after the log end: their file, position, length, and the reason why they are invalid."""
 
     path: Path
     position: int
     length: int
     reason: str
     later_segments: int
-    """Segments after this one, which recovery would delete."""
+    """Number of segments after this one, which recovery would delete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredTail:
-    """What the walk of a killed log's unflushed segments found out besides the end."""
+    """Further results of the walk over unflushed segments after an unclean shutdown."""
 
     start_offset: int
-    """Base offset of the first segment that was walked."""
+    """Base offset of the first walked segment."""
     transactions: TransactionRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoundSegment:
-    """A ``.log`` that the caller has just read to its end: every batch whole, its CRC right, its offset in range."""
+    """A ``.log`` that the caller has just read to its end. Every batch is complete, with a valid CRC and offset."""
 
     size: int
     next_offset: int
@@ -94,15 +94,15 @@ class ViewState:
     log_end: LogOffsetMetadata
     invalid_tail: InvalidTail | None = None
     recovered: RecoveredTail | None = None
-    """Only where ``condition`` is KILLED."""
+    """Set only if ``condition`` is KILLED."""
 
     def end_position(self, segment: ViewSegment) -> int | None:
-        """Where reading has to end in ``segment``: the log's end in the last one, None (the file's end) before it."""
+        """Return the position where reading ends: the log end in the last segment, else None (the file's end)."""
         is_last = segment.base_offset == self.log_end.segment_base_offset
         return self.log_end.position_in_segment if is_last else segment.cut_at
 
     def was_recovered(self, segment: ViewSegment) -> bool:
-        """Whether its batches were walked, because a kill may have left its indexes behind them."""
+        """Return True if its batches were walked, because its indexes may be behind them after an unclean shutdown."""
         return self.recovered is not None and segment.base_offset >= self.recovered.start_offset
 
 
@@ -112,19 +112,19 @@ class LoadParameters:
     condition: Condition
     recovery_point: int = 0
     log_start: int = 0
-    """As checkpointed."""
+    """The checkpointed log start."""
     sound: Mapping[int, SoundSegment] = field(default_factory=dict)
-    """By base offset: segments that need not be walked."""
+    """Segments that need no walk, by base offset."""
 
 
 def load_view_state(fs: FileSystem, parameters: LoadParameters) -> ViewState:
-    """FileMissingError where the directory is gone; StorageError where it does not hold still."""
+    """Load the state. Raise FileMissingError if the directory is gone, StorageError if its files keep changing."""
     for _ in range(_ATTEMPTS):
         listing = _list_stable(fs, parameters)
         try:
             return _load(fs, parameters, listing)
         except FileMissingError:
-            continue  # renamed, deleted or swapped between listing and opening
+            continue  # a file was renamed, deleted or swapped between listing and opening
     raise StorageError(f"the directory's files changed {_ATTEMPTS} times while opened", path=parameters.directory)
 
 
@@ -157,7 +157,7 @@ def _load(fs: FileSystem, parameters: LoadParameters, listing: PartitionListing)
     elif len(segments):
         end, invalid = _walk_last(fs, directory, segments.last)
     if end.message_offset < log_start:
-        # What is there lies below the log start: a start of the broker deletes it all and begins anew.
+        # All records lie below the log start: a starting broker would delete them and continue at the log start.
         segments, end, recovered = LogSegments(), LogOffsetMetadata(log_start), None
     return ViewState(
         condition=parameters.condition,
@@ -171,7 +171,7 @@ def _load(fs: FileSystem, parameters: LoadParameters, listing: PartitionListing)
 
 
 def visible_segments(fs: FileSystem, directory: Path, listing: PartitionListing) -> tuple[SegmentFiles, ...]:
-    """The segments after interrupted swaps are completed: ``.swap`` in place of what lies in the range they cover."""
+    """Return the segments as after interrupted swaps are completed: ``.swap`` files replace the range they cover."""
     if not listing.swaps:
         return listing.segments
     replaced = replaced_offsets(fs, directory, listing)
@@ -183,7 +183,7 @@ def visible_segments(fs: FileSystem, directory: Path, listing: PartitionListing)
 
 
 def _walk_last(fs: FileSystem, directory: Path, segment: ViewSegment) -> tuple[LogOffsetMetadata, InvalidTail | None]:
-    """The end by the structure of the batches behind the last index entry; CRCs are the reads' business."""
+    """Find the log end by batch headers after the last index entry. Reads check the CRCs."""
     with segment.open(fs, directory) as reader:
         hints = reader.offset_hints
         start = reader.position_of(int(hints.offsets[-1])) if len(hints) else 0
@@ -194,7 +194,7 @@ def _walk_last(fs: FileSystem, directory: Path, segment: ViewSegment) -> tuple[L
 def _recover(
     fs: FileSystem, parameters: LoadParameters, segments: LogSegments[ViewSegment]
 ) -> tuple[LogSegments[ViewSegment], LogOffsetMetadata, InvalidTail | None, RecoveredTail]:
-    """Walk the unflushed segments with CRCs up to the first bytes that recovery would cut."""
+    """Walk the unflushed segments with CRCs, up to the first bytes that recovery would truncate."""
     directory = parameters.directory
     unflushed = segments.between(parameters.recovery_point)
     rows: list[TransactionRows] = []
@@ -213,7 +213,7 @@ def _recover(
 
 
 def _index_lost(fs: FileSystem, directory: Path, segment: ViewSegment) -> bool:
-    """Whether recovery would cut the segment without ending the log there (see ``load_plan``)."""
+    """Return True if recovery would truncate the segment without ending the log there (see ``load_plan``)."""
     if FileKind.INDEX not in segment.files.kinds:
         return True
     return bool(corrupt_indexes(fs, directory, [segment.files], frozenset({FileKind.TXN_INDEX})))
@@ -221,7 +221,7 @@ def _index_lost(fs: FileSystem, directory: Path, segment: ViewSegment) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Walk:
-    """Where a walk of a segment came to, and of how many bytes."""
+    """The end of a segment's walk, and the segment's size in bytes."""
 
     next_offset: int
     position: int
@@ -240,7 +240,7 @@ class _Walk:
 def _recovery_walk(
     fs: FileSystem, parameters: LoadParameters, segment: ViewSegment, rows: list[TransactionRows], next_base: int
 ) -> _Walk:
-    """``rows`` takes the batches that matter to transactions; ``next_base`` is where the next segment begins."""
+    """Walk a segment for recovery. Add batches of transactions to ``rows``; ``next_base`` is the next base offset."""
     known = parameters.sound.get(segment.base_offset)
     if known is None or known.size != segment.size or segment.files.state is not FileState.LIVE:
         with segment.open(fs, parameters.directory) as reader:
@@ -252,10 +252,9 @@ def _recovery_walk(
 def _walk(
     reader: SegmentReader, start: int, next_base: int = _MAX_OFFSET, recovering: list[TransactionRows] | None = None
 ) -> _Walk:
-    """Walk from a batch boundary as far as the batches make sense.
+    """Walk from a batch boundary as far as the batches are valid.
 
-    ``recovering`` asks for what recovery asks (the CRC, instead of a header that makes sense), and takes the batches
-    that matter to transactions.
+    With ``recovering``, check CRCs like recovery instead of headers, and add the batches of transactions to it.
     """
     size = reader.size
     last_allowed = max(reader.base_offset + _INT_MAX, next_base - 1)
@@ -284,7 +283,7 @@ def _walk(
 
 
 def stop_reason(stop: Stop) -> str:
-    """A clause for people: why no batch can be read at a position."""
+    """Return a clause that explains why no batch can be read at a position."""
     return {
         Stop.END: "nothing follows",
         Stop.PARTIAL: "a batch is cut off",

@@ -1,17 +1,15 @@
-"""Open and aborted transactions of a partition that is only read: from snapshots and indexes where they can be
-believed, from the batches where not.
+"""Open and aborted transactions of a partition that is only read, from snapshots, indexes and batches.
 
-The newest producer snapshot at or below a bound says which transactions were open there; the batches behind it say the
-rest. The bound is the high watermark (a transaction whose marker lies above it still holds the last stable offset
-back), in a killed directory at most the start of the unflushed segments: what lies past it may be of another life.
-Aborted transactions whose marker lies below the snapshot stand in the ``.txnindex`` files, the others come out of the
-same walk. A snapshot that cannot be read gives way to the next older one; a ``.txnindex`` that cannot, to a walk from
-the snapshot below its segment.
+The newest readable producer snapshot at or below a bound holds the transactions open there; later batches show the
+rest. The bound is the high watermark, because a transaction with a marker above it still limits the last stable offset.
+After an unclean shutdown the bound is at most the start of the unflushed segments: later snapshots may belong to lost
+records. Aborted transactions with a marker below the snapshot come from the ``.txnindex`` files, others from the
+batches. An unreadable ``.txnindex`` is replaced by a walk from the snapshot below its segment.
 
-In a directory that somebody holds, what was found below the high watermark is kept for the next time (``resume``), so
-that following a log reads each batch once. Past it the owner may still truncate.
+In a held directory, the result below the high watermark is kept for the next time (``resume``), so that a reader that
+follows a log reads each batch once. Above it the owner may still truncate.
 
-Reads only. Called by: the view. Source: Kafka's ``ProducerStateManager``, ``UnifiedLog.rebuildProducerState``.
+Reads only. Source: Kafka's ``ProducerStateManager``, ``UnifiedLog.rebuildProducerState``.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from tidelog.storage.segment.file_names import FileKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """All there is to know about the transactions below an offset."""
+    """The transactions below an offset, for a later call to continue from."""
 
     offset: int
     open: Mapping[int, int]
@@ -53,7 +51,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transactions:
-    """As of one state of the log, up to its log end."""
+    """The transactions at one state of the log, up to its log end."""
 
     scan: TransactionScan
     aborted: AbortedRanges
@@ -65,7 +63,7 @@ class Transactions:
 
 
 def read_transactions(source: StateSource, high_watermark: int, resume: Resume | None = None) -> Transactions:
-    """``resume`` as an earlier call gave it. CorruptRecordError where batches that have to be walked are damaged."""
+    """Read the transactions, from ``resume`` of an earlier call if possible. Damaged batches are skipped."""
     state = source.state
     if resume is None or resume.offset > high_watermark or state.condition is not Condition.HELD:
         resume = _from_files(source, state, high_watermark)
@@ -83,7 +81,7 @@ def read_transactions(source: StateSource, high_watermark: int, resume: Resume |
 
 
 def _from_files(source: StateSource, state: ViewState, high_watermark: int) -> Resume:
-    """What the newest snapshot that can be used and the transaction indexes say."""
+    """Read the newest usable snapshot and the transaction indexes."""
     known = newest_snapshot(source, state, snapshot_bound(state, high_watermark))
     if known is None and has_no_producers(state):
         known = KnownProducers(state.log_end.message_offset, ())
@@ -95,7 +93,7 @@ def _from_files(source: StateSource, state: ViewState, high_watermark: int) -> R
         try:
             indexed += [entry for entry in _read_index(source, segment) if entry.last_offset < start]
         except IndexCorruptError:
-            # This index and those after it are left aside; the walk starts far enough back to make up for them.
+            # Ignore this index and later ones; the walk starts early enough to replace them.
             start, open_ = _start(state, newest_snapshot(source, state, segment.base_offset))
             indexed = [entry for entry in indexed if entry.last_offset < start]
             break
@@ -103,7 +101,7 @@ def _from_files(source: StateSource, state: ViewState, high_watermark: int) -> R
 
 
 def _start(state: ViewState, known: KnownProducers | None) -> tuple[int, Mapping[int, int]]:
-    """Where a walk begins, and the transactions open there."""
+    """Return the offset where a walk begins, and the transactions open there."""
     if known is None:
         return first_offset(state), {}
     return known.offset, {
@@ -125,7 +123,7 @@ def _read_index(source: StateSource, segment: ViewSegment) -> list[AbortedTransa
 
 
 def _rows_from(source: StateSource, state: ViewState, start: int) -> TransactionRows:
-    """The transactional batches and markers from ``start`` to the log end; a killed log's tail was walked already."""
+    """Return the transactional batches and markers from ``start`` on. A recovered tail was walked already."""
     end = state.log_end.message_offset
     recovered = state.recovered
     if recovered is not None:
