@@ -1,4 +1,4 @@
-"""ApiVersions, v0 to v4, read and written without kio, because it is the first request of every client.
+"""ApiVersions, v0 to v4, read and written without kio: it is the first request of every client.
 
 Names and values are those of kio's messages. Fields by version:
 

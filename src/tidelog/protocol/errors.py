@@ -153,10 +153,7 @@ class ErrorCode(IntEnum):
 
 
 class ApiError(TidelogError):
-    """An error that gives a request, or a part of it, the error ``code``.
-
-    The client gets ``message`` if the API has a field for it.
-    """
+    """An error of a request or of a part of it. The client gets ``message`` if the API has a field for it."""
 
     code: ErrorCode  # type: ignore[misc] # one class for all codes: each instance has its own
 

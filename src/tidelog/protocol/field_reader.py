@@ -30,10 +30,7 @@ _NO_ID = bytes(_UUID_BYTES)
 
 @lru_cache(maxsize=4096)
 def topic_id_of(raw: bytes) -> UUID | None:
-    """Return the id, or None for the zero id.
-
-    It is cached, because creating a UUID takes longer than the rest of a topic.
-    """
+    """Return the id, or None for the zero id. It is cached: a UUID costs more than the rest of a topic."""
     return None if raw == _NO_ID else UUID(bytes=raw)
 
 

@@ -26,10 +26,8 @@ _TLS_HELLO = 0x160301
 
 
 class FrameReader:
-    """A reader that splits a stream into frames.
-
-    Call ``receive`` with the bytes. To save a copy of a large frame, receive into ``space`` and call ``filled``.
-    """
+    """A reader that splits a stream into frames. Call ``receive`` with the bytes. To save a copy of a large frame,
+    receive into ``space`` and call ``filled``."""
 
     __slots__ = ("_frame", "_frames", "_have", "_length", "_prefix", "max_bytes")
 
@@ -54,10 +52,8 @@ class FrameReader:
         return self._frames.popleft() if self._frames else None
 
     def receive(self, data: Buffer) -> None:
-        """Add bytes of the stream.
-
-        Raise MalformedMessageError if a length is negative or above the limit. Then the reader must not be used again.
-        """
+        """Add bytes of the stream. Raise MalformedMessageError if a length is negative or above the limit. The reader
+        cannot be used after that."""
         view = memoryview(data)
         position, end = 0, len(view)
         while position < end:

@@ -2,9 +2,8 @@
 
 A handler need not know the version of its request. A read message has Kafka's default for a field that its version
 lacks. A written message drops a field that the version lacks. A missing field gets Kafka's default or its type's zero.
-A name that no version has is a mistake of the caller. Codes and times are ints; ``schemas`` lists the types.
-
-The decoder and the encoder are kio's. Tests use the client's side. Thread rule: any thread.
+A name that no version has is a mistake of the caller. Codes and times are ints; ``schemas`` lists the types. The
+decoder and the encoder are kio's. Tests use the client's side. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -35,10 +34,8 @@ _NO_ID = UUID(int=0)
 
 
 def read_request(api: ApiKey, version: int, body: Buffer) -> Struct:
-    """Decode the bytes after the header. Trailing bytes are ignored, as in Kafka.
-
-    Raise MalformedMessageError, also for a request that exceeds the limits of ``request_size``.
-    """
+    """Decode the bytes after the header, and ignore trailing bytes as Kafka does. Raise MalformedMessageError if the
+    bytes are not a request, or if it exceeds the limits of ``request_size``."""
     size = memoryview(body).nbytes
     require_plain_size(size)
     require_true_sizes(struct_class(api, Direction.REQUEST, version), body)
@@ -49,18 +46,13 @@ def read_request(api: ApiKey, version: int, body: Buffer) -> Struct:
 
 
 def write_response(api: ApiKey, version: int, values: Values | Struct) -> bytes:
-    """Encode the bytes after the header.
-
-    Raise TypeError for a name that no version of the response has, and for a value of the wrong type.
-    """
+    """Encode the bytes after the header. Raise TypeError for a name that no version has, or a wrong type."""
     return _write(api, Direction.RESPONSE, version, values)
 
 
 def response_of(api: ApiKey, version: int, values: Values) -> Struct:
-    """Return a Struct that ``write_response`` accepts instead of the values. The caller may change the values then.
-
-    Raise TypeError as ``write_response`` does.
-    """
+    """Return the values as a Struct, which ``write_response`` accepts. The caller may change the values then. Raise
+    TypeError as ``write_response`` does."""
     build, _ = _writer(api, Direction.RESPONSE, version)
     return build(values)
 
@@ -112,10 +104,7 @@ class _Nested(NamedTuple):
 
 
 def _null_check(struct: Any) -> Check | None:
-    """Return a check that raises ValueError for a null array or struct that cannot be null; kio accepts it.
-
-    Return None if there is no such field.
-    """
+    """Return a check that raises ValueError for an illegal null, which kio accepts, or None if there can be none."""
     nested = []
     for field in dataclasses.fields(struct):
         inner = struct_type(field.type)

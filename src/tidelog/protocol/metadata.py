@@ -1,4 +1,4 @@
-"""Metadata responses, v0 to v13, written without kio, because one response has thousands of partitions.
+"""Metadata responses, v0 to v13, written without kio: one response has thousands of partitions.
 
 Names and values are those of kio's messages. Fields by version:
 

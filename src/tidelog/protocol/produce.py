@@ -46,10 +46,8 @@ _NO_ITEMS, _NULL, _NO_TAGS = 1, 0, 0
 _ONE_ITEM = 2
 """The encoded length of an array with one item."""
 _ALONE = Struct(">BhiB16sBi")
-"""A request with topic ids, up to the records of its first partition.
-
-The fields are transactional id, acks, timeout, number of topics, topic id, number of partitions and index.
-"""
+"""A request with topic ids up to its first records: transactional id, acks, timeout, topics, topic id, partitions,
+index."""
 _BEHIND_ALONE = bytes(3)
 """The bytes after the only records of a request: empty tags of the partition, the topic and the request."""
 _APPENDED_ALONE = Struct(">B16sBihqqqBBBBiB")

@@ -52,7 +52,7 @@ def item_count(message: Struct) -> int:
 @cache
 def _counter(struct: type[Struct]) -> Callable[[Struct], int]:
     fields: list[tuple[str, bool, Callable[[Struct], int] | None]] = []
-    for field in dataclasses.fields(struct):  # type: ignore[arg-type] # every class made of Struct is a dataclass
+    for field in dataclasses.fields(struct):  # type: ignore[arg-type] # every subclass of Struct is a dataclass
         inner: Any = struct_type(field.type)
         if inner is not None or is_array(field.type):
             fields.append((field.name, is_array(field.type), None if inner is None else _counter(inner)))

@@ -1,7 +1,7 @@
-"""The fields of messages: classes of plain values, made from kio's, which follow Kafka's own definitions.
+"""The fields of messages: classes of plain values, made from kio's classes.
 
-kio has a dataclass for each version of a message. A class of ours is made from it, with the same names, order and tags,
-and with plain types. kio's decoder and encoder work with it:
+kio follows Kafka's own definitions and has a dataclass for each version of a message. A class of ours is made from it,
+with the same names, order and tags, and with plain types. kio's decoder and encoder work with it:
 
 ===========================  ======================================================================================
 kio's field                  field here
@@ -13,9 +13,9 @@ a struct                     a class made in the same way
 an array                     a tuple, or None
 ===========================  ======================================================================================
 
-A field that only other versions have is an attribute of the class with the field's default, found at its first use.
-kio's modules are imported one by one when a version is first used, because each import takes milliseconds. Thread rule:
-any thread. Two threads may make the same class, and the two classes are equivalent.
+A field that only other versions have is an attribute of the class with the field's default. It is found at its first
+use. kio's modules are imported when a version is first used, because each import takes milliseconds. Thread rule: any
+thread. Two threads may make the same class twice: both copies are equivalent.
 """
 
 from __future__ import annotations
@@ -72,10 +72,7 @@ class Place:
         return Place(self.api, self.direction, (*self.path, name))
 
     def default_elsewhere(self, name: str) -> Any:
-        """Return the default of a field in the latest version that has it.
-
-        Raise AttributeError if no version has it.
-        """
+        """Return a field's default in the latest version that has it. Raise AttributeError if none has it."""
         for kio_class in self._in_all_versions():
             for field in dataclasses.fields(kio_class):
                 if field.name == name:
@@ -210,10 +207,7 @@ def _kio_class(api: ApiKey, direction: Direction, version: int) -> type | None:
 
 @cache
 def _import_kio_alone() -> None:
-    """Import kio without hypothesis, unless a test has imported hypothesis already.
-
-    If hypothesis can be imported, kio makes strategies for it, which takes a third of a second.
-    """
+    """Import kio without hypothesis, unless a test has imported it: kio's strategies take a third of a second."""
     if "hypothesis" in sys.modules:
         return
     sys.modules["hypothesis"] = None  # type: ignore[assignment] # None makes an import fail, as if it were not installed

@@ -79,10 +79,7 @@ _log = logging.getLogger(__name__)
 
 
 class Broker:
-    """A broker in one of the states of ``BrokerState``.
-
-    Call ``start`` once, then ``stop``: it cannot be started again.
-    """
+    """A broker in a state of ``BrokerState``. Call ``start`` once, then ``stop``; a restart is impossible."""
 
     loop: asyncio.AbstractEventLoop
     timers: Timers
@@ -101,11 +98,7 @@ class Broker:
         timers: Timers | None = None,
         fs: FileSystem = LOCAL,
     ) -> None:
-        """Create the parts, but open nothing before ``start``. Raise ConfigError with every mistake of the
-        configuration.
-
-        ``scheduler`` and ``timers`` default to real time.
-        """
+        """Create the parts, but open nothing. Raise ConfigError with every mistake. Timers default to real time."""
         settings = StartSettings.of(config)
         self.config = config
         self.node_id = settings.node_id
@@ -126,10 +119,7 @@ class Broker:
         self.requests = Requests(self)
         self.automatic_topics = AutomaticTopics(self)
         self.on_failure: Callable[[str], None] = lambda _reason: None
-        """A callback on the event loop for a failure that the broker cannot survive.
-
-        The owner of the broker then stops it.
-        """
+        """A callback on the event loop for a fatal failure. The owner of the broker then stops it."""
         self._given_timers = timers
         self._tasks: set[asyncio.Task[Any]] = set()
         self._started = AsyncExitStack()
@@ -137,10 +127,8 @@ class Broker:
     # --- start and end ---
 
     async def start(self) -> None:
-        """Return when clients can be served. On an error, stop everything again.
-
-        Raise ConfigError, and the errors of ``LogManager.startup``.
-        """
+        """Return when clients can be served. On an error, stop all parts again. Raise ConfigError, or an error of
+        ``LogManager.startup``."""
         self.loop = asyncio.get_running_loop()
         self.timers = self._given_timers or LoopTimers(self.loop, self.clock)
         self.state = BrokerState.STARTING
@@ -258,10 +246,8 @@ class Broker:
 
     @property
     def _secret(self) -> bytes:
-        """The id of the first log directory, as the secret of the fake SCRAM credentials.
-
-        It survives restarts. A client that may read it by DescribeQuorum may also list the users that it hides.
-        """
+        """The secret of fake SCRAM credentials: the id of a log directory, which survives restarts. Clients that can
+        read it by DescribeQuorum may also list users."""
         ids = [directory.id for directory in self.logs.online if directory.id is not None]
         return ids[0].bytes if ids else NOBODY.secret
 
@@ -366,10 +352,8 @@ class Broker:
         )
 
     def _directory_failed(self, directory: LogDirectory) -> None:
-        """Report a failed log directory to the replicas. Thread rule: any thread.
-
-        A directory that fails before RUNNING is ignored: ``_join`` does not register it.
-        """
+        """Report a failed log directory to the replicas; any thread. Before RUNNING it is ignored, because ``_join``
+        registers only online directories."""
 
         def told() -> None:
             if self.state is BrokerState.RUNNING:

@@ -1,4 +1,4 @@
-"""Shared code for the logs of both coordinators: error mapping for appends, and a full scan of a partition.
+"""Shared code for the logs of both coordinators: errors of appends, and a full scan of a partition.
 
 A failed append gives the client this error:
 

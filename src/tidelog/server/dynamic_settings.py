@@ -1,11 +1,11 @@
-"""Settings that change while the broker runs. The cluster metadata's changes are passed on to the broker's parts.
+"""Settings that change while the broker runs: the way from the cluster metadata to the broker's parts.
 
 =============================  =======================================================================================
 change                         effect
 =============================  =======================================================================================
-this broker, or all brokers    the broker's configuration is replaced. The new one reaches the topic defaults, the
-                               cleaner, the connection limits and the listeners' security. The cordoned log directories
-                               change too, and are reported to the controller
+this broker, or all brokers    the broker's configuration is replaced, with the topic defaults, the cleaner, the
+                               connection limits, the listeners' security and the cordoned log directories, which are
+                               reported to the controller too
 metadata.version               the cordoned log directories are reported again: the old version may lack the field
 a topic                        its logs get the new settings
 others                         nothing here: their users read the metadata image
@@ -108,9 +108,7 @@ class DynamicSettings:
             self._broker.connection_counts.change(limits)
 
     def _tell(self, before: BrokerConfig, after: BrokerConfig) -> None:
-        """Update logs and cleaner in a background thread: a log may be busy, and the cleaner waits for its threads to
-        end.
-        """
+        """Update logs and cleaner in a background thread: it may wait for a busy log or for cleaner threads."""
         logs = self._broker.logs
         if LogConfig.of(after) != LogConfig.of(before):
             logs.update_default_config(LogConfig.of(after))

@@ -1,12 +1,10 @@
 """A broker as a process: its event loop, and the signals that stop it.
 
 =============================  ======================================================================================
-event                          effect
-=============================  ======================================================================================
 SIGTERM or SIGINT              a clean shutdown; during the start it waits until the start is complete
 a second signal                the process ends at once: the next start recovers as after a kill
-a fatal failure, such as of    the rest of the broker stops, and ``serve`` returns the reason
-every log directory
+a fatal failure, as of all     the rest of the broker stops, and ``serve`` returns the reason
+log directories
 =============================  ======================================================================================
 
 Thread rule: the main thread, once.
@@ -30,7 +28,7 @@ _BY_SIGNAL = 128
 
 
 def serve(config: BrokerConfig, *, on_ready: Callable[[Broker], None]) -> str | None:
-    """Serve until a signal comes, and return None. If the broker cannot continue, return the reason.
+    """Serve until a signal comes and return None, or until a fatal failure and return the reason.
 
     ``on_ready`` is called when clients are served. Raise the errors of ``Broker.start``.
     """

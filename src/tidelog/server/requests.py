@@ -65,10 +65,7 @@ class Interceptor(Protocol):
     def __call__(
         self, context: RequestContext, request: Any, handle: Callable[[], Answer | Awaitable[Answer]]
     ) -> Answer | Awaitable[Answer]:
-        """Return the response, or ``handle()``, which calls the handler.
-
-        An ApiError has the effect of a handler's error.
-        """
+        """Return a response, or ``handle()``, the handler's. An ApiError counts as the handler's own."""
         ...
 
 

@@ -33,10 +33,8 @@ EMBEDDED_SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""The settings of a broker without a file.
-
-They are Kafka's own for a single node, except for the log directory and the address, which only this machine can reach.
-"""
+"""Kafka's own settings for a single node, except for the log directory and the address, which only this machine can
+reach."""
 
 _CONTROLLER_PORT = 9093
 _PROTOCOLS = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
@@ -76,9 +74,9 @@ class StartSettings:
 
 
 def load_start_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:
-    """Return the configuration of a properties file, or of the embedded defaults. ``overrides`` take precedence.
+    """Return the config of a file or of the embedded defaults, under ``overrides``.
 
-    Raise ConfigError with every mistake in the values.
+    Raise ConfigError with every mistake.
     """
     return BrokerConfig.load(path, overrides if path is not None else complete_settings(overrides))
 

@@ -1,4 +1,4 @@
-"""Time for code on the event loop: the clock and callbacks. It is a parameter, so that tests can move it.
+"""Time for code on the event loop: the clock and callbacks. Tests replace it with a manual one.
 
 Thread rule: the event loop only; any thread may read the clock.
 """

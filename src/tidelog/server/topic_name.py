@@ -1,4 +1,4 @@
-"""Topic names: legal names, Kafka's internal topics, and names that collide. Pure. Source: Kafka's ``Topic``."""
+"""Topic names: legal names, internal topics, and names that collide. Pure. Source: Kafka's ``Topic``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def is_internal(name: str) -> bool:
-    """Return True for an internal topic.
-
-    Metadata reports it, and only coordinators and the admin client may append to it.
-    """
+    """Return True for an internal topic, to which only coordinators and the admin client may append."""
     return name in _INTERNAL
 
 

@@ -1,4 +1,4 @@
-"""``server.properties`` in the first log directory: the settings of a broker that was started without a file.
+"""``server.properties`` in the first log directory: the settings of a broker started without a file.
 
 Kafka and ``tidelog serve`` can both start with it on the same directory: it has absolute paths and all keys that Kafka
 requires. It may contain passwords, so only its owner can read it. Each start without a file replaces it as a whole. A

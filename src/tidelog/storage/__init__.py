@@ -1,1 +1,1 @@
-"""The engine: one room a concern, from the operating system (``fs``) up to many partitions (``manager``)."""
+"""The storage engine. Each package has one concern, from the operating system (``fs``) to many logs (``manager``)."""

@@ -1,4 +1,4 @@
-"""The audit log: one line for each decision, in Kafka's form, on its logger ``kafka.authorizer.logger``.
+"""The audit log: one line for each decision, in Kafka's form, on logger ``kafka.authorizer.logger``.
 
 =====================================================  ===============================================================
 decision                                               level

@@ -71,7 +71,7 @@ class AuthorizerSettings:
     def of(cls, config: BrokerConfig) -> AuthorizerSettings | None:
         """Return the settings, or None without an authorizer.
 
-        Raise ConfigError for a class other than Kafka's own, and for super users without a type.
+        Raise ConfigError for another class or untyped super users.
         """
         name = str(config["authorizer.class.name"] or "").strip()
         if not name:
@@ -112,7 +112,7 @@ class Authorizer:
     ) -> bool:
         """Return True if the client may do the operation.
 
-        ``is_told`` logs a denial at INFO, because the client named the resource itself. ``count`` is how often it did.
+        If ``is_told``, a denial is logged at INFO: the client named the resource itself. ``count`` is how often it did.
         """
         if not self.is_on:
             return True
@@ -145,10 +145,7 @@ class Authorizer:
         *,
         is_told: bool = True,
     ) -> set[str]:
-        """Return the names that the client may use.
-
-        ``resource`` turns a name into a resource; ``is_told`` is as in ``allows``.
-        """
+        """Return the names that the client may use. ``resource`` turns a name into a resource."""
         if not self.is_on:
             return set(names)
         return {

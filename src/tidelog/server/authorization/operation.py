@@ -1,4 +1,4 @@
-"""The operations on resources, with Kafka's numbers, the operations they imply, and those of each resource type.
+"""The operations on resources, with Kafka's numbers, and the operations that they imply.
 
 ===================================  =================================================================================
 an ACL that allows                   also allows

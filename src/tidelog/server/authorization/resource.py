@@ -1,4 +1,4 @@
-"""The resources of authorization. Immutable values. Source: Kafka's ``ResourceType``, ``PatternType``, ``Resource``."""
+"""ACL resources. Immutable values. Source: Kafka's ``ResourceType``, ``PatternType``, ``Resource``."""
 
 from __future__ import annotations
 

@@ -80,10 +80,7 @@ def _default_entry(name: str, broker: BrokerConfig) -> ConfigEntry:
 
 
 def _is_read_only(name: str) -> bool:
-    """Return True for a key that cannot change at run time.
-
-    As in Kafka, a listener's key counts too, although it can.
-    """
+    """Return True for a key that is not dynamic. As in Kafka, a listener's key counts too, although it is."""
     key = BROKER_KEYS.get(name) or REPLICATION_RATES.get(name)
     return key is None or not key.is_dynamic
 

@@ -44,10 +44,7 @@ class SettingChange(NamedTuple):
 
 
 def list_key(resource_type: ResourceType, name: str) -> Key | None:
-    """Return the key of a list that APPEND and SUBTRACT may change, else None.
-
-    As in Kafka, only topics and brokers have them.
-    """
+    """Return a list's key that APPEND and SUBTRACT may change: only of topics and brokers, as in Kafka."""
     key = TOPIC_KEYS.get(name) if resource_type is ResourceType.TOPIC else None
     if resource_type is ResourceType.BROKER:
         key = broker_key(name)

@@ -1,4 +1,4 @@
-"""A config in the form of DescribeConfigs: its value, its source and its synonyms. Immutable values; pure.
+"""A config in the form of DescribeConfigs: its value, source and synonyms. Immutable values; pure.
 
 Source: Kafka's ``DescribeConfigsResponse``.
 """

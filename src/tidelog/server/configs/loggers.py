@@ -1,4 +1,4 @@
-"""The levels of this process's loggers, as clients read and set them (KIP-412). They last until the process ends.
+"""The levels of this process's loggers, as clients read and set them (KIP-412).
 
 ==========  ========  ================================================================================================
 Kafka's     Python's
@@ -11,9 +11,9 @@ DEBUG       10        DEBUG
 TRACE       5         no name of its own
 ==========  ========  ================================================================================================
 
-A level between two of these has the lower one's name. A logger without a level inherits the level of its nearest
-ancestor with one. The root logger is called ``root``. Thread rule: any thread. Source: Kafka's
-``RuntimeLoggerManager``, ``LoggingController``, ``LogLevelConfig``.
+Changes last until the process ends. A level between two of these has the lower one's name. A logger without a level
+inherits it from its nearest ancestor with one. The root logger is called ``root``. Thread rule: any thread. Source:
+Kafka's ``RuntimeLoggerManager``, ``LoggingController``, ``LogLevelConfig``.
 """
 
 from __future__ import annotations
@@ -35,10 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def described_loggers(names: Iterable[str] | None) -> Iterator[Mapping[str, Any]]:
-    """Yield the fields of a DescribeConfigs response, sorted by name.
-
-    ``names`` limits them; None or empty means all.
-    """
+    """Yield the fields of a DescribeConfigs response, sorted by name: of all loggers, or of ``names`` only."""
     wanted = set(names or ())
     for name, logger in sorted(_loggers().items()):
         if not wanted or name in wanted:

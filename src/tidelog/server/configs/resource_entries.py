@@ -1,11 +1,10 @@
-"""The configs of topics, groups and client metrics subscriptions, in the form of DescribeConfigs. Pure.
+"""The configs of topics, groups and client metrics, in the form of DescribeConfigs. Pure.
 
 ==================  ===================================================================================================
 resource            synonyms of its keys
 ==================  ===================================================================================================
 topic               its own config (TOPIC), then the synonyms of the broker's key that has the default
-group               its own config (GROUP), then the synonyms of the broker's key that has the default; without a
-                    broker's key, the default of its own key
+group               the same with GROUP; a key without a broker's key has its own default
 client metrics      its own config (CLIENT_METRICS), if set
 ==================  ===================================================================================================
 

@@ -37,10 +37,7 @@ def check_resource(
     before: Mapping[str, str],
     broker: BrokerConfig,
 ) -> None:
-    """Raise ApiError or ConfigError (INVALID_CONFIG), with Kafka's message, if ``after`` is invalid.
-
-    ``before`` has the current configs.
-    """
+    """Raise ApiError or ConfigError with Kafka's message if ``after``, the new configs, are invalid."""
     match resource_type:
         case ResourceType.TOPIC:
             _require(name, "Default topic resources are not allowed.")
@@ -59,10 +56,9 @@ def check_resource(
 
 
 def check_min_isr(name: str, changes: Mapping[str, str | None]) -> None:
-    """Raise ConfigError if the changes break the rule of eligible leader replicas (KIP-966).
+    """Raise ConfigError if a broker gets its own ``min.insync.replicas``, or the cluster loses its value (KIP-966).
 
-    The rule: the cluster has one ``min.insync.replicas``, and no broker has its own. ``name`` is the broker whose
-    configs change, or empty for all.
+    ``name`` is the broker whose configs change, or empty for all.
     """
     if _MIN_ISR in changes and name:
         raise ConfigError(f"Broker-level {_MIN_ISR} cannot be altered while ELR is enabled.")

@@ -1,1 +1,1 @@
-"""Authentication and encryption: TLS and SASL on bytes, without sockets. The network layer owns the sockets."""
+"""Authentication and encryption, TLS and SASL, on bytes. The network layer owns the sockets."""

@@ -1,4 +1,4 @@
-"""``ssl.cipher.suites``: the mapping from Java's names to OpenSSL's, and OpenSSL's security level. Pure.
+"""``ssl.cipher.suites``: the mapping from Java's names to OpenSSL's, and the security level. Pure.
 
 ``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`` is ``ECDHE-RSA-AES128-GCM-SHA256``. The suites of TLS 1.3 have the same names
 everywhere. Python's ssl cannot choose among them: it offers all or none. An entry ``@SECLEVEL=1`` is OpenSSL's notation

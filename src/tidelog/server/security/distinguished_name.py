@@ -1,4 +1,4 @@
-"""The distinguished name of a certificate in Java's form, as Kafka's principals and ACLs have it. Pure.
+"""The distinguished name of a certificate in Java's form, as principals and ACLs have it. Pure.
 
 ``CN=alice,OU=accounts,O=Example\\, Inc.,C=SE``: the last part comes first, with the nine short names of RFC 2253. An
 attribute without a short name, such as an e-mail address, is its OID with its bytes in hex:

@@ -45,10 +45,7 @@ class LoginModule:
 
 
 def parse_jaas_config(text: str) -> LoginModule:
-    """Return the login module.
-
-    Raise ConfigError, without any option's value, if ``text`` is not exactly one login module.
-    """
+    """Return the login module. Raise ConfigError, without a value of an option, if it is not exactly one."""
     tokens = _tokens(text)
     name = _word(tokens, "the name of a login module")
     flag = _word(tokens, "a control flag")

@@ -1,4 +1,4 @@
-"""``ssl.principal.mapping.rules``: the mapping from a certificate's distinguished name to a user. Pure.
+"""``ssl.principal.mapping.rules``: the mapping from distinguished names to users. Pure.
 
 ::
 

@@ -28,10 +28,7 @@ class SaslExchange(Protocol):
         ...
 
     def respond(self, token: bytes) -> bytes:
-        """Return the next token for the client.
-
-        Raise SaslError on a failure, and for any token after a failure or a success.
-        """
+        """Return the next token. Raise SaslError on a failure, and for any token after the end."""
         ...
 
 

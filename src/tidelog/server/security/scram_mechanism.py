@@ -1,4 +1,7 @@
-"""The SCRAM mechanisms with Kafka's names and numbers. Source: Kafka's ``ScramMechanism``; RFC 5802, RFC 7677."""
+"""The SCRAM mechanisms with Kafka's names and numbers.
+
+Source: Kafka's ``ScramMechanism``; RFC 5802, RFC 7677.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 MINIMUM_ITERATIONS: Final = 4096
 """The minimum of a usable credential, and the default of a new one."""
 MAXIMUM_ITERATIONS: Final = 16384
-"""The maximum of a new credential. Iterations cost the client time, and the broker if it salts a password."""
+"""The maximum of a new credential, because each iteration takes time of the client or of the broker."""
 
 
 class ScramMechanism(enum.IntEnum):

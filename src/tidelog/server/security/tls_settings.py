@@ -73,10 +73,7 @@ class TlsSettings:
         return cls(context=context, rules=PrincipalRules(str(config["ssl.principal.mapping.rules"] or "DEFAULT")))
 
     def principal_of(self, certificate: bytes | None) -> Principal | None:
-        """Return the principal of a client with this DER certificate, or None if no rule matches its name.
-
-        Raise ValueError if the bytes are not a certificate.
-        """
+        """Return the principal of a DER certificate; None if no rule matches. Raise ValueError for other bytes."""
         if certificate is None:
             return ANONYMOUS
         user = self.rules.user_of(distinguished_name(certificate))
@@ -175,10 +172,7 @@ def _set_client_auth(context: ssl.SSLContext, config: ListenerConfig, *, has_sas
 
 @contextmanager
 def _named_memory(data: bytes) -> Iterator[str]:
-    """Yield a path from which this process can read ``data`` for now.
-
-    It is anonymous memory if the system supports that, else a temporary file.
-    """
+    """Yield a path of ``data`` for this process: anonymous memory if the system has it, else a temporary file."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tidelog")
         try:

@@ -1,4 +1,4 @@
-"""The only room that touches the operating system: files, directories, locks, atomic replacement."""
+"""The only package that calls the operating system: files, directories, locks, atomic replacement."""
 
 from tidelog.storage.fs.atomic import write_atomically
 from tidelog.storage.fs.by_path import BY_PATH

@@ -1,9 +1,9 @@
-"""Replace a whole small file so that a crash leaves the old or the new contents, never a mixture.
+"""The atomic replacement of a small file: a crash leaves the old or the new contents, never a mixture.
 
-Steps: write ``NAME.tmp``, sync it, rename it over NAME, sync the directory. A crash before the rename leaves the old
-file and a ``.tmp`` beside it (whoever loads the directory removes it, and the next write overwrites it). A link of that
-name is removed first: nobody's file but the directory's is written.
-Called by: checkpoints, leader epochs, producer snapshots, partition metadata. Source: Kafka's ``CheckpointFile``.
+The steps are: write ``NAME.tmp``, sync it, rename it to NAME, sync the directory. A crash before the rename leaves the
+old file and a ``.tmp`` file. Loading the directory removes the ``.tmp`` file, and the next write overwrites it. If
+``NAME.tmp`` is a symbolic link, it is removed first, so that no file outside the directory is written. Source: Kafka's
+``CheckpointFile``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def write_atomically(fs: FileSystem, path: Path, data: Buffer, *, syncs_name: bool = True) -> None:
-    """Write ``data`` as the whole contents of ``path``; durable on return. StorageError if any step fails.
+    """Write ``data`` as the whole contents of ``path``, durable on return. Raise StorageError if a step fails.
 
-    ``syncs_name`` False leaves the last step to who syncs the directory anyway, and is done with it only then.
+    If ``syncs_name`` is False, the caller must sync the directory, and the change is durable only then.
     """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    if temporary.is_symlink():  # of this machine's file system: no other has links
+    if temporary.is_symlink():  # only the local file system has links
         fs.remove(temporary)
     with fs.open(temporary, create=True) as file:
         file.truncate(0)

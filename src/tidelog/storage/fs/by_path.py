@@ -1,7 +1,7 @@
-"""The file system that a path lies in: object storage for an address, else this machine's.
+"""The file system for a path: object storage for a URL, else this machine's disk.
 
-For whoever is given paths by users, several at once perhaps. Owns nothing. Called by: the API, the commands, Spark.
-Thread rule: as the protocol says.
+Use it for paths given by users, which may mix both kinds. It owns nothing. Thread rule: any thread, as in the
+FileSystem protocol.
 """
 
 from __future__ import annotations

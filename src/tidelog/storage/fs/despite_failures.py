@@ -1,6 +1,6 @@
-"""Go on with the rest when one of many things cannot be done: every file is closed, then the failure is told.
+"""Running many calls although some fail, such as closing every file before an error is raised.
 
-Called by: whoever closes many. Thread rule: the caller's.
+Thread rule: the caller's thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tidelog.model import StorageError
 
 
 def each_despite_failures(calls: Iterable[Callable[[], None]]) -> None:
-    """Make every call, even if one fails; the first StorageError is raised in the end."""
+    """Make every call, even if one raises StorageError. Raise the first of these errors at the end."""
     first = None
     for call in calls:
         try:

@@ -1,8 +1,7 @@
-"""Tells a process that opened something from its forked children: what they inherit is not theirs to write to.
+"""A guard that refuses writes in forked children, which inherit the parent's open files.
 
-A forked child shares the file descriptors of its parent but neither its threads nor its locks; two writers of one log
-would tear it. The guard counts forks in the child, so a check costs one comparison.
-Called by: whoever owns files for writing. Thread rule: any thread.
+A forked child shares its parent's file descriptors but neither its threads nor its locks. Two writers of one log would
+damage it. The guard counts forks in the child, so a check costs one comparison. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _forks = 0
 
 
 class ForkGuard:
-    """Made by the owner when it opens."""
+    """The owner of the files creates the guard when it opens them."""
 
     __slots__ = ("_forks", "_path")
 
@@ -29,7 +28,7 @@ class ForkGuard:
         return self._forks == _forks
 
     def check(self) -> None:
-        """ForkError in a forked child."""
+        """Raise ForkError in a forked child."""
         if self._forks != _forks:
             raise ForkError("opened for writing before this process was forked; open it again here", path=self._path)
 

@@ -1,17 +1,17 @@
-"""Every operating-system call of the engine, as three protocols: FileSystem, File, Lock.
+"""Every operating-system call of the engine, as three protocols: FileSystem, File and Lock.
 
-Owns nothing; it is the seam at which a test puts a simulated disk that crashes between any two calls, loses what was
-not synced, tears a write or runs full.
+The module owns nothing. A test can replace the file system with a simulated disk that crashes between any two calls,
+loses unsynced data, tears a write or runs full.
 
-What an implementation promises:
+Every implementation guarantees:
 
-- Failures are tidelog errors with the path in them, never ``OSError``: FileMissingError (no such file), DirectoryError
+- Failures are tidelog errors that carry the path, never ``OSError``: FileMissingError (no such file), DirectoryError
   (a directory cannot be listed or used), LockedError, StorageError (all others: disk full, I/O error, permission).
-- ``pread`` returns fewer bytes than asked for only at the end of the file; ``pwrite`` writes all or raises.
+- ``pread`` returns fewer bytes than requested only at the end of the file. ``pwrite`` writes all bytes or raises.
 - ``rename`` replaces an existing file atomically. Nothing is durable before ``File.sync`` (contents, size) and
   ``sync_dir`` (names).
 
-Thread rule: every call may be made from any thread; a File's position-less calls do not disturb each other.
+Thread rule: any thread. A File has no current position, so concurrent calls do not disturb each other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStat:
-    """``size`` in bytes, ``mtime_ms`` in milliseconds since the epoch."""
+    """``size`` is in bytes, ``mtime_ms`` in milliseconds since the epoch."""
 
     size: int
     mtime_ms: int
@@ -35,7 +35,7 @@ class FileStat:
 
 
 class MappedBytes(Protocol):
-    """The bytes of a file as the page cache has them (``mmap.mmap`` is one); never read it after its file shrank."""
+    """The bytes of a file in the page cache (``mmap.mmap`` is one). Never read a mapping after its file shrank."""
 
     def __len__(self) -> int: ...
 
@@ -52,35 +52,40 @@ class File(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes now, asked of the file system (another process may write the file)."""
+        """The current size in bytes, read from the file system because another process may write the file."""
         ...
 
     def pread(self, length: int, position: int) -> bytes: ...
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
-        """Fill ``buffer`` from ``position`` on; the number of bytes read (fewer only at the end of the file)."""
+        """Fill ``buffer`` from ``position`` on and return the bytes read, fewer than its length only at the end of the
+        file.
+        """
         ...
 
     def pwrite(self, data: Buffer, position: int) -> int: ...
 
     def truncate(self, size: int) -> None:
-        """Cut or extend (with zeros) to ``size`` bytes."""
+        """Truncate or extend (with zeros) to ``size`` bytes."""
         ...
 
     def allocate(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long, zeros at its end, sparse where the file system can."""
+        """Extend the file to at least ``size`` bytes with zeros, sparse if the file system supports it."""
         ...
 
     def sync(self) -> None: ...
 
     def map(self, size: int) -> MappedBytes:
-        """The first ``size`` bytes, read-only; later ``pwrite`` calls show in it. ``size`` is above 0."""
+        """Map the first ``size`` bytes read-only.
+
+        The mapping shows later ``pwrite`` calls. ``size`` must be above 0.
+        """
         ...
 
     def fileno(self) -> int: ...
 
     def close(self) -> None:
-        """Idempotent; every other call on a closed file raises ClosedError."""
+        """Close the file. The call is idempotent. Every other call on a closed file raises ClosedError."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -91,31 +96,31 @@ class File(Protocol):
 
 
 class Lock(Protocol):
-    """A held lock on a file; the file stays when the lock goes."""
+    """A held lock on a file. The file remains after the release."""
 
     @property
     def path(self) -> Path: ...
 
     def release(self) -> None:
-        """Idempotent."""
+        """Release the lock. The call is idempotent."""
         ...
 
 
 class FileSystem(Protocol):
     def open(self, path: Path, *, write: bool = False, create: bool = False) -> File:
-        """Open a regular file. ``create`` makes it if missing (and implies ``write``); nothing is ever cut here."""
+        """Open a regular file. ``create`` creates a missing file and implies ``write``. Opening never truncates."""
         ...
 
     def list_names(self, directory: Path) -> list[str]:
-        """The names in a directory, sorted."""
+        """Return the sorted names in a directory."""
         ...
 
     def list_directories(self, directory: Path) -> list[str]:
-        """The names of the directories in a directory, sorted."""
+        """Return the sorted names of the subdirectories of a directory."""
         ...
 
     def list_sizes(self, directory: Path) -> dict[str, int]:
-        """The names in a directory, sorted, each with the bytes of the file; -1 for what is no regular file."""
+        """Return the sorted names in a directory with the file sizes in bytes, -1 for anything but a regular file."""
         ...
 
     def stat(self, path: Path) -> FileStat: ...
@@ -123,29 +128,35 @@ class FileSystem(Protocol):
     def exists(self, path: Path) -> bool: ...
 
     def rename(self, source: Path, target: Path) -> None:
-        """Replace ``target`` atomically; durable after ``sync_dir`` of the directory."""
+        """Replace ``target`` atomically. The change is durable after ``sync_dir`` of the directory."""
         ...
 
     def set_mtime(self, path: Path, mtime_ms: int) -> None:
-        """For a file that takes another's place: retention asks for the age of a log without timestamps."""
+        """Set a file's modification time.
+
+        Retention uses it as the age of a log without timestamps, so a replacement keeps it.
+        """
         ...
 
     def remove(self, path: Path, *, missing_ok: bool = False) -> None: ...
 
     def make_dir(self, path: Path) -> None:
-        """With its parents; no error if the directory is there."""
+        """Create a directory and its missing parents. An existing directory is no error."""
         ...
 
     def remove_dir(self, path: Path) -> None:
-        """An empty directory."""
+        """Remove an empty directory."""
         ...
 
     def sync_dir(self, path: Path) -> None: ...
 
     def lock(self, path: Path) -> Lock:
-        """Lock a file (made if missing) against other processes and this one; LockedError if it is held."""
+        """Lock a file against other processes and this one, and create a missing file.
+
+        Raise LockedError if it is locked.
+        """
         ...
 
     def lock_holder(self, path: Path) -> int | None:
-        """Process id of whoever holds the lock on ``path``, None if nobody does; takes no lock, creates nothing."""
+        """Return the process id of the lock's holder, or None. The call takes no lock and creates nothing."""
         ...

@@ -1,9 +1,8 @@
-"""What is kept open only to be quick the next time: files and mappings, of which a process may have so many.
+"""The files and mappings that stay open only for speed, bounded by the process's limits.
 
-Owns the order in which they were opened, not them: whoever opened something that it can open again says so, and lets go
-of it when it is told, which is when there are more than a quarter of what the process may have. The one that was opened
-first goes first. Called by: segments and indexes. Thread rule: any thread; ``let_go`` of an owner is called with the
-lock held, so it takes none, and one at a time.
+The module owns the order of opening, not the files. An owner registers a file or mapping that it can open again. When
+more than a quarter of the process's limit is open, the oldest owner must close its own. Thread rule: any thread. An
+owner's ``let_go`` runs with the lock held, one call at a time, so it must take no lock.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _PART = 4
 
 class Owner(Protocol):
     def let_go(self) -> None:
-        """Close what can be opened again; idempotent."""
+        """Close everything that can be opened again. The call is idempotent."""
         ...
 
 
 class KeptOpen:
-    """``most``: how many; None: a quarter of what the process may have at that moment."""
+    """``most`` is the maximum number of owners. None means a quarter of the process's limit at that moment."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
@@ -37,7 +36,7 @@ class KeptOpen:
         return len(self._owners)
 
     def opened(self, owner: Owner) -> None:
-        """``owner`` holds something open that it can let go of."""
+        """Register ``owner``, which holds something open that it can close and open again."""
         most = self._most or min(open_file_limits()[0], self._mappings) // _PART
         with self._lock:
             self._owners[weakref.ref(owner)] = None
@@ -49,17 +48,17 @@ class KeptOpen:
                     kept.let_go()
 
     def let_go(self, owner: Owner) -> None:
-        """Have ``owner`` let go now; nobody else has it do so afterwards."""
+        """Make ``owner`` close now. The registry does not call it again until it registers again."""
         with self._lock:
             self._owners.pop(weakref.ref(owner), None)
             owner.let_go()
 
     def forget_locks(self) -> None:
-        """In a forked child, whose parent's other threads may have held it."""
+        """Replace the lock in a forked child, because another thread of the parent may have held it."""
         self._lock = threading.Lock()
 
 
 KEPT_OPEN = KeptOpen()
-"""Of this process."""
+"""The registry of this process."""
 
 os.register_at_fork(after_in_child=KEPT_OPEN.forget_locks)

@@ -1,9 +1,9 @@
-"""What this process may have: open files (``ulimit -n``) and mappings of files (``vm.max_map_count``).
+"""The limits of this process for open files (``ulimit -n``) and file mappings (``vm.max_map_count``).
 
-A log that is written to holds one open file, and what is kept open for speed is bounded (``kept_open``), so that ten
-thousand logs fit into the limits as systems set them, once the soft limit of open files is raised to the hard one. Who
-runs into a limit all the same is told which, and how to raise it. Called by: whoever starts with many logs, the local
-file system. Source: the JVM raises its limit at its start, too (``-XX:+MaxFDLimit``).
+A log that accepts appends holds one open file. The files that stay open for speed are bounded (``kept_open``). So ten
+thousand logs fit into the usual system limits once the soft limit of open files is raised to the hard one. If a call
+still exceeds a limit, the error names the limit and says how to raise it. Source: the JVM also raises its limit at
+startup (``-XX:+MaxFDLimit``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_file_limits() -> tuple[int, int]:
-    """How many files this process may open, and how many it may allow itself."""
+    """Return the soft and the hard limit of open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return (
         _NO_LIMIT if soft == resource.RLIM_INFINITY else soft,
@@ -29,7 +29,7 @@ def open_file_limits() -> tuple[int, int]:
 
 
 def mapping_limit() -> int:
-    """How many mappings this process may have; the usual number where the system does not say."""
+    """Return the maximum number of mappings, or Linux's default if the system does not report one."""
     try:
         return int(_MAPPINGS.read_text())
     except (OSError, ValueError):
@@ -37,13 +37,13 @@ def mapping_limit() -> int:
 
 
 def raise_open_file_limit() -> int:
-    """Allow this process as many open files as it may allow itself; how many those are, in a line of the log too."""
+    """Raise the soft limit of open files to the hard limit, log the change and return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             _log.info("This process may open %d files instead of %d (ulimit -n)", open_file_limits()[0], soft)
-        except (OSError, ValueError) as error:  # some systems name a hard limit that they do not grant
+        except (OSError, ValueError) as error:  # some systems report a hard limit that they do not grant
             _log.warning("This process may open only %d files (ulimit -n), which cannot be raised: %s", soft, error)
     return open_file_limits()[0]
 

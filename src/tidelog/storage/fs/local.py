@@ -1,7 +1,7 @@
-"""The file system of this machine: thin calls of ``os``, errors translated, nothing cached.
+"""The file system of this machine: thin calls of ``os`` with translated errors and no cache.
 
-A crash leaves what the kernel had written back; only ``sync`` and ``sync_dir`` promise more.
-Called by: every room of the engine, through the FileSystem protocol. Thread rule: as the protocol says.
+A crash leaves the data that the kernel had written back. Only ``sync`` and ``sync_dir`` guarantee more. Thread rule:
+any thread, as in the FileSystem protocol.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _FILE_MODE = 0o644
 _NO_FILE = -1
 _MAP_OPTIONS: dict[str, bool] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-"""Without a descriptor of its own, of which a log with many segments has few."""
-# Not blocking: opening a FIFO that strayed into the directory must fail, not wait for a writer.
+"""A mapping without its own descriptor, because a log with many segments would need too many of them."""
+# The flags do not block: opening a stray FIFO in the directory must fail, not wait for a writer.
 _READ = os.O_RDONLY | os.O_NONBLOCK
 _WRITE = os.O_RDWR | os.O_NONBLOCK
 
 
 class LocalFile:
-    """A descriptor and its path. The calls that are made a thousand times a second do without ``SystemCall``."""
+    """A descriptor and its path. The hottest calls avoid ``SystemCall`` for speed."""
 
     __slots__ = ("_fd", "_path")
 
@@ -56,10 +56,10 @@ class LocalFile:
     def pread(self, length: int, position: int) -> bytes:
         try:
             data = os.pread(self.fileno(), length, position)
-            self.fileno()  # closed meanwhile, and the number another file's: these may be that one's bytes
+            self.fileno()  # fails if the file was closed meanwhile: its number may now be another file's
             if len(data) == length or not data:
                 return data
-            # A short read is the end of the file, a signal, or the kernel's limit of 2 GiB a call.
+            # A read is short at the end of the file, after a signal, or at the kernel's limit of 2 GiB per call.
             parts = [data]
             done = len(data)
             while done < length:
@@ -87,11 +87,11 @@ class LocalFile:
     def pwrite(self, data: Buffer, position: int) -> int:
         try:
             done = os.pwrite(self.fileno(), data, position)
-            if type(data) is bytearray and done == len(data):  # nearly always: a batch on its way into a log
+            if type(data) is bytearray and done == len(data):  # the usual case: the append of a batch
                 return done
             with memoryview(data) as view:
                 size = view.nbytes
-                if done < size:  # a signal, or the kernel's limit of 2 GiB a call
+                if done < size:  # after a signal, or at the kernel's limit of 2 GiB per call
                     rest = view.cast("B")
                     while done < size:
                         done += os.pwrite(self.fileno(), rest[done:], position + done)
@@ -118,7 +118,7 @@ class LocalFile:
         try:
             with SystemCall(MAP, self._path):
                 return mmap.mmap(self.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, **_MAP_OPTIONS)
-        except ValueError as error:  # found by mmap itself: a file may be cut between any question and the mapping
+        except ValueError as error:  # only mmap can detect it: the file may shrink before the call
             raise StorageError(f"cannot map {size} bytes of a file of {self.size}", path=self._path) from error
 
     def fileno(self) -> int:
@@ -149,7 +149,7 @@ class LocalFile:
 
 
 class LocalFileSystem:
-    """Stateless; ``LOCAL`` is the one instance needed."""
+    """The stateless implementation of FileSystem. ``LOCAL`` is its only instance."""
 
     __slots__ = ()
 
@@ -184,7 +184,7 @@ class LocalFileSystem:
                 try:
                     status = entry.stat()
                     sizes[entry.name] = status.st_size if stat_bits.S_ISREG(status.st_mode) else _NO_FILE
-                except FileNotFoundError:  # a link to nothing, or it was removed this moment
+                except FileNotFoundError:  # a dangling link, or the file was just removed
                     sizes[entry.name] = _NO_FILE
         return dict(sorted(sizes.items()))
 
@@ -233,7 +233,7 @@ class LocalFileSystem:
                 os.close(fd)
 
     def lock(self, path: Path) -> RecordLock:
-        """Whoever locks a log directory may be about to open thousands of files: it is allowed to from here on."""
+        """Lock a file and raise the limit of open files, since opening a log directory may open thousands of files."""
         lock = record_lock.acquire(path)
         raise_open_file_limit()
         return lock

@@ -1,13 +1,13 @@
-"""Object storage, for reading: every store that fsspec knows (S3, GCS, Azure, HDFS, HTTP, …), as a file system.
+"""A read-only file system over object storage: every store that fsspec knows (S3, GCS, Azure, HDFS, HTTP).
 
-A store has no locks, so a directory in it is nobody's: a clean one if the marker was copied, too, else one whose broker
-was killed, of which a reader believes what a CRC proves. Its directories are beginnings of names; an object is replaced
-as a whole, so its size is that of the moment at which it was opened. What is read is asked for by ranges of bytes,
-listings are asked for anew each time, and nothing is written: every such call raises ReadOnlyError.
+A store has no locks, so no process holds a directory in it. If the clean shutdown marker was copied too, the directory
+counts as clean. Otherwise it counts as an unclean shutdown, and a reader trusts only data that a CRC proves.
+Directories are key prefixes. An object is only ever replaced as a whole, so its size is fixed at opening. Reads request
+byte ranges, and every listing is requested again. Every writing call raises ReadOnlyError.
 
-Stores are set up as fsspec has it: environment variables and files of the store's own library, or fsspec's. The library
-is imported when the first address of its protocol is read. Called by: ``BY_PATH``. Thread rule: as the protocol says;
-fsspec's stores are made once a thread.
+Stores are configured as for fsspec: by environment variables and the files of fsspec or the store's own library. That
+library is imported at the first read of its protocol. Thread rule: any thread, as in the FileSystem protocol. fsspec
+creates its stores once per thread.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _NO_FILE = -1
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
-"""What stores call the time at which an object was written: seconds, a datetime, or a text of one."""
+"""The stores' names for the time at which an object was written. The value is seconds, a datetime or its text."""
 
 
 class ObjectFile:
-    """An object as it was when it was opened; reading it after it was replaced gives the new bytes."""
+    """An object with its size at opening. If the object was replaced since, reads return the new bytes."""
 
     __slots__ = ("_key", "_size", "_store", "path")
 
@@ -121,7 +121,7 @@ class ObjectFileSystem(RefusingWrites):
         return {name: found["size"] if found["type"] == "file" else _NO_FILE for name, found in listed}
 
     def stat(self, path: Path) -> FileStat:
-        """Its time is 0 where the store tells none."""
+        """Return the status of an object. Its time is 0 if the store reports none."""
         store, key = _located(path)
         with _asking("stat", path):
             found = store.info(key)
@@ -138,14 +138,14 @@ class ObjectFileSystem(RefusingWrites):
 
 
 def require_disk(paths: Iterable[Path]) -> None:
-    """ReadOnlyError for an address, where something is to be changed."""
+    """Raise ReadOnlyError if one of ``paths`` is a URL. Commands that change files call it first."""
     for path in paths:
         if isinstance(path, UrlPath):
             refuse("change anything", path, ObjectFileSystem.REASON)
 
 
 def _located(path: Path) -> tuple[Any, str]:
-    """The store, and the name in it. ConfigError where its library is missing, or where nobody knows the protocol."""
+    """Return the store and the key in it. Raise ConfigError if its library is missing or the protocol is unknown."""
     protocol = str(path).partition("://")[0]
     try:
         from fsspec.core import url_to_fs
@@ -159,7 +159,7 @@ def _located(path: Path) -> tuple[Any, str]:
 
 
 def _listed(directory: Path) -> Mapping[str, Mapping[str, Any]]:
-    """What fsspec says of each name."""
+    """Return fsspec's entry for each name in a directory."""
     store, key = _located(directory)
     with _asking("list the directory", directory):
         store.invalidate_cache(key)
@@ -177,7 +177,7 @@ def _time_ms(found: Mapping[str, Any]) -> int:
 
 @contextmanager
 def _asking(action: str, path: Path) -> Iterator[None]:
-    """A store's library raises what it likes; all of it becomes a StorageError about ``path``."""
+    """Convert any exception of a store's library into a StorageError about ``path``."""
     try:
         yield
     except TidelogError:

@@ -1,4 +1,4 @@
-"""From an ``OSError`` to one clear sentence with the path. Pure; called by the local file system around every call."""
+"""The translation of an ``OSError`` into one clear sentence with the path. The functions are pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidelog.model import DirectoryError, FileMissingError, StorageError
 from tidelog.storage.fs.limits import too_many_files, too_many_mappings
 
 MAP = "map"
-"""The action that runs into the limit of mappings."""
+"""The action that can exceed the limit of mappings."""
 
 _REASONS = {
     errno.EACCES: "permission denied",
@@ -34,7 +34,7 @@ _REASONS = {
 
 
 def storage_error(error: OSError, action: str, path: Path) -> StorageError:
-    """The error to raise when ``action`` (a verb phrase, such as "open") failed on ``path``."""
+    """Return the error to raise after ``action`` (a verb phrase, such as "open") failed on ``path``."""
     reason = _reason(error, action)
     message = f"cannot {action}: {reason}"
     if error.errno == errno.ENOENT:
@@ -53,12 +53,12 @@ def _reason(error: OSError, action: str) -> str:
 
 
 class SystemCall:
-    """A block of system calls in ``with``; any OSError leaves it as a StorageError about ``path``."""
+    """A context manager around system calls. It turns any OSError into a StorageError about ``path``."""
 
     __slots__ = ("_action", "_path")
 
     def __init__(self, action: str, path: Path) -> None:
-        """``action``: a verb phrase, such as "open"."""
+        """``action`` is a verb phrase, such as "open"."""
         self._action = action
         self._path = path
 

@@ -1,4 +1,4 @@
-"""How many processors this process may use: fewer than the machine has where it was bound to some."""
+"""The number of processors that this process may use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 
 
 def usable_processors() -> int:
+    """Return the number of processors. It is below the machine's number if the process is bound to some of them."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,6 +1,6 @@
-"""A file system that refuses every call that writes, creates or locks: the promise "reading never writes", enforced.
+"""A file system that refuses every call that writes, creates or locks. It enforces "reading never writes".
 
-Owns nothing but the file system it stands before. Called by: log views, inspection, dry runs of recovery.
+It owns only its reference to the inner file system.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tidelog.storage.fs.interface import File, FileStat, FileSystem
 
 
 class RefusingWrites:
-    """What a file system for reading does with every other call: ReadOnlyError."""
+    """The base class of read-only file systems. Every call that is not a read raises ReadOnlyError."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class RefusingWrites:
 
 
 class ReadOnlyFileSystem(RefusingWrites):
-    """Reading calls go through to ``inner``; a File it opens has a read-only descriptor, so writing to it fails too."""
+    """A read-only wrapper: reads go to ``inner``. Its files have read-only descriptors, so writing to one fails too."""
 
     __slots__ = ("_inner",)
 

@@ -1,16 +1,16 @@
 """POSIX record locks (``fcntl`` F_SETLK over the whole file), the kind Java's FileLock takes on Linux.
 
-So a live Kafka broker and tidelog exclude each other on a log directory's ``.lock``. Two traps of this kind of lock,
-and what is done about them:
+A live Kafka broker and tidelog therefore exclude each other on a log directory's ``.lock``. This kind of lock has two
+traps:
 
-- It belongs to the process: a second request in the same process succeeds. A registry of the files this process has
-  locked, by device and inode, refuses it.
-- Closing *any* descriptor of the file in the process drops it. So the file system hands every file it opens to
-  ``keep_if_held``, which keeps a second descriptor of a locked file until the lock is released, and refuses the file;
-  and the registry is asked before this module opens anything.
+- The lock belongs to the process, so a second request in the same process succeeds. A registry of the files that this
+  process has locked, by device and inode, refuses the second request.
+- Closing *any* descriptor of the file in the process drops the lock. So the file system passes every file it opens to
+  ``keep_if_held``. For a locked file, that call keeps the second descriptor until the release, and the open fails. This
+  module checks the registry before it opens anything.
 
-A forked child inherits the descriptors but not the locks: its registry is emptied. A crash of the process drops the
-lock; the file stays. Thread rule: the registry has its own lock; every call may come from any thread.
+A forked child inherits the descriptors but not the locks, so its registry is emptied. A crash of the process drops the
+lock, and the file stays. Thread rule: any thread, because the registry has its own lock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _held: dict[tuple[int, int], RecordLock] = {}
 
 
 class RecordLock:
-    """A held lock; ``release`` gives it back (idempotent)."""
+    """A held lock. ``release`` is idempotent."""
 
     __slots__ = ("_fd", "_identity", "_path", "_seconds")
 
@@ -41,7 +41,7 @@ class RecordLock:
         self._fd = fd
         self._identity = identity
         self._seconds: list[int] = []
-        """Further descriptors of the file."""
+        """Further descriptors of the file, closed with the lock."""
 
     @property
     def path(self) -> Path:
@@ -58,7 +58,7 @@ class RecordLock:
 
 
 def acquire(path: Path) -> RecordLock:
-    """Lock ``path``, creating the file if need be; LockedError if this or another process holds it."""
+    """Lock ``path`` and create a missing file. Raise LockedError if this or another process holds the lock."""
     with _registry_lock, SystemCall("lock", path):
         if is_held(path):
             raise LockedError("this process has already locked it", path=path)
@@ -81,7 +81,7 @@ def acquire(path: Path) -> RecordLock:
 
 
 def is_held(path: Path) -> bool:
-    """Whether this process holds the lock on that file."""
+    """Return True if this process holds the lock on that file."""
     if not _held:
         return False
     try:
@@ -92,7 +92,7 @@ def is_held(path: Path) -> bool:
 
 
 def keep_if_held(fd: int, status: os.stat_result) -> bool:
-    """Whether a file that was just opened is one this process has locked; ``fd`` is not the caller's any more then."""
+    """Return True if this process has locked the file that was just opened. The registry then owns ``fd``."""
     if not _held:
         return False
     with _registry_lock:
@@ -103,7 +103,7 @@ def keep_if_held(fd: int, status: os.stat_result) -> bool:
 
 
 def holder(path: Path) -> int | None:
-    """Process id of the holder, None without one or without the file."""
+    """Return the process id of the holder, or None if the lock is free or the file is missing."""
     with _registry_lock, SystemCall("look for the lock's holder", path):
         if is_held(path):
             return os.getpid()

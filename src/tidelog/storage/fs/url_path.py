@@ -1,8 +1,7 @@
-"""Addresses of object storage as paths, ``s3://bucket/backup``: what readers take as a Path, they take there too.
+"""URLs of object storage as paths, such as ``s3://bucket/backup``. Readers accept them as a Path.
 
-A path is told from an address by ``://``, as fsspec does. A UrlPath is a Path but for its text, which keeps both
-slashes; it is absolute as it stands, and means nothing to the operating system. Pure. Called by: whoever takes a path
-from a user.
+A URL differs from a path by ``://``, as in fsspec. A UrlPath is a Path whose text keeps both slashes. It is always
+absolute and means nothing to the operating system. The functions are pure.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class UrlPath(PosixPath):
 
 
 def path_of(given: str | os.PathLike[str]) -> Path:
-    """A path of this machine, or a UrlPath."""
+    """Return a path of this machine, or a UrlPath."""
     if isinstance(given, Path):
         return given
     text = os.fspath(given)

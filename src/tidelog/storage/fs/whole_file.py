@@ -1,7 +1,4 @@
-"""Whole files: a small one (an index, a snapshot, a checkpoint) read into memory, any one synced.
-
-Called by: every room of the engine.
-"""
+"""Helpers for whole files: read a small one (an index, a snapshot, a checkpoint) or sync any file."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from tidelog.storage.fs.interface import FileSystem
 
 
 def read_whole(fs: FileSystem, path: Path) -> bytes:
-    """The bytes of ``path`` as of one moment's size; FileMissingError if it is not there."""
+    """Return the bytes of ``path``, up to its size at opening. Raise FileMissingError if the file is missing."""
     with fs.open(path) as file:
         return file.pread(file.size, 0)
 
 
 def sync_whole(fs: FileSystem, path: Path) -> None:
-    """fsync the file; FileMissingError if it is not there."""
+    """Run fsync on the file. Raise FileMissingError if it is missing."""
     with fs.open(path, write=True) as file:
         file.sync()

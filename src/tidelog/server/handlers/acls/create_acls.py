@@ -1,4 +1,4 @@
-"""CreateAcls: it adds ACLs, each with a result of its own. Adding an existing ACL is a no-op (KIP-140)."""
+"""CreateAcls: it adds ACLs, each with its own result. Adding an existing ACL is a no-op (KIP-140)."""
 
 from __future__ import annotations
 

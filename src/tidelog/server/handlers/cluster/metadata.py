@@ -4,17 +4,14 @@
 requested                              result
 =====================================  ===============================================================================
 an existing topic                      its partitions
-an unknown name                        UNKNOWN_TOPIC_OR_PARTITION. The topic is created if the client requests that and
-                                       the broker allows it; without permission: TOPIC_AUTHORIZATION_FAILED
+an unknown name                        UNKNOWN_TOPIC_OR_PARTITION; created if the client and the broker want that, or
+                                       TOPIC_AUTHORIZATION_FAILED if the client may not create it
 an illegal name                        INVALID_TOPIC_EXCEPTION
 an unknown id                          UNKNOWN_TOPIC_ID
-an id, or a null name, before          INVALID_REQUEST for the whole request
-version 12
+an id, or no name, before version 12   INVALID_REQUEST for the whole request
 neither id nor name, from version 12   UNKNOWN_SERVER_ERROR for the whole request, if it has no ids at all
-a name that the client may not         TOPIC_AUTHORIZATION_FAILED, whether the topic exists or not
-describe
-the id of a topic that the client      the same, without the name
-may not describe
+a name that is not authorized          TOPIC_AUTHORIZATION_FAILED, whether the topic exists or not
+an id whose topic is not authorized    the same, without the name
 =====================================  ===============================================================================
 
 If a request has an id, its names are ignored. A request for all topics gets only topics that the client may describe.
@@ -185,10 +182,7 @@ class _EncodedPartitions:
 
 
 def _nodes(viewpoint: Viewpoint, own_id: int) -> tuple[list[MetadataResponseBroker], int]:
-    """Return the brokers and the controller's id: this broker if possible.
-
-    Any broker forwards requests to the controller.
-    """
+    """Return the brokers and a controller id: any broker will do, because it forwards requests to the controller."""
     nodes = viewpoint.nodes()
     ids = [node.id for node, _ in nodes]
     brokers = [MetadataResponseBroker(node.id, endpoint.host, endpoint.port, node.rack) for node, endpoint in nodes]

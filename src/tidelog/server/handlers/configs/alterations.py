@@ -1,7 +1,7 @@
 """Validation of config changes, resource by resource, before the controller is asked. Pure.
 
 =====================================================  ===============================================================
-a resource is refused if                               details
+a resource is refused if                               error
 =====================================================  ===============================================================
 it is in the request twice                             INVALID_REQUEST for each entry
 it has the same key twice, or a null value             INVALID_REQUEST
@@ -9,10 +9,8 @@ its type has no configs in the metadata                INVALID_REQUEST
 it is a broker or a broker's loggers, and the client   CLUSTER_AUTHORIZATION_FAILED, before its configs are validated
 may not alter the cluster's configs
 it is a broker, but not this one                       INVALID_REQUEST
-it is this broker or the default of all brokers, and   INVALID_REQUEST, whatever the mistake
-``BrokerConfig`` or ``NetworkLimits`` refuses its
-configs
-it is any other, and the client may not alter it       after all of these
+it is this broker or all brokers, with invalid values  INVALID_REQUEST, whatever the mistake
+it is any other, and the client may not alter it       an authorization error, after all of these
 =====================================================  ===============================================================
 
 A refused resource is refused as a whole. Source: Kafka's ``ConfigAdminManager``.
@@ -76,10 +74,7 @@ def require_broker(authorizer: Authorizer, context: RequestContext) -> None:
 
 
 def setting_changes(resource: Struct) -> list[SettingChange]:
-    """Return the changes of a resource.
-
-    Raise ApiError(INVALID_REQUEST) for an unknown kind, a duplicate key or a null value.
-    """
+    """Return the changes. Raise ApiError(INVALID_REQUEST) for an unknown kind, a duplicate key or a null value."""
     check_values(resource, [config for config in resource.configs if config.config_operation != ChangeKind.DELETE])
     return [
         SettingChange(config.name, change_kind(config.config_operation), config.value) for config in resource.configs

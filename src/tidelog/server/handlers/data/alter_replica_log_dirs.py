@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: it moves partitions to other log directories of this broker, while clients use them.
+"""AlterReplicaLogDirs: it moves partitions to other log directories while clients use them.
 
 ===========================================  ======================================================================
 the partition, or the log directory          result

@@ -1,4 +1,4 @@
-"""DeleteRecords: it deletes each partition's records below an offset. Offset -1 stands for the high watermark.
+"""DeleteRecords: it deletes records below an offset. Offset -1 stands for the high watermark.
 
 The response waits until the partition's log, and its future log during a move, start at the offset or above. After the
 timeout it has REQUEST_TIMED_OUT. Records of internal topics cannot be deleted. Thread rule: the event loop only. Logs

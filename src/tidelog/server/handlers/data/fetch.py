@@ -97,9 +97,9 @@ def _most_bytes(broker: Broker, context: RequestContext) -> int:
 def _denied(
     broker: Broker, context: RequestContext, wanted: Collection[FollowedPartition], limits: FetchLimits
 ) -> Collection[FollowedPartition]:
-    """Return the partitions that the client may not read: all or none for a follower.
+    """Return the partitions that the client may not read; for a follower all or none.
 
-    Unknown topics are not among them.
+    Unknown topics are not included.
     """
     if limits.is_followers:
         return () if broker.authorizer.allows(context, Operation.CLUSTER_ACTION, CLUSTER) else wanted
@@ -150,10 +150,7 @@ def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -
 
 
 def _by_topic(results: Sequence[tuple[FollowedPartition, PartitionData]]) -> Iterator[FetchableTopicResponse]:
-    """Group the results by topic.
-
-    Only adjacent partitions share an entry, because the order of partitions must stay.
-    """
+    """Group adjacent results by topic. Equal topics further apart stay separate to keep the order."""
     for (name, topic_id), group in groupby(results, key=lambda result: (result[0].topic, result[0].topic_id)):
         yield FetchableTopicResponse(name, topic_id, [_with_records(data) for _followed, data in group])
 

@@ -1,4 +1,4 @@
-"""The leaders of partitions, for clients that sent a request to a broker that is not the leader (KIP-951).
+"""The leaders of partitions, for clients that took this broker for the leader (KIP-951).
 
 A lookup serves one response and collects the endpoints of the brokers that the response names.
 """

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: the end of a leader epoch, to find where a replica's or consumer's log diverges.
+"""OffsetForLeaderEpoch: the end of a leader epoch, which shows where another log diverges.
 
 Thread rule: the event loop only. Source: Kafka's ``ReplicaManager.lastOffsetForLeaderEpoch`` (KIP-101, KIP-320).
 """

@@ -1,4 +1,4 @@
-"""The batch of one partition in a produce request. Only its first header is checked here; the log validates the rest.
+"""The batch of one partition in a produce request: the checks of its first header.
 
 =====================================================  =============================================================
 records                                                error
@@ -10,7 +10,8 @@ zstd, before v7                                        UNSUPPORTED_COMPRESSION_T
 a second complete batch                                INVALID_RECORD
 =====================================================  =============================================================
 
-Pure. Source: Kafka's ``ProduceRequest.validateRecords``, ``RequestUtils.hasTransactionalRecords``.
+The log validates the rest. Pure. Source: Kafka's ``ProduceRequest.validateRecords``,
+``RequestUtils.hasTransactionalRecords``.
 """
 
 from __future__ import annotations
@@ -43,10 +44,7 @@ class ProducedBatch(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """True if the batch has the transactional flag.
-
-        The flag alone requires authorization for the transactional id.
-        """
+        """True if the flag is set. The flag alone requires authorization for the transactional id."""
         return bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
@@ -84,10 +82,7 @@ def look_at(version: int, records: bytearray | None) -> ProducedBatch:
 
 
 def _batch_size(records: bytearray, position: int) -> int:
-    """Return the size of the batch at ``position``, or 0 if it is incomplete.
-
-    Raise ApiError(CORRUPT_MESSAGE) if no batch can begin there.
-    """
+    """Return a batch's size, or 0 if it is incomplete. Raise ApiError(CORRUPT_MESSAGE) if it is impossible."""
     left = len(records) - position
     if left < _SHAPE.size:
         return 0

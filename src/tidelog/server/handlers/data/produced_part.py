@@ -43,10 +43,7 @@ _KNOWN_ERRORS: Final = frozenset(
 
 
 class ProducedPart:
-    """A partition's records and their result.
-
-    ``end`` is the offset after its last record, or 0 before the append. ``guard`` is that of a transaction.
-    """
+    """A partition's records and result. ``end`` is 0 until the append, then the offset after its last record."""
 
     __slots__ = ("_records", "answer", "batch", "end", "guard", "index", "is_slow", "is_transactional", "partition")
 

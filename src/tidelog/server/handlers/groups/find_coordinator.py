@@ -1,4 +1,4 @@
-"""FindCoordinator: the brokers that coordinate a group or transactional id; one key up to v3, then several.
+"""FindCoordinator: the brokers that coordinate groups or transactional ids; one key up to v3.
 
 =====================================  =========================================================================
 the internal topic                     result
@@ -98,10 +98,7 @@ def _partition_of(broker: Broker, topic: str, key: str) -> TopicPartition:
 
 
 async def _make_ready(broker: Broker, partition: TopicPartition) -> None:
-    """Write the topic id in a background thread.
-
-    Coordinators append on the event loop, where the first append would otherwise wait for the disk.
-    """
+    """Write the topic id in a background thread now: a first append on the event loop would wait for the disk."""
     log = broker.logs.log(partition)
     if log is not None and log.takes_its_time and broker.replicas.is_led(partition):
         await broker.in_thread(log.write_topic_id)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the ongoing reassignments of all partitions or of the named ones (KIP-455).
+"""ListPartitionReassignments: the ongoing reassignments of all or named partitions (KIP-455).
 
 Partitions that do not exist or are not being reassigned are omitted. Source: Kafka's ``ReplicationControlManager``.
 """

@@ -80,10 +80,8 @@ async def _results(broker: Broker, context: RequestContext, wish: _Wish) -> Mapp
 def _refused(
     broker: Broker, context: RequestContext, partitions: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Return the partitions that do not exist or that the client may not write to.
-
-    Up to version 3, the client is a producer: it needs WRITE on the topics, and internal topics are always refused.
-    """
+    """Return the errors of partitions that do not exist or that the client may not write to. Up to version 3 the client
+    is a producer: it needs WRITE on the topics, and internal topics are always refused."""
     image, denied = broker.metadata.image, set[str]()
     if context.version < _FROM_BROKERS_SINCE:
         names = {name.topic for name in partitions}

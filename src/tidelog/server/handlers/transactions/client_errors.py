@@ -7,9 +7,6 @@ from tidelog.protocol.errors import ErrorCode, error_code_of
 
 
 def code_for(error: TidelogError, version: int, *, fenced_since: int) -> ErrorCode:
-    """Return the error code for a client.
-
-    ``fenced_since`` is the first version of the API that knows PRODUCER_FENCED. Older ones get INVALID_PRODUCER_EPOCH.
-    """
+    """Return the client's code. ``fenced_since`` is the first API version that knows PRODUCER_FENCED."""
     code = error_code_of(error)
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and version < fenced_since else code

@@ -1,4 +1,4 @@
-"""InitProducerId (KIP-98, KIP-360): the producer id and epoch of an idempotent or transactional producer."""
+"""InitProducerId (KIP-98, KIP-360): the id and epoch of an idempotent or transactional producer."""
 
 from __future__ import annotations
 
@@ -32,10 +32,8 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
 
 
 def _authorize(authorizer: Authorizer, context: RequestContext, name: str | None) -> None:
-    """Raise ApiError if the client may not get a producer id.
-
-    Without a transactional id it needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic (KIP-679).
-    """
+    """Raise ApiError if the client may not get a producer id. Without a transactional id it needs IDEMPOTENT_WRITE on
+    the cluster, or WRITE on any topic (KIP-679)."""
     if name is not None:
         authorizer.require(context, Operation.WRITE, transactional_id(name))
     elif not (

@@ -1,4 +1,4 @@
-"""ListTransactions (KIP-664, KIP-994, KIP-1152): this coordinator's transactional ids that pass the filters.
+"""ListTransactions (KIP-664, KIP-994, KIP-1152): the transactional ids here that pass the filters.
 
 The response includes only the ids that the client may describe.
 """
