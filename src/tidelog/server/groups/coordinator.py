@@ -1,20 +1,20 @@
-"""The group coordinator: which shard a group belongs to, and whether this broker has it.
+"""The group coordinator: finds a group's shard, or raises the error for a group that this broker does not own.
 
 States of a partition of ``__consumer_offsets``, for this broker:
 
 =============  =============================================  ========================================================
-state          begins with                                    a request for one of its groups is answered
+state          begins with                                    a request for one of its groups
 =============  =============================================  ========================================================
-*another's*    the beginning; a resignation                   NOT_COORDINATOR
-*loading*      an election                                    COORDINATOR_LOAD_IN_PROGRESS (a heartbeat: fine)
-*owned*        the end of its log, read                       by the shard
+*another's*    the start of the broker; a resignation         fails with NOT_COORDINATOR
+*loading*      an election                                    fails with COORDINATOR_LOAD_IN_PROGRESS (the Heartbeat
+                                                              handler turns it into success)
+*owned*        the complete read of its log                   goes to the shard
 =============  =============================================  ========================================================
 
-Before ``start`` and after ``stop`` everything is answered COORDINATOR_NOT_AVAILABLE. A partition whose log cannot be
-read stays loading. What a crash leaves is the log: members that live are heard of again within their session.
-Made and started by the broker when ``__consumer_offsets`` is there, or when a client first asks. Called by:
-handlers/groups, the transaction coordinator. Thread rule: the loop's.
-Source: Kafka's ``GroupCoordinatorService``, ``CoordinatorRuntime``.
+Before ``start`` and after ``stop`` every request fails with COORDINATOR_NOT_AVAILABLE. A partition whose log cannot be
+read keeps the errors of *loading*. After a crash the state is rebuilt from the log, and live members send a heartbeat
+before their session times out. The broker starts the coordinator when ``__consumer_offsets`` exists, or when a client
+first needs it. Thread rule: the event loop only. Source: Kafka's ``GroupCoordinatorService``, ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ T = TypeVar("T")
 
 
 class GroupCoordinator:
-    """``topics``: as assignments see them; ``settings``: of the start, none of them changes at run time."""
+    """``topics`` is the assignments' view of the topics. ``settings`` are read at the start and never change."""
 
     def __init__(self, node: Node) -> None:
         self.settings = CoordinatorSettings.of(node.config)
         self.assignors = assignor_names(self.settings.consumer.assignors)
-        """On the server's side; the first is the default."""
+        """The names of the server-side assignors. The first one is the default."""
         self.topics = ImageTopics(lambda: node.metadata.image, lambda: node.metadata.applied_offset)
         self._node = node
         self._partitions: dict[int, OwnedShard] = {}
@@ -59,33 +59,35 @@ class GroupCoordinator:
         self._is_active = False
 
     def start(self) -> None:
-        """Follow elections and changes of topics from now on."""
+        """Begin to follow elections and topic changes."""
         self._is_active = True
         self._unsubscribe = self._node.metadata.subscribe(self._on_change)
         self._node.replicas.add_leader_listener(GROUP_METADATA_TOPIC, self.elected, self.resigned)
 
     def stop(self) -> None:
-        """Whoever waits is sent away."""
+        """Resign from all partitions and fail their pending requests."""
         self._is_active = False
         self._unsubscribe()
         for number in list(self._partitions):
             self.resigned(number)
 
-    # --- what handlers ask ---
+    # --- requests of handlers ---
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of ``__consumer_offsets`` that the group belongs to."""
+        """Return the partition of ``__consumer_offsets`` that the group belongs to."""
         count = partition_count(GROUP_METADATA_TOPIC, self._node.metadata.image, self._node.config)
         return partition_of(group_id, count)
 
     def require_consumer_protocol(self) -> None:
-        """UNSUPPORTED_VERSION where the broker or the cluster's ``group.version`` does without it."""
+        """Raise ApiError(UNSUPPORTED_VERSION) if the broker's configuration or the cluster's ``group.version`` disables
+        it.
+        """
         is_offered = "consumer" in self._node.config.texts("group.coordinator.rebalance.protocols")
         if not is_offered or self._node.metadata.image.features.get("group.version", 0) < 1:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
     def shard_of(self, group_id: str) -> Shard:
-        """ApiError by the module's table."""
+        """Return the group's shard. Raise ApiError by the module's table."""
         if not self._is_active:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         owned = self._partitions.get(self.partition_of(group_id))
@@ -96,7 +98,10 @@ class GroupCoordinator:
         return owned.shard
 
     async def ask(self, group_id: str, question: Callable[[Shard, Callable[[T], None]], None]) -> T:
-        """Put ``question`` to the group's shard and wait until it replies. ApiError as ``shard_of``, and its own."""
+        """Pass ``question`` the group's shard and wait for its reply.
+
+        Raise the ApiErrors of ``shard_of`` and ``question``.
+        """
         answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def reply(answer: T) -> None:
@@ -107,7 +112,10 @@ class GroupCoordinator:
         return await answered
 
     def loaded_shards(self) -> Iterable[Shard]:
-        """Of all groups of this broker. COORDINATOR_LOAD_IN_PROGRESS where some are not known yet."""
+        """Return all shards of this broker.
+
+        Raise ApiError(COORDINATOR_LOAD_IN_PROGRESS) if one of them is not loaded.
+        """
         if not self._is_active:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not all(owned.is_loaded for owned in self._partitions.values()):
@@ -115,19 +123,21 @@ class GroupCoordinator:
         return [owned.shard for owned in self._partitions.values()]
 
     def samples(self) -> Iterator[Sample]:
-        """Its metrics. Any thread."""
+        """Return the coordinator's metrics. Thread rule: any thread."""
         return group_samples(list(self._partitions.values()), self._counts)
 
-    # --- what others tell ---
+    # --- events ---
 
     def marker_comes(self, number: int) -> None:
-        """A marker will be appended to a partition of ``__consumer_offsets``: what was written before goes first."""
+        """Append the gathered changes of a partition of ``__consumer_offsets``, because a marker must follow them in
+        the log.
+        """
         owned = self._partitions.get(number)
         if owned is not None:
             owned.flush()
 
     def transaction_completed(self, number: int, producer_id: int, is_commit: bool) -> None:
-        """A marker was written to a partition of ``__consumer_offsets``."""
+        """End the producer's transaction in a partition of ``__consumer_offsets`` after its marker was written."""
         owned = self._partitions.get(number)
         if owned is not None:
             owned.end_transaction(producer_id, is_commit=is_commit)
@@ -144,7 +154,7 @@ class GroupCoordinator:
     # --- elections ---
 
     def elected(self, number: int, _leader_epoch: int) -> None:
-        """This broker leads a partition of ``__consumer_offsets`` from now on."""
+        """Become the leader of a partition of ``__consumer_offsets`` and load its shard."""
         self.resigned(number)
         owned = OwnedShard(
             number,
@@ -159,13 +169,13 @@ class GroupCoordinator:
         self._node.spawn(owned.load())
 
     def resigned(self, number: int) -> None:
-        """It leads it no more. Idempotent."""
+        """Abandon the shard of a partition that this broker no longer leads. Idempotent."""
         owned = self._partitions.pop(number, None)
         if owned is not None:
             owned.give_up()
 
     def _read_again(self, owned: OwnedShard) -> None:
-        """Make its shard anew from the log; nothing where it is not this broker's any more."""
+        """Rebuild the shard from the log. No-op if this broker is no longer the partition's leader."""
         is_led = self._node.replicas.is_led(TopicPartition(GROUP_METADATA_TOPIC, owned.number))
         if is_led and self._partitions.get(owned.number) is owned:
             self.elected(owned.number, NO_EPOCH)

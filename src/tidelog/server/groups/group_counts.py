@@ -1,7 +1,7 @@
-"""What the group coordinator counts of what happens, for its metrics; its shards share one.
+"""The event counters of the group coordinator for its metrics. All shards share one object.
 
-Called by: the state machines, the group coordinator. Thread rule: any thread.
-Source: the sensors of Kafka's ``GroupCoordinatorMetrics`` and ``CoordinatorRuntimeMetricsImpl``.
+Thread rule: any thread. Source: the sensors of Kafka's ``GroupCoordinatorMetrics`` and
+``CoordinatorRuntimeMetricsImpl``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
 class GroupCounts:
     def __init__(self, monotonic_ms: Callable[[], int] = SYSTEM_CLOCK.monotonic_ms) -> None:
         self.commits = SampledMeter(monotonic_ms)
-        """Offsets that clients committed, be it in a transaction."""
+        """Offsets that clients committed, with and without transactions."""
         self.expirations = SampledMeter(monotonic_ms)
-        """Offsets that were kept long enough."""
+        """Offsets that expired."""
         self.deletions = SampledMeter(monotonic_ms)
         """Offsets that clients deleted."""
         self.classic_rebalances = SampledMeter(monotonic_ms)
         """Generations of classic groups that got their assignment."""
         self.consumer_rebalances = SampledMeter(monotonic_ms)
-        """Epochs of consumer groups that began because of a member's or a topic's change."""
+        """Epochs of consumer groups that a change of a member or topic began."""
         self.loads = SampledTimes(monotonic_ms)
-        """Of partitions."""
+        """Load times of partitions."""

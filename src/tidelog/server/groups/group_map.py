@@ -1,7 +1,7 @@
-"""The groups of one shard by id, and what is said of those that are not there or of another type.
+"""The groups of one shard by id, and the errors for groups that are missing or of another type.
 
-Called by: the state machines, and ``Replay``, which alone puts in groups that were read. Thread rule: the loop's.
-Source: Kafka's ``GroupMetadataManager.group``, ``classicGroup``, ``consumerGroup``.
+Only ``Replay`` adds groups that were read from the log. Thread rule: the event loop only. Source: Kafka's
+``GroupMetadataManager.group``, ``classicGroup``, ``consumerGroup``.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ Group = ServedGroup | UnservedGroup
 
 
 class GroupMap(dict[str, Group]):
-    """Group id -> group."""
+    """The groups by group id."""
 
     def find(self, group_id: str) -> Group:
-        """GROUP_ID_NOT_FOUND where there is none."""
+        """Return the group. Raise ApiError(GROUP_ID_NOT_FOUND) if it does not exist."""
         group = self.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
     def find_classic(self, group_id: str) -> ClassicGroup:
-        """GROUP_ID_NOT_FOUND where there is none, or one of another type."""
+        """Return the group. Raise ApiError(GROUP_ID_NOT_FOUND) if it does not exist or has another type."""
         group = self.find(group_id)
         if not isinstance(group, ClassicGroup):
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
         return group
 
     def find_consumer(self, group_id: str) -> ConsumerGroup:
-        """GROUP_ID_NOT_FOUND where there is none, or one of another type."""
+        """Return the group. Raise ApiError(GROUP_ID_NOT_FOUND) if it does not exist or has another type."""
         group = self.find(group_id)
         if not isinstance(group, ConsumerGroup):
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return group
 
     def find_or_make_classic(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """A new one is empty, and in no log until somebody joins it or commits an offset."""
+        """Return the group. A created group is empty, and in no log until a member joins or an offset is committed."""
         if group_id not in self:
             self[group_id] = ClassicGroup(group_id=group_id, state_changed_ms=now_ms)
         return self.find_classic(group_id)

@@ -1,9 +1,8 @@
-"""The metrics of the group coordinator, under Kafka's names. There once the broker has one.
+"""The metrics of the group coordinator, under Kafka's names. They exist once the broker has a coordinator.
 
-Groups are counted when a report is made. Share and streams groups are not counted; nor are there the queue and threads
-that Kafka's coordinator has of its own.
-Called by: Broker. Thread rule: a report is made by any thread, and reads what it finds at that moment.
-Source: Kafka's ``GroupCoordinatorMetrics``, ``CoordinatorRuntimeMetricsImpl``.
+Each report counts the groups. Share and streams groups are not counted. Kafka's metrics of its coordinator's queue and
+threads are missing, because this coordinator has neither. Thread rule: any thread makes a report, from the state that
+it finds at that moment. Source: Kafka's ``GroupCoordinatorMetrics``, ``CoordinatorRuntimeMetricsImpl``.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ OFFSETS = _MANAGER.gauge("NumOffsets", "offsets", "Committed, and kept.")
 
 
 def _counted(name: str, unit: str, meaning: str) -> tuple[MetricDescription, MetricDescription]:
-    """A rate, and a count."""
+    """Return the descriptions of a rate and of a count."""
     return (
         _COORDINATOR.gauge(f"{name}-rate", f"{unit}/s", f"{meaning}, {_LATELY}."),
         _COORDINATOR.gauge(f"{name}-count", unit, f"{meaning}, since the start."),
@@ -78,7 +77,7 @@ METRICS: tuple[MetricDescription, ...] = (
 
 
 def group_samples(shards: Iterable[OwnedShard], counts: GroupCounts) -> Iterator[Sample]:
-    """``shards``: all partitions that are led here."""
+    """Yield the samples. ``shards`` are all partitions that this broker leads."""
     owned = list(shards)
     loaded = [one.shard for one in owned if one.state is ShardState.ACTIVE]
     classic: Counter[str] = Counter()

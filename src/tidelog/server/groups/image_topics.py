@@ -1,4 +1,4 @@
-"""The topics of the cluster metadata's image, as groups look at them. Called by: the group coordinator. Loop only."""
+"""The topics of the current metadata image, in the form that groups need. Thread rule: the event loop only."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tidelog.server.metadata.image import MetadataChange, MetadataImage, Topic
 
 
 class ImageTopics:
-    """``Topics`` over the image as it is now; ``note`` is told of every change."""
+    """``Topics`` over the current image. ``note`` receives every metadata change."""
 
     def __init__(self, image: Callable[[], MetadataImage], applied_offset: Callable[[], int]) -> None:
-        """``applied_offset``: of the last record that the image has, which is Kafka's version of it."""
+        """``applied_offset`` is the offset of the image's last record, which is Kafka's version of the image."""
         self._image = image
         self._applied_offset = applied_offset
         self.made_version = -1
@@ -23,7 +23,7 @@ class ImageTopics:
         return self._applied_offset()
 
     def note(self, change: MetadataChange) -> frozenset[str]:
-        """The names of the topics that are not what they were: made, deleted, with more partitions."""
+        """Return the names of the topics that were created, deleted, or got more partitions."""
         if change.created_topics:
             self.made_version = change.end_offset - 1
         names = {topic.name for topic in (*change.created_topics, *change.deleted_topics)}

@@ -1,12 +1,11 @@
-"""What the state machines of groups see of the world: a log to write to, topics, time. Protocols, no code of their own.
+"""The interfaces between the groups' state machines and the rest: the journal and the topics. Protocols without code.
 
-The rule of every change: its records are applied to the state at once, and appended, maybe together with others';
-``done`` is called when all in-sync replicas have them, and only then does the client hear of it. A change that cannot
-be appended is not applied, and ``done`` is told why, in the words of a coordinator (``COORDINATOR_NOT_AVAILABLE`` …).
-Two changes are answered in the order they were written.
+Each change follows one rule. Its records are applied to the state at once, and are appended, perhaps together with
+other changes. ``done`` is called when all in-sync replicas have the records, and only then does the client get its
+response. A change that cannot be appended is not applied, and ``done`` gets a coordinator's error code
+(``COORDINATOR_NOT_AVAILABLE`` …). Two changes complete in the same sequence in which they were written.
 
-Called by: the state machines; tests have a journal of their own. Thread rule: the loop's thread.
-Source: Kafka's ``CoordinatorRuntime``.
+Thread rule: the event loop only. Source: Kafka's ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Done = Callable[[ErrorCode], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalProducer:
-    """Who commits offsets as part of a transaction; ``guard``: that they may be appended (KIP-890)."""
+    """The producer of a transactional offset commit. ``guard`` shows that its records may be appended (KIP-890)."""
 
     producer_id: int
     producer_epoch: int
@@ -35,24 +34,30 @@ class TransactionalProducer:
 
 
 class Journal(Protocol):
-    """One partition of ``__consumer_offsets``, written by its coordinator."""
+    """A journal for one partition of ``__consumer_offsets``, written by its coordinator."""
 
     def write(self, records: Sequence[GroupRecord], done: Done, *, apply: bool = True) -> None:
-        """Write all or nothing. ``apply`` False: the state has it already. No records: wait for those before."""
+        """Write all records or none. ``apply`` False means that the state already has them.
+
+        Without records, ``done`` waits for the earlier changes.
+        """
         ...
 
     def write_transactional(self, records: Sequence[GroupRecord], producer: TransactionalProducer, done: Done) -> None:
-        """One batch of a transaction; its records are pending until the transaction's marker."""
+        """Write one batch of a transaction. Its records are pending until the transaction's marker."""
         ...
 
     def flush(self) -> None:
-        """Append what has been written so far: until then a crash may lose it."""
+        """Append the gathered changes. A crash may lose them until then."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What assignments and hashes need of a topic; ``racks`` of each partition's replicas, as far as they have one."""
+    """The facts about a topic that assignments and hashes need.
+
+    ``racks`` has the known racks of each partition's replicas.
+    """
 
     id: uuid.UUID
     name: str
@@ -61,16 +66,16 @@ class TopicFacts:
 
 
 class Topics(Protocol):
-    """The topics of the cluster as they are now."""
+    """The current topics of the cluster."""
 
     @property
     def version(self) -> int:
-        """Of the metadata: grows with every change."""
+        """The version of the metadata, which grows with every change."""
         ...
 
     @property
     def made_version(self) -> int:
-        """Of the last change that made topics."""
+        """The version of the last change that created topics."""
         ...
 
     @property

@@ -1,7 +1,7 @@
-"""Timers by key: setting one takes the place of the one that was set under its key.
+"""Timers by key: setting a timer replaces the timer with the same key.
 
-Keys are tuples, ``("session", group_id, member_id)``. A shard has its own, so that all it waits for ends with it.
-Called by: the state machines of groups. Thread rule: the loop's thread. Source: Kafka's ``CoordinatorTimer``.
+Keys are tuples such as ``("session", group_id, member_id)``. Each shard has its own ``KeyedTimers``, so that all its
+timers end with it. Thread rule: the event loop only. Source: Kafka's ``CoordinatorTimer``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Key = tuple[str, ...]
 
 
 class KeyedTimers:
-    """Timers of one shard over the broker's ``timers``."""
+    """The timers of one shard, built on the broker's ``timers``."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -24,7 +24,7 @@ class KeyedTimers:
         return self._timers.now_ms()
 
     def set(self, key: Key, delay_ms: int, callback: Callable[[], None]) -> None:
-        """Call ``callback`` in ``delay_ms``; what was set under ``key`` is cancelled."""
+        """Call ``callback`` in ``delay_ms``. Cancel the timer that was set under ``key``."""
         self.cancel(key)
 
         def run() -> None:
@@ -37,7 +37,7 @@ class KeyedTimers:
         return key in self._handles
 
     def cancel(self, key: Key) -> None:
-        """Idempotent."""
+        """Cancel the key's timer. Idempotent."""
         handle = self._handles.pop(key, None)
         if handle is not None:
             handle.cancel()

@@ -1,9 +1,9 @@
 """A partition of ``__consumer_offsets`` that this broker leads, from its election to its resignation.
 
-*loading* → *active*, or *failed* → *lost*. While its log is read in a thread nobody asks it; transactions that are
-ended meanwhile are noted, for their markers may lie behind where the log is read to. Clients see no difference between
-one that has failed, since its log cannot be read, and one that is loading.
-Called by: the group coordinator. Thread rule: the loop's.
+The states are *loading* → *active*, or *failed* → *lost*. A background thread reads the log, and the shard serves no
+request meanwhile. Transactions that end during loading are remembered, because their markers may lie after the end of
+the read. Clients get the same error from a partition whose log cannot be read (*failed*) as from a loading one. Thread
+rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class ShardState(enum.StrEnum):
-    """The value is the name that Kafka's metrics have for it."""
+    """The value is the state's name in Kafka's metrics."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -38,7 +38,7 @@ class ShardState(enum.StrEnum):
 
 
 class OwnedShard:
-    """``shard`` may be asked when ``is_loaded``."""
+    """``shard`` serves requests only if ``is_loaded``."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class OwnedShard:
         counts: GroupCounts,
         on_out_of_step: Callable[[OwnedShard], None],
     ) -> None:
-        """``on_out_of_step``: called when its state is not that of its log, which has to be read again."""
+        """Callback ``on_out_of_step`` is called when the state no longer matches the log, which must be read again."""
         self.number = number
         self.state = ShardState.LOADING
         self._node = node
@@ -85,7 +85,7 @@ class OwnedShard:
         return self.state is ShardState.ACTIVE
 
     async def load(self) -> None:
-        """Read the log; afterwards the shard is loaded, or was lost, or an error was told."""
+        """Read the log. Afterwards the shard is loaded or lost, or an error was logged."""
         try:
             with self._counts.loads.measured():
                 await self._read()
@@ -112,18 +112,18 @@ class OwnedShard:
             )
 
     def flush(self) -> None:
-        """Append what was written so far."""
+        """Append the gathered changes."""
         self._journal.flush()
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """A marker is in the log."""
+        """Apply a transaction marker that is in the log. While the shard loads, remember it for later."""
         if self.is_loaded:
             self.shard.replay.end_transaction(producer_id, is_commit=is_commit)
         else:
             self._completed.append((producer_id, is_commit))
 
     def give_up(self) -> None:
-        """Another broker leads the partition: whoever waits is sent away."""
+        """Abandon the shard and fail its pending requests, because another broker leads the partition."""
         self._journal.lose()
         if self.is_loaded:
             self.shard.abandon()

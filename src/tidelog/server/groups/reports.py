@@ -1,9 +1,8 @@
-"""What administrators are told of groups: ListGroups, DescribeGroups, ConsumerGroupDescribe. Pure.
+"""Responses of ListGroups, DescribeGroups and ConsumerGroupDescribe. Pure.
 
-A group of any type is listed; each of the two describes is for its own type, and says GROUP_ID_NOT_FOUND of others
-(DescribeGroups before v6: a group that is Dead). Members' subscriptions and assignments are told of classic groups
-only while they are stable. Source: Kafka's ``GroupMetadataManager.listGroups``, ``describeGroups``,
-``consumerGroupDescribe``.
+Groups of all types are listed. Each describe API covers one type, and returns GROUP_ID_NOT_FOUND for other groups
+(DescribeGroups before v6 returns a Dead group). The subscriptions and assignments of classic groups are returned only
+for stable groups. Source: Kafka's ``GroupMetadataManager.listGroups``, ``describeGroups``, ``consumerGroupDescribe``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,10 @@ _FIRST_VERSION_WITH_ERRORS = 6
 
 
 def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[str]) -> list[Mapping[str, Any]]:
-    """Those in one of ``states`` and of one of ``types``, both in any case; none: all."""
+    """Return the groups in one of ``states`` and of one of ``types``, ignoring case.
+
+    An empty filter matches all groups.
+    """
     wanted_states = {state.lower() for state in states}
     wanted_types = {type_.lower() for type_ in types}
     return [
@@ -45,7 +47,7 @@ def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[s
 
 
 def described_group(groups: GroupMap, group_id: str, version: int) -> Mapping[str, Any]:
-    """One classic group, for DescribeGroups."""
+    """Describe one classic group for DescribeGroups."""
     try:
         group = groups.find_classic(group_id)
     except ApiError as error:
@@ -68,7 +70,7 @@ def described_group(groups: GroupMap, group_id: str, version: int) -> Mapping[st
 def described_consumer_group(
     groups: GroupMap, group_id: str, default_assignor: str, topics: Topics
 ) -> Mapping[str, Any]:
-    """One consumer group, for ConsumerGroupDescribe."""
+    """Describe one consumer group for ConsumerGroupDescribe."""
     try:
         group = groups.find_consumer(group_id)
     except ApiError as error:
@@ -112,7 +114,7 @@ def _described_consumer(group: ConsumerGroup, member: ConsumerMember, topics: To
 
 
 def _described_partitions(partitions: Partitions, topics: Topics) -> dict[str, Any]:
-    """Topics that do not exist any more are left out: there is no name to tell."""
+    """Return the partitions with topic names. Deleted topics are omitted because their names are unknown."""
     found = ((topics.by_id(topic_id), numbers) for topic_id, numbers in partitions.items())
     return {
         "topic_partitions": [

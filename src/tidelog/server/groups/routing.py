@@ -1,6 +1,6 @@
-"""Which partition of an internal topic a key belongs to: ``Utils.abs(key.hashCode()) % partitions`` of Java. Pure.
+"""The partition of an internal topic for a key: Java's ``Utils.abs(key.hashCode()) % partitions``. Pure.
 
-Called by: the group coordinator (group ids), the transaction coordinator (transactional ids), FindCoordinator.
+Keys are group ids and transactional ids.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 _MASK = 0xFFFFFFFF
 _SMALLEST = 0x80000000
 _SHORT_BYTES = 128
-"""Up to here a loop takes less than numpy."""
+"""The largest length in bytes for which a Python loop is faster than numpy."""
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """The partition, of so many, whose leader coordinates ``key``."""
+    """Return the number of the partition, of ``partitions``, whose leader coordinates ``key``."""
     value = string_hash(key)
-    if value == _SMALLEST:  # its absolute value does not fit an int, so Kafka takes 0
+    if value == _SMALLEST:  # its absolute value does not fit a Java int, so Kafka uses 0
         return 0
     return (value if value < _SMALLEST else (1 << 32) - value) % partitions
 
 
 def string_hash(text: str) -> int:
-    """``String.hashCode()`` as an unsigned number: over UTF-16 code units, a pair for what lies past U+FFFF.
+    """Return Java's ``String.hashCode()`` as an unsigned number. A character above U+FFFF counts as two UTF-16 units.
 
-    A polynomial in 31: of a long text the terms are added up piece by piece.
+    The hash is a polynomial in 31. A long text is hashed in pieces, and numpy adds up the terms of each piece.
     """
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
@@ -44,7 +44,7 @@ def string_hash(text: str) -> int:
 
 
 def _powers(count: int) -> npt.NDArray[np.uint32]:
-    """Of 31, the highest first; what is above 32 bits is no part of the hash."""
+    """Return powers of 31, the highest first, modulo 2**32."""
     powers = np.full(count, 31, np.uint32)
     powers[-1] = 1
     return np.cumprod(powers[::-1], dtype=np.uint32)[::-1]
@@ -54,6 +54,6 @@ _POWERS = _powers(4096)
 
 
 def check_group_id(group_id: str) -> None:
-    """INVALID_GROUP_ID: who has no group may commit offsets, and nothing else."""
+    """Raise ApiError(INVALID_GROUP_ID) if the id is empty. An empty group id is valid only for offset commits."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)

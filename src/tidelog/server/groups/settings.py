@@ -1,6 +1,6 @@
-"""What the group coordinator goes by: Kafka's ``group.*`` and ``offsets.*`` keys as fields, with its defaults. Pure.
+"""The group coordinator's settings: Kafka's ``group.*`` and ``offsets.*`` keys as fields, with defaults. Pure.
 
-Consumer groups can have time-outs of their own (``config.resources.group_settings``): ``GroupTimeouts``.
+Consumer groups can override their timeouts (``config.resources.group_settings``): see ``GroupTimeouts``.
 """
 
 from __future__ import annotations
@@ -47,65 +47,65 @@ _KEYS = SettingsKeys(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTimeouts:
-    """Of the members of one consumer group."""
+    """The timeouts of the members of one consumer group."""
 
     session_timeout_ms: int = _GROUP_KEYS.default("session_timeout_ms")
     heartbeat_interval_ms: int = _GROUP_KEYS.default("heartbeat_interval_ms")
     assignment_interval_ms: int = _GROUP_KEYS.default("assignment_interval_ms")
-    """How long after a target assignment the next one is computed, at the earliest."""
+    """The minimum time between two target assignments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupSettings:
-    """Consumer groups (KIP-848)."""
+    """The settings of consumer groups (KIP-848)."""
 
     max_size: int = _CONSUMER_KEYS.default("max_size")
     assignors: tuple[str, ...] = _CONSUMER_KEYS.default("assignors")
-    """The first is the default."""
+    """The first assignor is the default."""
     migration_policy: str = _CONSUMER_KEYS.default("migration_policy")
     regex_refresh_interval_ms: int = _CONSUMER_KEYS.default("regex_refresh_interval_ms")
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """As a broker's properties say."""
+        """Read the settings from a broker's properties."""
         return cls(**_CONSUMER_KEYS.read(config))
 
     @property
     def may_upgrade(self) -> bool:
-        """Whether a classic group in use may become a consumer group."""
+        """True if a classic group with members may become a consumer group."""
         return self.migration_policy.lower() in ("upgrade", "bidirectional")
 
     @property
     def may_downgrade(self) -> bool:
-        """Whether a consumer group whose last member of the new protocol left becomes a classic group."""
+        """True if a consumer group becomes a classic group when its last member of the new protocol leaves."""
         return self.migration_policy.lower() in ("downgrade", "bidirectional")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSettings:
-    """Classic groups, offsets and the topic they are kept in."""
+    """The settings of classic groups, of offsets and of their topic."""
 
     consumer: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
     initial_rebalance_delay_ms: int = _KEYS.default("initial_rebalance_delay_ms")
     min_session_timeout_ms: int = _KEYS.default("min_session_timeout_ms")
     max_session_timeout_ms: int = _KEYS.default("max_session_timeout_ms")
     new_member_join_timeout_ms: int = 300_000
-    """Kafka has no key for it: how long a new member's first join may wait for the others."""
+    """The maximum wait of a new member's first join for the other members. Kafka has no key for it."""
     max_size: int = _KEYS.default("max_size")
     offset_metadata_max_bytes: int = _KEYS.default("offset_metadata_max_bytes")
     offsets_retention_minutes: int = _KEYS.default("offsets_retention_minutes")
     retention_check_interval_ms: int = _KEYS.default("retention_check_interval_ms")
     commit_timeout_ms: int = _KEYS.default("commit_timeout_ms")
-    """How long the replicas may take with what is written."""
+    """The maximum time for the replication of a written batch."""
     load_buffer_bytes: int = _KEYS.default("load_buffer_bytes")
     codec: int = _KEYS.default("codec")
-    """Of the batches written to ``__consumer_offsets``."""
+    """The compression codec of batches written to ``__consumer_offsets``."""
     append_linger_ms: int = _KEYS.default("append_linger_ms")
-    """How long changes are gathered before they are appended; see ``PartitionJournal``."""
+    """The time for which changes are gathered before they are appended. See ``PartitionJournal``."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """As a broker's properties say."""
+        """Read the settings from a broker's properties."""
         return cls(consumer=ConsumerGroupSettings.of(config), **_KEYS.read(config))
 
     @property

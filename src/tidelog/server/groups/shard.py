@@ -1,11 +1,12 @@
-"""One partition of ``__consumer_offsets`` as its coordinator has it: its groups and offsets, and what may be asked.
+"""A partition of ``__consumer_offsets`` on its coordinator: the groups, the offsets and their operations.
 
-Groups of both types are asked with the classic protocol's requests: a consumer group may have members that speak it
-still, and an empty one becomes a classic group with the first that joins. What clients are told waits for the journal.
+Requests of the classic protocol can go to groups of both types. A consumer group may still have members of the classic
+protocol, and an empty consumer group becomes a classic group when a classic member joins. A response that depends on a
+change waits until the journal has written it.
 
-A shard is filled by ``replay`` (``loading``), then resumed: only then do its timers run. When another broker takes it
-over it is abandoned: whoever waits is told NOT_COORDINATOR. Thread rule: the loop's thread, but for loading.
-Called by: the group coordinator. Source: Kafka's ``GroupCoordinatorShard``.
+``replay`` fills a shard (see ``loading``). ``resume`` then starts its timers. When another broker takes the partition
+over, ``abandon`` fails pending requests with NOT_COORDINATOR. Thread rule: the event loop only, except for loading.
+Source: Kafka's ``GroupCoordinatorShard``.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _UNKNOWN_GROUP = "Group {} not found."
 
 
 class Shard:
-    """``groups`` and ``offsets`` are what the log says; ``commits`` and ``consumer`` are asked directly."""
+    """``groups`` and ``offsets`` are the state in the log. Handlers call ``commits`` and ``consumer`` directly."""
 
     def __init__(self, context: ShardContext) -> None:
         self.context = context
@@ -81,14 +82,17 @@ class Shard:
             self._syncing.sync(group, request, reply)
 
     def heartbeat(self, claim: MemberClaim) -> ErrorCode:
-        """What the member is told."""
+        """Return the error code of the member's response.
+
+        Raise ApiError(UNKNOWN_MEMBER_ID) if the group has no members.
+        """
         group = self._group_of(claim)
         if isinstance(group, ConsumerGroup):
             return self._classic_members.heartbeat(group, claim)
         return self._syncing.heartbeat(group, claim)
 
     def leave(self, group_id: str, leavers: Sequence[Leaver], reply: Callable[[list[ErrorCode]], None]) -> None:
-        """What each is told."""
+        """Remove the members and pass ``reply`` an error code for each of them."""
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             self._classic_members.leave(group, leavers, reply)
@@ -103,10 +107,10 @@ class Shard:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, _UNKNOWN_GROUP.format(claim.group_id))
         return group
 
-    # --- groups and offsets that go ---
+    # --- deletion of groups and offsets ---
 
     def delete_groups(self, group_ids: Sequence[str], reply: Callable[[Mapping[str, ErrorCode]], None]) -> None:
-        """Groups without members, with their offsets; each is answered by itself."""
+        """Delete groups without members, and their offsets. Each group has its own result."""
         results: dict[str, ErrorCode] = {}
         records: list[GroupRecord] = []
         for group_id in group_ids:
@@ -130,7 +134,7 @@ class Shard:
         self.context.journal.write(records, done)
 
     def expire(self) -> None:
-        """Write the tombstones of what nobody needs any more."""
+        """Write the tombstones of expired offsets and of groups that are no longer needed."""
         now_ms, retention_ms = self.context.timers.now_ms(), self.context.settings.offsets_retention_ms
         records = [
             record
@@ -143,20 +147,20 @@ class Shard:
             self._write_in_pieces(records)
 
     def forget_topics(self, topics: Mapping[str, uuid.UUID]) -> None:
-        """Delete the offsets that were committed for these topics, which were deleted."""
+        """Delete the offsets that were committed for these deleted topics."""
         gone = list(self.offsets.of_topics(topics))
         self._write_in_pieces([offset_tombstone(group_id, partition) for group_id, partition in gone])
 
     def look_at_topics(self, names: frozenset[str]) -> None:
-        """Topics changed: the groups that read them look at them with their next heartbeat."""
+        """Mark the groups that read a changed topic, so that their next heartbeat checks the topics again."""
         for group in self.groups.values():
             if isinstance(group, ConsumerGroup) and group.knows_topics and names & group.subscribed_topics:
                 group.knows_topics = False
 
-    # --- its life ---
+    # --- loading and unloading ---
 
     def resume(self) -> None:
-        """All of the log is in: members have to be heard of from now on."""
+        """Start the session timers of all members and the expiry timer, after the log has been read."""
         for group in list(self.groups.values()):
             if isinstance(group, ConsumerGroup):
                 self._sessions.resume(group)
@@ -165,7 +169,7 @@ class Shard:
         self._expire_later()
 
     def abandon(self) -> None:
-        """Another broker has it from now on. Idempotent."""
+        """Drop the groups and timers because another broker has the partition now. Idempotent."""
         for group in self.groups.values():
             if isinstance(group, ClassicGroup):
                 self._rebalancing.abandon(group)
@@ -173,7 +177,10 @@ class Shard:
         self.context.timers.cancel_all()
 
     def _write_in_pieces(self, records: Sequence[GroupRecord]) -> None:
-        """What need not be one batch, and could be too large for one. What fails is tried again the next time."""
+        """Write records that need not share a batch and could exceed one.
+
+        The next run retries failed deletions of ``expire``.
+        """
         for start in range(0, len(records), _RECORDS_A_BATCH):
             self.context.journal.write(records[start : start + _RECORDS_A_BATCH], lambda _error: None)
 

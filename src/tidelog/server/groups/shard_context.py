@@ -1,7 +1,7 @@
-"""What the state machines of one shard share: its groups, its committed offsets, and the world they act upon.
+"""The objects that the state machines of one shard share: its groups, its committed offsets, journal and timers.
 
-A shard is one partition of ``__consumer_offsets``: the groups whose ids hash to it. Called by: ``Shard``, which makes
-it, and every state machine. Thread rule: the loop's thread.
+A shard is one partition of ``__consumer_offsets``, with the groups whose ids hash to it. Thread rule: the event loop
+only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardContext:
-    """``timeouts`` of a consumer group, by its id."""
+    """``timeouts`` returns a consumer group's timeouts by the group's id."""
 
     groups: GroupMap
     offsets: OffsetStore

@@ -1,11 +1,11 @@
-"""A share group or streams group: the log has Kafka's records of it, and this coordinator does not serve its protocol.
+"""A share or streams group: the log has Kafka's records of it, but this coordinator does not serve its protocol.
 
-The group keeps its id: Kafka does not load a partition in which one id is of two types. So requests of the other
-protocols are refused as Kafka refuses them. Its members cannot be heard of here: they stay until Kafka serves the group
-again, and with them the offsets that a streams group has committed. A streams group without members may be deleted,
-or give way to a classic group. A share group stays: its offsets are in ``__share_group_state``.
+The group keeps its id, because Kafka cannot load a partition in which one id has two types. Requests of other protocols
+fail as in Kafka. The members cannot send heartbeats here, so they stay until Kafka serves the group again. The offsets
+that a streams group committed stay with them. A streams group without members may be deleted, or replaced by a classic
+group. A share group stays: its offsets are in ``__share_group_state``.
 
-Thread rule: the loop's. Source: Kafka's ``ShareGroup`` and ``StreamsGroup``.
+Thread rule: the event loop only. Source: Kafka's ``ShareGroup`` and ``StreamsGroup``.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ class UnservedType(StrEnum):
 _SHARE_RECORDS = range(10, 16)
 _STREAMS_RECORDS = range(17, 25)
 _GROUP_RECORDS = {UnservedType.SHARE: 11, UnservedType.STREAMS: 17}
-"""Without it there is no group."""
+"""The record type without which the group does not exist."""
 _MEMBER_RECORDS = {UnservedType.SHARE: 10, UnservedType.STREAMS: 19}
 _TARGET_RECORDS = {UnservedType.SHARE: 12, UnservedType.STREAMS: 20}
 
 
 def unserved_type(record_number: int) -> UnservedType | None:
-    """Whose record it is; None: a record of a group that is served."""
+    """Return the type of the record's group, or None if the coordinator serves the group."""
     if record_number in _SHARE_RECORDS:
         return UnservedType.SHARE
     return UnservedType.STREAMS if record_number in _STREAMS_RECORDS else None
 
 
 class UnservedGroup:
-    """``records``: what the log says of the group, by record type and key."""
+    """The group keeps its records from the log, by record type and key."""
 
     def __init__(self, group_id: str, type_: UnservedType) -> None:
         self.group_id = group_id
@@ -44,7 +44,7 @@ class UnservedGroup:
         self._records: dict[bytes, GroupRecord] = {}
 
     def put(self, record: GroupRecord) -> bool:
-        """Whether there is such a group afterwards."""
+        """Apply a record. Return False if the record deletes the group."""
         if record.value is None:
             self._records.pop(record.key_bytes(), None)
         else:
@@ -58,12 +58,12 @@ class UnservedGroup:
 
     @property
     def gives_way(self) -> bool:
-        """Whether it may be deleted here, or become a classic group."""
+        """True if the group may be deleted here, or become a classic group."""
         return self.is_empty and self.type is UnservedType.STREAMS
 
     @property
     def state(self) -> str:
-        """As in Kafka's ListGroups; a streams group's topology and its members' tasks are not looked at."""
+        """The state for ListGroups, as in Kafka. A streams group's topology and its members' tasks are ignored."""
         if self.is_empty:
             return "Empty"
         is_assigned = self.type is UnservedType.SHARE or self._epoch(_GROUP_RECORDS, "epoch") <= self._epoch(
@@ -72,11 +72,11 @@ class UnservedGroup:
         return "Stable" if is_assigned else "Assigning"
 
     def is_subscribed(self, topic: str) -> bool:
-        """Each topic may be one that its members read: only they know."""
+        """Return True if the group has members: only they know the topics that they read."""
         return not self.is_empty
 
     def tombstones(self) -> list[GroupRecord]:
-        """The group goes: what is said of it as a whole is deleted last."""
+        """Return the tombstones of all the group's records. The group's own record is deleted last."""
         whole = _GROUP_RECORDS[self.type]
         records = sorted(self._records.values(), key=lambda record: record.number == whole)
         return [GroupRecord(record.number, record.key, None) for record in records]

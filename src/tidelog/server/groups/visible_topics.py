@@ -1,11 +1,11 @@
-"""Which topics a member may see: a subscription by a pattern gives it no others. Called by: the group coordinator."""
+"""A filter for the topics that a client may see. A pattern subscription includes only visible topics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
 VisibleTopics = Callable[[Iterable[str]], Collection[str]]
-"""Those of names that the client may see that sent a request."""
+"""A function that returns the topic names that the client of a request may see."""
 
 
 def every_topic(names: Iterable[str]) -> Collection[str]:

@@ -1,8 +1,8 @@
-"""The text of a checkpoint: a version line, a count line, that many entry lines. Pure: bytes in, bytes out.
+"""The text of a checkpoint: a version line, a count line, and as many entry lines. The functions are pure.
 
-Reading is strict where Kafka's is (version, count, the form of each line) and also refuses what Kafka would silently
-merge, since a checkpoint that says two things is not to be trusted. A file of no bytes is an empty checkpoint: Kafka
-creates it so. Called by: the offset checkpoints and the leader epoch checkpoint. Source: Kafka's ``CheckpointFile``.
+Parsing is as strict as Kafka's about the version, the count and the form of each line. Callers also refuse duplicate
+entries, which Kafka silently merges, because a checkpoint that contradicts itself cannot be trusted. An empty file is
+an empty checkpoint, because Kafka creates the file empty. Source: Kafka's ``CheckpointFile``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 def parse_checkpoint(data: bytes, parse_line: Callable[[str], T | None], *, path: Path | None = None) -> list[T]:
-    """The entries of a checkpoint, in the file's order.
+    """Return the entries of a checkpoint in the file's order.
 
-    ``parse_line`` gives the entry of a line, None for a line it cannot read. CheckpointError names file and line.
+    ``parse_line`` returns the entry of a line, or None for an invalid line. A CheckpointError names file and line.
     """
     lines = checkpoint_lines(data, path)
     if not lines:
@@ -50,13 +50,13 @@ def parse_checkpoint(data: bytes, parse_line: Callable[[str], T | None], *, path
 
 
 def format_checkpoint(lines: Iterable[str]) -> bytes:
-    """A whole checkpoint from its entry lines, as Kafka writes it."""
+    """Format entry lines as a complete checkpoint, as Kafka writes it."""
     entries = list(lines)
     return "".join(f"{line}\n" for line in (str(VERSION), str(len(entries)), *entries)).encode()
 
 
 def checkpoint_lines(data: bytes, path: Path | None) -> list[str]:
-    """The lines of a small text file without their ends; CheckpointError where it is not UTF-8."""
+    """Return the lines of a small text file without their ends. Raise CheckpointError if it is not UTF-8."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -73,7 +73,7 @@ def line_error(problem: str, number: int, line: str, path: Path | None) -> Check
 
 
 def parse_integer(text: str, *, bits: int) -> int | None:
-    """A decimal integer of that many bits (with its sign), None for anything else."""
+    """Parse a signed decimal integer of that many bits. Return None for any other text."""
     if _INTEGER.fullmatch(text) is None:
         return None
     value = int(text)

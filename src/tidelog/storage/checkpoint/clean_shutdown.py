@@ -1,8 +1,8 @@
-"""``.kafka_cleanshutdown``: this log directory was stopped in order, so its logs need no recovery.
+"""The marker ``.kafka_cleanshutdown`` of a clean shutdown: the directory's logs need no recovery.
 
-Contents: ``{"version":0,"brokerEpoch":N}`` without a line end; brokers before 3.7 left the file empty. Only its
-existence decides about recovery. Written last at an orderly stop, removed after all logs were loaded.
-Called by: the log manager and recovery. Source: Kafka's ``CleanShutdownFileHandler``.
+The contents are ``{"version":0,"brokerEpoch":N}`` without a line end. Brokers before 3.7 left the file empty. Only its
+existence decides about recovery. A clean shutdown writes it last, and startup removes it after all logs are loaded.
+Source: Kafka's ``CleanShutdownFileHandler``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAX_EPOCH = 2**63 - 1
 
 
 class CleanShutdownFile:
-    """The marker of one log directory; holds nothing but its path."""
+    """The marker file of one log directory. The object holds only its path."""
 
     def __init__(self, fs: FileSystem, directory: Path) -> None:
         self._fs = fs
@@ -32,14 +32,14 @@ class CleanShutdownFile:
         return self._fs.exists(self._path)
 
     def read(self) -> int | None:
-        """The broker epoch of the run that stopped; None where the file is missing or does not say."""
+        """Return the broker epoch of the previous run, or None if the file is missing or has none."""
         return parse_broker_epoch(read_whole(self._fs, self._path)) if self.exists() else None
 
     def write(self, broker_epoch: int) -> None:
         write_atomically(self._fs, self._path, format_broker_epoch(broker_epoch))
 
     def remove(self) -> None:
-        """No error if it is not there; durable on return."""
+        """Remove the marker, durable on return. A missing file is no error."""
         self._fs.remove(self._path, missing_ok=True)
         self._fs.sync_dir(self._path.parent)
 
@@ -49,7 +49,7 @@ def format_broker_epoch(broker_epoch: int) -> bytes:
 
 
 def parse_broker_epoch(data: bytes) -> int | None:
-    """None for every content that does not state a broker epoch, as Kafka takes it."""
+    """Return the broker epoch, or None for any contents without one, as Kafka does."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,7 +1,6 @@
 """Kafka's text form of a 16-byte id: base64 with ``-`` and ``_``, without padding (22 characters).
 
-Called by: partition metadata (topic ids), meta.properties (directory ids), the cluster metadata.
-Source: Kafka's ``Uuid``.
+Topic ids and directory ids are written so. Source: Kafka's ``Uuid``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ def uuid_to_text(value: uuid.UUID) -> str:
 
 
 def random_uuid() -> uuid.UUID:
-    """For a topic or a directory: random, and its text does not begin with a dash, as that of none of Kafka's."""
+    """Return a random id for a topic or a directory. As in Kafka, its text never begins with a dash."""
     while True:
         found = uuid.uuid4()
         if not uuid_to_text(found).startswith("-"):
@@ -27,7 +26,7 @@ def random_uuid() -> uuid.UUID:
 
 
 def uuid_from_text(text: str) -> uuid.UUID:
-    """ValueError for anything but 22 characters of base64 (padding may follow)."""
+    """Parse 22 characters of base64; padding may follow. Raise ValueError for any other text."""
     if _TEXT.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not an id of 22 base64 characters")
     try:

@@ -1,8 +1,8 @@
-"""``meta.properties``: to which cluster, broker and log directory the files belong.
+"""The file ``meta.properties``: the cluster, the broker and the log directory that the files belong to.
 
-A Java properties file: an empty comment, a comment with the time of writing, then ``version``, ``cluster.id``,
-``node.id`` (``broker.id`` in version 0, the ZooKeeper era's) and ``directory.id`` in the order of Java's hash table.
-Replaced atomically. Called by: the log manager, formatting, inspection. Source: Kafka's ``MetaProperties``.
+It is a Java properties file: an empty comment, a comment with the time of writing, then ``version``, ``cluster.id``,
+``node.id`` (``broker.id`` in version 0, from ZooKeeper's time) and ``directory.id`` in the order of Java's hash table.
+It is replaced atomically. Source: Kafka's ``MetaProperties``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """``node_id`` is the broker id in version 0; ``written_at`` is the second comment, as it stands there."""
+    """``node_id`` is the broker id in version 0. ``written_at`` is the text of the second comment."""
 
     version: int
     cluster_id: str | None = None
@@ -37,7 +37,7 @@ class MetaProperties:
 
     @classmethod
     def parse(cls, data: bytes, *, path: Path | None = None) -> Self:
-        """CheckpointError for an unknown version, or where a field of that version is missing or malformed."""
+        """Parse the file. Raise CheckpointError for an unknown version, or if a field is malformed or missing."""
         try:
             text = data.decode("utf-8")
             found = load_properties(text)
@@ -61,7 +61,7 @@ class MetaProperties:
         return meta
 
     def to_bytes(self) -> bytes:
-        """The file as Kafka on Java 17 writes it."""
+        """Format the file as Kafka on Java 17 writes it."""
         lines = ["#"] if self.written_at is None else ["#", f"#{self.written_at}"]
         directory_id = None if self.directory_id is None else uuid_to_text(self.directory_id)
         values = {
@@ -76,7 +76,7 @@ class MetaProperties:
 
     @classmethod
     def read(cls, fs: FileSystem, path: Path) -> Self | None:
-        """None where the file is missing."""
+        """Read the file. Return None if it is missing."""
         return cls.parse(read_whole(fs, path), path=path) if fs.exists(path) else None
 
     def write(self, fs: FileSystem, path: Path) -> None:
@@ -84,7 +84,7 @@ class MetaProperties:
 
 
 def written_at(now_ms: int) -> str:
-    """A time as Java writes it into a properties file, in UTC: ``Fri Nov 20 23:20:27 UTC 2026``."""
+    """Format a time in UTC as Java writes it into a properties file: ``Fri Nov 20 23:20:27 UTC 2026``."""
     at = datetime.fromtimestamp(now_ms // 1000, UTC)
     return f"{_DAYS[at.weekday()]} {_MONTHS[at.month - 1]} {at.day:02} {at:%H:%M:%S} UTC {at.year}"
 

@@ -1,9 +1,8 @@
-"""An offset per partition, for a whole log directory: recovery points, log starts, high watermarks, cleaner offsets.
+"""Checkpoints of one offset per partition: recovery points, log starts, high watermarks, cleaner offsets.
 
-Entry line: ``topic partition offset``. Kafka writes the entries in no particular order, we sort them. Replaced
-atomically; a crash leaves the old or the new checkpoint.
-Called by: the log manager, views, recovery. Thread rule: one writer at a time a file. Source: Kafka's
-``OffsetCheckpointFile``.
+One file covers a log directory. An entry line is ``topic partition offset``. Kafka writes the entries unsorted, tidelog
+sorts them. The file is replaced atomically, so a crash leaves the old or the new checkpoint. Thread rule: one writer at
+a time per file. Source: Kafka's ``OffsetCheckpointFile``.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _WHITESPACE = re.compile(r"\s+", re.ASCII)
 
 
 class OffsetCheckpoint:
-    """Reading and writing; holds nothing."""
+    """The stateless reader and writer of these files."""
 
     @staticmethod
     def parse(data: bytes, *, path: Path | None = None) -> dict[TopicPartition, int]:
-        """CheckpointError for anything but a whole, well-formed checkpoint with each partition once."""
+        """Parse a checkpoint. Raise CheckpointError if it is incomplete or malformed, or names a partition twice."""
         offsets: dict[TopicPartition, int] = {}
         for partition, offset in parse_checkpoint(data, _parse_line, path=path):
             if partition in offsets:
@@ -45,7 +44,7 @@ class OffsetCheckpoint:
 
     @classmethod
     def read(cls, fs: FileSystem, path: Path) -> dict[TopicPartition, int]:
-        """The offsets; empty where the file is missing. CheckpointError if it cannot be understood."""
+        """Return the offsets, empty if the file is missing. Raise CheckpointError if it is malformed."""
         return cls.parse(read_whole(fs, path), path=path) if fs.exists(path) else {}
 
     @classmethod

@@ -1,7 +1,7 @@
-"""``partition.metadata``: the topic id of a partition directory, so that a topic deleted and made anew is told apart.
+"""The file ``partition.metadata``: a partition's topic id, which differs after a topic is recreated.
 
-Contents: ``version: 0``, a line end, ``topic_id: `` and the id in base64, without a line end. Replaced atomically.
-Called by: logs, views, inspection. Source: Kafka's ``PartitionMetadataFile`` (KIP-516).
+The contents are ``version: 0``, a line end, ``topic_id: `` and the id in base64, without a line end. The file is
+replaced atomically. Source: Kafka's ``PartitionMetadataFile`` (KIP-516).
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ class PartitionMetadata:
 
     @property
     def topic_id_text(self) -> str:
-        """The id as Kafka shows it."""
+        """The topic id in Kafka's text form."""
         return uuid_to_text(self.topic_id)
 
     @classmethod
     def parse(cls, data: bytes, *, path: Path | None = None) -> Self:
-        """CheckpointError for another version, a malformed line or the id of zeros, which means "none"."""
+        """Parse the file.
+
+        Raise CheckpointError for another version, a malformed line or the all-zero id, which means "none".
+        """
         lines = checkpoint_lines(data, path)
         if len(lines) != 2:
             raise CheckpointError(f"2 lines were expected, there are {len(lines)}", path=path)
@@ -52,7 +55,7 @@ class PartitionMetadata:
 
     @classmethod
     def read(cls, fs: FileSystem, path: Path) -> Self | None:
-        """None where the file is missing (a topic made before Kafka 2.8)."""
+        """Read the file. Return None if it is missing (a topic created before Kafka 2.8)."""
         try:
             data = read_whole(fs, path)
         except FileMissingError:

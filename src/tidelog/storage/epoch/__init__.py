@@ -1,4 +1,4 @@
-"""Leader epochs of a partition and their checkpoint."""
+"""The leader epochs of a partition and their checkpoint."""
 
 from tidelog.storage.epoch.divergence import FollowerTruncation, diverging_epoch, follower_truncation
 from tidelog.storage.epoch.leader_epoch_cache import EpochEndOffset, EpochEntry, LeaderEpochCache

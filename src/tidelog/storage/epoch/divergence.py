@@ -1,28 +1,28 @@
-"""Where two replicas' logs part: a leader's answer to a fetch, and what a follower cuts on it. Pure (KIP-101, KIP-595).
+"""The point where two replicas' logs diverge: the leader's check and the follower's truncation.
 
-A follower fetches with the epoch of its last batch. The leader compares:
-
-==================================================  ==========================================================
-the leader's end offset of that epoch               the answer
-==================================================  ==========================================================
-not known                                           OffsetOutOfRangeError: the follower begins anew
-of a smaller epoch, or below the fetch offset       they diverge: that epoch and its end offset
-else                                                none: the follower's log is part of the leader's
-==================================================  ==========================================================
-
-The follower cuts, and asks again until it has no epoch that the leader does not have:
+The functions are pure. A follower fetches with the epoch of its last batch, and the leader compares:
 
 ==================================================  ==========================================================
-the follower's largest epoch not above the          it cuts at
+the leader's end offset of that epoch               the leader's response
+==================================================  ==========================================================
+unknown                                             OffsetOutOfRangeError: the follower starts over
+of a smaller epoch, or below the fetch offset       diverging: that epoch and its end offset
+else                                                no divergence: the follower's log is a valid prefix
+==================================================  ==========================================================
+
+The follower truncates and fetches again until both logs share its latest epoch:
+
+==================================================  ==========================================================
+the follower's largest epoch not above the          it truncates to
 leader's
 ==================================================  ==========================================================
-none is known                                       the leader's end offset; done
-the same                                            the smaller of both end offsets of that epoch; done
-a smaller one                                       its own end offset of that one; not done
+none is known                                       the leader's end offset, complete
+the same                                            the smaller of both end offsets of that epoch, complete
+a smaller one                                       its own end offset of that epoch, not complete
 ==================================================  ==========================================================
 
-It never cuts above its own log end. Called by: PartitionLog. Source: Kafka's ``Partition.readRecords`` and
-``AbstractFetcherThread.getOffsetTruncationState``.
+It never truncates to an offset above its own log end. Source: Kafka's ``Partition.readRecords`` and
+``AbstractFetcherThread.getOffsetTruncationState`` (KIP-101, KIP-595).
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ from tidelog.storage.epoch.leader_epoch_cache import EpochEndOffset, LeaderEpoch
 class FollowerTruncation:
     offset: int
     is_complete: bool
-    """False: an older epoch has to be asked for."""
+    """False if the follower has to ask for an older epoch."""
 
 
 def diverging_epoch(
     epochs: LeaderEpochCache, *, log_start: int, log_end: int, last_fetched_epoch: int, fetch_offset: int
 ) -> EpochEndOffset | None:
-    """As the leader. OffsetOutOfRangeError, with the fetch offset, also below the log start."""
+    """Return the diverging epoch and its end offset as the leader, or None if the logs do not diverge.
+
+    Raise OffsetOutOfRangeError with the fetch offset if the epoch is unknown or the offset is below the log start.
+    """
     answer = epochs.end_offset_for(last_fetched_epoch, log_end)
     if answer is None:
         raise OffsetOutOfRangeError(
@@ -57,7 +60,7 @@ def diverging_epoch(
 
 
 def follower_truncation(epochs: LeaderEpochCache, log_end: int, leader: EpochEndOffset) -> FollowerTruncation:
-    """As the follower whose leader answered ``leader``."""
+    """Return the truncation of a follower that received the diverging epoch ``leader`` from its leader."""
     own = epochs.end_offset_for(leader.epoch, log_end)
     if own is None:
         return FollowerTruncation(offset=min(leader.end_offset, log_end), is_complete=True)

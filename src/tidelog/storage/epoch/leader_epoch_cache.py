@@ -1,9 +1,8 @@
-"""Which leader epoch began at which offset: the epochs of one log, in memory. Pure.
+"""The leader epochs of one log in memory, each with its start offset. The code is pure.
 
-Epochs and start offsets ascend strictly. The entries are one immutable tuple that a change replaces, so readers in
-other threads need no lock; changes are made under the partition's lock. A change tells whether there was one; the
-caller then writes the checkpoint (see ``leader_epoch_file``).
-Called by: logs, recovery, replication. Source: Kafka's ``LeaderEpochFileCache`` (KIP-101, KIP-279).
+Epochs and start offsets ascend strictly. The entries are one immutable tuple that a change replaces, so other threads
+read without a lock. Changes need the partition's lock. A changing call returns True if the entries changed. Its caller
+then writes the checkpoint (see ``leader_epoch_file``). Source: Kafka's ``LeaderEpochFileCache`` (KIP-101, KIP-279).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEndOffset(NamedTuple):
-    """The largest epoch at or below the one asked for, and the offset at which the next one begins (exclusive end)."""
+    """The largest known epoch at or below the requested one, and the start of the next epoch (exclusive end)."""
 
     epoch: int
     end_offset: int
@@ -34,7 +33,7 @@ _START_OFFSET = attrgetter("start_offset")
 
 class LeaderEpochCache:
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
-        """Entries are assigned one after the other, so those that contradict a later one go."""
+        """The entries are assigned one after the other, so a later entry removes contradicting earlier entries."""
         self._entries: tuple[EpochEntry, ...] = ()
         for entry in entries:
             self.assign(*entry)
@@ -63,7 +62,7 @@ class LeaderEpochCache:
         return entries[at] if at < len(entries) and entries[at].epoch == epoch else None
 
     def previous_entry(self, epoch: int) -> EpochEntry | None:
-        """The last entry below ``epoch``."""
+        """Return the last entry below ``epoch``."""
         entries = self._entries
         at = bisect_left(entries, epoch, key=_EPOCH)
         return entries[at - 1] if at else None
@@ -78,16 +77,16 @@ class LeaderEpochCache:
         return entries[at].epoch if at < len(entries) else None
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch a record at ``offset`` was written in, None below the first entry."""
+        """Return the epoch in which the record at ``offset`` was written, or None below the first entry."""
         entries = self._entries
         at = bisect_right(entries, offset, key=_START_OFFSET)
         return entries[at - 1].epoch if at else None
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset | None:
-        """Where ``epoch`` ends in this log, None if it is unknown here (or negative: undefined).
+        """Return the end offset of ``epoch`` in this log, or None if it is unknown or negative (undefined).
 
         ======================================  ==================================================
-        the epoch asked for                     the answer
+        requested epoch                         result
         ======================================  ==================================================
         the latest                              itself, the log end
         above the latest                        None
@@ -104,7 +103,10 @@ class LeaderEpochCache:
         return EpochEndOffset(entries[at - 1].epoch if at else epoch, entries[at].start_offset)
 
     def entries_in_range(self, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
-        """The entries of the records in ``[start_offset, end_offset)``, the first one starting no earlier."""
+        """Return the entries for the records in ``[start_offset, end_offset)``.
+
+        The first starts at or after ``start_offset``.
+        """
         part = LeaderEpochCache()
         part._entries = self._entries
         if start_offset >= 0:
@@ -115,7 +117,10 @@ class LeaderEpochCache:
     # --- changing ---
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that ``epoch`` began at ``start_offset``; entries that contradict it go. Whether anything changed."""
+        """Record that ``epoch`` began at ``start_offset``, and drop entries that contradict it.
+
+        Return True on a change.
+        """
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"no leader epoch: epoch {epoch} at offset {start_offset}")
         entries = self._entries
@@ -128,7 +133,7 @@ class LeaderEpochCache:
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop the epochs that begin at or above ``end_offset``. Whether anything changed."""
+        """Drop the epochs that begin at or above ``end_offset``. Return True on a change."""
         entries = self._entries
         if end_offset < 0:
             return False
@@ -136,9 +141,9 @@ class LeaderEpochCache:
         return len(self._entries) < len(entries)
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Let the log begin at ``start_offset``: the epoch in force there begins there, earlier ones go.
+        """Move the start to ``start_offset``: the epoch of that offset begins there, and earlier epochs are dropped.
 
-        Whether anything changed.
+        Return True on a change.
         """
         entries = self._entries
         at = bisect_right(entries, start_offset, key=_START_OFFSET)
@@ -148,7 +153,7 @@ class LeaderEpochCache:
         return self._entries != entries
 
     def clear(self) -> bool:
-        """Drop all (a log of message format v0 or v1 has no epochs). Whether anything changed."""
+        """Drop all entries, because a log of message format v0 or v1 has no epochs. Return True on a change."""
         had = bool(self._entries)
         self._entries = ()
         return had

@@ -1,8 +1,8 @@
-"""``leader-epoch-checkpoint``: the leader epochs of one partition, on disk.
+"""The checkpoint file ``leader-epoch-checkpoint``: the leader epochs of one partition.
 
-A checkpoint (version, count, entries) whose lines are ``epoch start_offset``, ascending. Replaced atomically; what a
-crash leaves may lag behind the log, which is why loading cuts the epochs at both ends of the log.
-Called by: logs, views, inspection. Source: Kafka's ``LeaderEpochCheckpointFile`` (KIP-101).
+It is a checkpoint (version, count, entries) with ascending lines ``epoch start_offset``. It is replaced atomically.
+After a crash it may lag behind the log, so loading truncates the epochs to the log's start and end. Source: Kafka's
+``LeaderEpochCheckpointFile`` (KIP-101).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _WHITESPACE = re.compile(r"\s+", re.ASCII)
 
 
 class LeaderEpochCheckpoint:
-    """Reading and writing; holds nothing."""
+    """The stateless reader and writer of the file."""
 
     @staticmethod
     def parse(data: bytes, *, path: Path | None = None) -> list[EpochEntry]:
-        """The entries in the file's order; CheckpointError for anything but a whole, well-formed checkpoint."""
+        """Return the entries in the file's order. Raise CheckpointError for an incomplete or malformed checkpoint."""
         return parse_checkpoint(data, _parse_line, path=path)
 
     @staticmethod
@@ -35,7 +35,7 @@ class LeaderEpochCheckpoint:
 
     @classmethod
     def read(cls, fs: FileSystem, path: Path) -> list[EpochEntry]:
-        """The entries; none where the file is missing."""
+        """Return the entries, empty if the file is missing."""
         try:
             data = read_whole(fs, path)
         except FileMissingError:
@@ -44,7 +44,7 @@ class LeaderEpochCheckpoint:
 
     @classmethod
     def write(cls, fs: FileSystem, path: Path, entries: Iterable[EpochEntry], *, syncs_name: bool = True) -> None:
-        """``syncs_name``: as in ``write_atomically``."""
+        """Write the file. ``syncs_name`` has the same meaning as in ``write_atomically``."""
         write_atomically(fs, path, cls.format(entries), syncs_name=syncs_name)
 
 

@@ -5,8 +5,8 @@ loses unsynced data, tears a write or runs full.
 
 Every implementation guarantees:
 
-- Failures are tidelog errors that carry the path, never ``OSError``: FileMissingError (no such file), DirectoryError
-  (a directory cannot be listed or used), LockedError, StorageError (all others: disk full, I/O error, permission).
+- Failures are tidelog errors that carry the path, never ``OSError``: FileMissingError, DirectoryError (a directory
+  cannot be listed or used), LockedError, StorageError (all others: disk full, I/O error, permission).
 - ``pread`` returns fewer bytes than requested only at the end of the file. ``pwrite`` writes all bytes or raises.
 - ``rename`` replaces an existing file atomically. Nothing is durable before ``File.sync`` (contents, size) and
   ``sync_dir`` (names).

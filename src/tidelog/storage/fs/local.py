@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FILE_MODE = 0o644
 _NO_FILE = -1
 _MAP_OPTIONS: dict[str, bool] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-"""A mapping without its own descriptor, because a log with many segments would need too many of them."""
+"""Mappings keep no descriptor of their own (Python 3.13 and later), because they would exhaust the limit."""
 # The flags do not block: opening a stray FIFO in the directory must fail, not wait for a writer.
 _READ = os.O_RDONLY | os.O_NONBLOCK
 _WRITE = os.O_RDWR | os.O_NONBLOCK

@@ -1,30 +1,31 @@
-"""The file under an index that is written: preallocated, appended to, mapped for reading, trimmed.
+"""A writable index file: preallocated, appended to, mapped for reading, trimmed at the end.
 
-Owns one ``.index`` or ``.timeindex`` file of equal entries: entries first, then zeros up to the preallocated length.
-States: *missing* -> open preallocates it to ``max_index_bytes`` with no entries; *existing* -> its whole length counts
-as entries, as for Kafka (wrong after a kill, which is why a segment is recovered then); *trimmed* -> no zeros left.
+The class owns one ``.index`` or ``.timeindex`` file of entries of equal size, then zeros up to the preallocated length.
+States: *missing* -> opening preallocates ``max_index_bytes`` with no entries; *existing* -> its whole length counts as
+entries, as in Kafka; *trimmed* -> no zeros are left. After an unclean shutdown that count is wrong, so the segment is
+recovered.
 
-Entries are written with ``pwrite`` and read through a mapping: a store into a mapping of a sparse file would end the
-process by SIGBUS when the disk is full, ``pwrite`` raises. The last ones wait in memory until there are
-``PENDING_ENTRIES`` of them, or until the file is flushed or reshaped; readers see them there. A crash leaves some of
-the entries, and zeros; only ``flush`` promises more.
+Entries are written with ``pwrite`` and read through a mapping. A store into a mapping of a sparse file would kill the
+process with SIGBUS if the disk is full, while ``pwrite`` raises. New entries stay in memory until there are
+``PENDING_ENTRIES`` of them, or until the file is flushed or reshaped. Readers see them there. A crash leaves some of
+the entries, and zeros. Only ``flush`` guarantees more.
 
-A process has few mappings and descriptors, and may have very many indexes: an index that is only written has neither,
-the file is mapped when it is first searched, and the mapping is one of ``KEPT_OPEN``. A mapping is closed before the
-file shrinks, so a reader in another thread that still holds it gets ValueError (and looks again) instead of SIGBUS:
+A process may have few mappings and descriptors but very many indexes. An index that is only written has neither. The
+first search maps the file, and ``KEPT_OPEN`` bounds the mappings. A mapping is closed before the file shrinks, so a
+reader in another thread gets ValueError and retries, instead of SIGBUS:
 
 =====================================  =============================================================================
-who                                    in this order
+thread                                 steps
 =====================================  =============================================================================
-a reader without a mapping             takes the view; maps; puts the mapping down under the view's generation; looks
-                                       whether that is still the generation, else begins again
-a reader with one                      searches, holding the interpreter's lock; ValueError: begins again
-whoever reshapes the file              puts a view of the next generation in place; takes all mappings that were put
-                                       down, and closes them; reshapes
+a reader without a mapping             reads the view; maps; stores the mapping under the view's generation; retries
+                                       if the generation has changed
+a reader with a mapping                searches while it holds the GIL; retries on ValueError
+a writer that reshapes the file        replaces the view by one of the next generation; takes and closes all stored
+                                       mappings; reshapes
 =====================================  =============================================================================
 
-Thread rule: writing calls under the partition's lock; reading calls, ``sync`` and ``let_go`` from any thread.
-Source: Kafka's ``AbstractIndex``.
+Thread rule: the caller of a writing call holds the partition's lock. Reading calls, ``sync`` and ``let_go`` may come
+from any thread. Source: Kafka's ``AbstractIndex``.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ from tidelog.model import ClosedError, FileMissingError, StorageError
 from tidelog.storage.fs import KEPT_OPEN, File, FileSystem, MappedBytes, sync_whole
 
 PENDING_ENTRIES = 64
-"""How many entries one write brings to the file."""
+"""The number of entries per write to the file."""
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
 T = TypeVar("T")
 
 
 class IndexView(NamedTuple):
-    """The entries at one moment: those in the file, then those that wait."""
+    """An immutable view of the entries: those in the file, then the pending ones."""
 
     generation: int
-    """Another one after every change of the file's length."""
+    """The generation changes whenever the file is reshaped or closed."""
     written: int
     pending: bytes
 
 
 class MappedIndex(ABC):
-    """Base of OffsetIndexWriter and TimeIndexWriter."""
+    """The base class of OffsetIndexWriter and TimeIndexWriter."""
 
     ENTRY_SIZE: int
 
     def __init__(self, fs: FileSystem, path: Path, base_offset: int, *, max_index_bytes: int) -> None:
-        """Open ``path``, or create it with ``max_index_bytes`` zeros (rounded down to whole entries)."""
+        """Open ``path``, or create it with ``max_index_bytes`` zeros (rounded down to complete entries)."""
         self._fs = fs
         self._path = path
         self._base_offset = base_offset
@@ -67,7 +68,7 @@ class MappedIndex(ABC):
         self._closed = False
         self._dirty = False
         self._mappings: dict[int, MappedBytes] = {}
-        """By generation; at most one, but for moments."""
+        """The mappings by generation. There is at most one, except for short moments."""
         self.newly_created = False
         try:
             file = fs.open(path)
@@ -88,7 +89,7 @@ class MappedIndex(ABC):
         self.newly_created = self._dirty = True
         return file
 
-    # --- what it is ---
+    # --- properties ---
 
     @property
     def path(self) -> Path:
@@ -100,7 +101,7 @@ class MappedIndex(ABC):
 
     @property
     def entries(self) -> int:
-        """Number of entries."""
+        """The number of entries."""
         return self._count
 
     @property
@@ -113,12 +114,12 @@ class MappedIndex(ABC):
 
     @property
     def length(self) -> int:
-        """Bytes of the file, preallocated ones included."""
+        """The bytes of the file, including preallocated ones."""
         return self._length
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the entries."""
+        """The bytes of the entries."""
         return self.entries * self.ENTRY_SIZE
 
     @property
@@ -126,11 +127,14 @@ class MappedIndex(ABC):
         return self._count >= self._length // self.ENTRY_SIZE
 
     def can_append_offset(self, offset: int) -> bool:
-        """Whether ``offset`` lies within 31 bits above the base offset."""
+        """Return True if ``offset`` is within 31 bits above the base offset."""
         return 0 <= offset - self._base_offset <= _MAX_RELATIVE_OFFSET
 
     def relative_offset(self, offset: int) -> int:
-        """``offset`` as stored; OverflowError where it does not fit (Kafka's IndexOffsetOverflowException)."""
+        """Return ``offset`` as stored.
+
+        Raise OverflowError if it does not fit (Kafka's IndexOffsetOverflowException).
+        """
         if not self.can_append_offset(offset):
             raise OverflowError(
                 f"offset {offset} does not lie within 31 bits above the base offset {self._base_offset} of {self._path}"
@@ -140,7 +144,10 @@ class MappedIndex(ABC):
     # --- changing the file ---
 
     def resize(self, size: int) -> bool:
-        """Make the file ``size`` bytes long (rounded down to whole entries), keeping its entries; False if it is so."""
+        """Make the file ``size`` bytes long (rounded down to complete entries). Return False if it already is.
+
+        Entries that fit in the new size remain.
+        """
         self._require_open()
         size = self._rounded(size)
         if size == self._length:
@@ -149,32 +156,34 @@ class MappedIndex(ABC):
         return True
 
     def trim_to_valid_size(self) -> None:
-        """Cut the zeros off; the index stays open for reading."""
+        """Truncate the zeros at the end. The index stays open for reading."""
         self.resize(self.size_bytes)
         self.write_pending()
 
     def truncate(self) -> None:
-        """Drop all entries; the length stays."""
+        """Drop all entries and keep the length."""
         self._truncate_to_entries(0)
 
     def reset(self) -> None:
-        """Drop all entries and make the file ``max_index_bytes`` long again, as before a recovery."""
+        """Drop all entries and restore the length ``max_index_bytes``, as before a recovery."""
         self._require_open()
         self._reshape(0, self._rounded(self._max_index_bytes))
 
     def flush(self) -> None:
-        """Write what waits, fsync what was written since the last flush."""
+        """Write the pending entries, then fsync."""
         self.write_pending()
         self.sync()
 
     def write_pending(self) -> None:
-        """Write the entries that wait."""
+        """Write the pending entries."""
         if self._view.pending:
             self._write(self._view.pending)
 
     def sync(self) -> None:
-        """fsync what was written since the last time. The one changing call that needs no lock: what is written
-        meanwhile is left for the next time."""
+        """Run fsync for the writes since the last sync. It is the only changing call that needs no lock.
+
+        Concurrent writes mark the file dirty again, so the next sync covers them.
+        """
         if self._dirty:
             self._dirty = False
             try:
@@ -184,18 +193,18 @@ class MappedIndex(ABC):
                 raise
 
     def rename_to(self, path: Path) -> None:
-        """Rename the file atomically; the entries stay readable."""
+        """Rename the file atomically. The entries stay readable."""
         self.write_pending()
         self._fs.rename(self._path, path)
         self._path = path
 
     def moved_to(self, path: Path) -> None:
-        """Take over the new path of a file that was renamed, or its directory."""
+        """Adopt the new path of a renamed file or directory."""
         self._path = path
         self.write_pending()
 
     def follow(self, path: Path) -> None:
-        """The same from any thread: what waits goes on waiting."""
+        """Adopt a new path from any thread, without writing the pending entries."""
         self._path = path
 
     def delete_if_exists(self) -> None:
@@ -203,18 +212,18 @@ class MappedIndex(ABC):
         self._fs.remove(self._path, missing_ok=True)
 
     def close(self) -> None:
-        """Trim and close; idempotent."""
+        """Trim and close. The call is idempotent."""
         if not self._closed:
             self.trim_to_valid_size()
             self.close_handler()
 
     def close_handler(self) -> None:
-        """Close without trimming: the file stays as it is; idempotent."""
+        """Close without trimming, so the file does not change. The call is idempotent."""
         self._closed = True
         self._forget_entries()
 
     def let_go(self) -> None:
-        """Close the mapping, which the next search makes again."""
+        """Close the mapping. The next search maps the file again."""
         mappings, self._mappings = self._mappings, {}
         for mapping in list(mappings.values()):
             mapping.close()
@@ -222,7 +231,7 @@ class MappedIndex(ABC):
     # --- for the two kinds of index ---
 
     def _append_entry(self, entry: bytes) -> None:
-        """There has to be room."""
+        """Add an entry. The caller has checked that there is room."""
         if self._closed:
             self._require_open()
         generation, written, pending = self._view
@@ -233,7 +242,7 @@ class MappedIndex(ABC):
         self._count += 1
 
     def _write(self, entries: bytes) -> None:
-        """StorageError leaves what waits waiting."""
+        """Write pending entries. If StorageError is raised, they stay pending."""
         generation, written, _ = self._view
         with self._fs.open(self._path, write=True) as file:
             file.pwrite(entries, written * self.ENTRY_SIZE)
@@ -246,7 +255,7 @@ class MappedIndex(ABC):
             self._reshape(entries, self._length)
 
     def _read(self, question: Callable[[MappedBytes | bytes, int, bytes], T]) -> T:
-        """``question(bytes in the file, entries there, bytes that wait)``; again if the mapping was closed."""
+        """Return ``question(bytes in the file, entries there, pending bytes)``. Retry if the mapping was closed."""
         while True:
             self._require_open()
             view = self._view
@@ -257,12 +266,12 @@ class MappedIndex(ABC):
                 continue
             try:
                 return question(mapping, view.written, view.pending)
-            except ValueError:  # "mmap closed": the file is being reshaped, or there were too many mappings
+            except ValueError:  # "mmap closed": the file was reshaped, or KEPT_OPEN closed the mapping
                 if self._mappings.get(view.generation) is mapping:
                     raise
 
     def _map(self, view: IndexView) -> MappedBytes | None:
-        """None where the file was reshaped meanwhile."""
+        """Map the file. Return None if it was reshaped meanwhile."""
         mappings = self._mappings
         try:
             with self._fs.open(self._path) as file:
@@ -289,9 +298,9 @@ class MappedIndex(ABC):
             raise ClosedError("the index is closed", path=self._path)
 
     def _reshape(self, entries: int, length: int) -> None:
-        """Keep the first ``entries``, zeros behind them up to ``length``.
+        """Keep the first ``entries``, followed by zeros up to ``length``.
 
-        The file is cut first, so dropped entries read as zeros and the valid prefix of the file can be told.
+        The file is truncated first, so dropped entries read as zeros and the valid prefix stays recognizable.
         """
         self.write_pending()
         self._forget_entries()
@@ -306,7 +315,7 @@ class MappedIndex(ABC):
         self._view = IndexView(self._view.generation + 1, entries, b"")
 
     def _forget_entries(self) -> None:
-        """Readers see an empty index from here on: a slower search from the segment's start, never wrong."""
+        """Publish an empty view. A reader then searches from the segment's start, which is slower but never wrong."""
         self._count = 0
         self._view = IndexView(self._view.generation + 1, 0, b"")
         KEPT_OPEN.let_go(self)
@@ -316,4 +325,4 @@ class MappedIndex(ABC):
 
     @abstractmethod
     def _note_last(self, entry: bytes) -> None:
-        """The last entry's bytes; none in an empty index."""
+        """Record the last entry's bytes, which are empty for an empty index."""

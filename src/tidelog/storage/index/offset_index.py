@@ -1,11 +1,12 @@
-"""``.index``: where in the segment a record offset is found.
+"""The file ``.index``: from a record offset to its position in the segment.
 
-Layout: entries of 8 bytes, big-endian: offset relative to the segment's base (int32), position in ``.log`` (int32).
-Both ascend strictly. An entry names the *last* offset of the batch that begins at the position. The index is sparse: an
-entry for every ``index.interval.bytes`` of log. While its segment is active the file is preallocated and ends in zeros.
+An entry has 8 bytes, big-endian: the offset relative to the segment's base (int32), and the position in ``.log``
+(int32). Both ascend strictly. An entry holds the *last* offset of the batch at that position. The index is sparse: it
+has one entry per ``index.interval.bytes`` of log. While its segment is active, the file is preallocated and ends in
+zeros.
 
-OffsetIndexReader is pure, over bytes. OffsetIndexWriter owns a file (states, crashes, threads: see ``mapped_index``).
-Called by: segments, views, dump, verify. Source: Kafka's ``OffsetIndex``.
+OffsetIndexReader is pure, over bytes. OffsetIndexWriter owns a file (for states, crashes and threads see
+``mapped_index``). Source: Kafka's ``OffsetIndex``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class OffsetPosition(NamedTuple):
 
 
 class OffsetIndexReader:
-    """The entries in the bytes of an index; trailing bytes that are no whole entry are left out."""
+    """The entries in the bytes of an index. An incomplete entry at the end is ignored."""
 
     ENTRY_SIZE = _ENTRY.size
 
@@ -55,7 +56,7 @@ class OffsetIndexReader:
         return self._base_offset
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All entries as two columns of equal length: absolute offsets, positions."""
+        """Return all entries as two columns of equal length: absolute offsets, positions."""
         raw = np.frombuffer(self._data, _COLUMNS, self._entries)
         return raw["relative_offset"].astype(np.int64) + self._base_offset, raw["position"].astype(np.int64)
 
@@ -65,9 +66,10 @@ class OffsetIndexReader:
         return _entry(self._data, self._base_offset, number)
 
     def valid_prefix(self) -> OffsetIndexReader:
-        """The entries up to the first that does not ascend: what a live or killed broker wrote, without the zeros.
+        """Return the entries before the first that does not ascend, so the zeros after a broker's last entry are left
+        out.
 
-        The first batch of a segment is never indexed, so no entry has position 0.
+        A segment's first batch has no index entry, so an entry with position 0 is invalid.
         """
         raw = np.frombuffer(self._data, _COLUMNS, self._entries)
         offsets, positions = raw["relative_offset"].astype(np.int64), raw["position"].astype(np.int64)
@@ -79,15 +81,17 @@ class OffsetIndexReader:
         return OffsetIndexReader(self._data[: count * self.ENTRY_SIZE], self._base_offset, path=self._path)
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or below ``offset``; (base offset, 0) if there is none."""
+        """Return the last entry at or below ``offset``, or (base offset, 0) if there is none."""
         return _lookup(self._data, self._entries, self._base_offset, offset)
 
     def upper_bound(self, start: OffsetPosition, fetch_bytes: int) -> OffsetPosition | None:
-        """The first entry at or after the end of a read of ``fetch_bytes`` from ``start``, None past the last entry."""
+        """Return the first entry at or after the end of a read of ``fetch_bytes`` from ``start``, or None if there is
+        none.
+        """
         return _upper_bound(self._data, self._entries, self._base_offset, start.position + fetch_bytes)
 
     def sanity_check(self) -> None:
-        """IndexCorruptError if the size is no multiple of the entry size or the last offset lies below the base."""
+        """Raise IndexCorruptError if the size is no multiple of the entry size or the last offset is below the base."""
         _check(len(self._data), self._data, self._entries, self._base_offset, self._path)
 
 
@@ -97,7 +101,7 @@ class OffsetIndexWriter(MappedIndex):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last entry; the base offset of an empty index."""
+        """The last entry's offset, or the base offset in an empty index."""
         return self._last_offset
 
     def entry(self, number: int) -> OffsetPosition:
@@ -111,7 +115,7 @@ class OffsetIndexWriter(MappedIndex):
         )
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or below ``offset``; (base offset, 0) if there is none."""
+        """Return the last entry at or below ``offset``, or (base offset, 0) if there is none."""
 
         def question(data: Buffer, written: int, pending: bytes) -> OffsetPosition:
             waiting = len(pending) // self.ENTRY_SIZE
@@ -123,7 +127,9 @@ class OffsetIndexWriter(MappedIndex):
         return self._read(question)
 
     def upper_bound(self, start: OffsetPosition, fetch_bytes: int) -> OffsetPosition | None:
-        """The first entry at or after the end of a read of ``fetch_bytes`` from ``start``, None past the last entry."""
+        """Return the first entry at or after the end of a read of ``fetch_bytes`` from ``start``, or None if there is
+        none.
+        """
         end = start.position + fetch_bytes
 
         def question(data: Buffer, written: int, pending: bytes) -> OffsetPosition | None:
@@ -135,7 +141,10 @@ class OffsetIndexWriter(MappedIndex):
         return self._read(question)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry. InvalidOffsetError unless ``offset`` is above the last; ValueError if the index is full."""
+        """Add an entry.
+
+        Raise InvalidOffsetError if ``offset`` is not above the last, ValueError if the index is full.
+        """
         if self.is_full:
             raise ValueError(f"append to a full index of {self.entries} entries: {self.path}")
         if offset <= self._last_offset and self._count:
@@ -159,7 +168,7 @@ class OffsetIndexWriter(MappedIndex):
         )
 
     def sanity_check(self) -> None:
-        """IndexCorruptError if the size is no multiple of the entry size or the last offset lies below the base."""
+        """Raise IndexCorruptError if the size is no multiple of the entry size or the last offset is below the base."""
         self.write_pending()
         self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 

@@ -1,8 +1,8 @@
-"""Binary search over the entries of an index, for targets of any size. Pure; no lock, no state.
+"""Binary search over the entries of an index, for targets of any size.
 
-Keys must ascend; on bytes where they do not (a damaged index) the answer is one of the entries or "none", never an
-error. Both functions hold the interpreter's lock while they look at the buffer: no mapping is closed under them.
-Called by: the readers and writers of the offset and time index. Source: Kafka's ``AbstractIndex``.
+Keys must ascend. If they do not (a damaged index), the result is some entry or -1, never an error. The functions are
+pure and stateless. Both hold the GIL while they read the buffer, so no other thread can close the mapping meanwhile.
+Source: Kafka's ``AbstractIndex``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _MIN, _MAX = -(2**63), 2**63 - 1
 
 
 def last_at_or_below(buffer: Buffer, count: int, key: IndexKey, target: int) -> int:
-    """Number of the last of the first ``count`` entries whose ``key`` is at most ``target``, -1 if none is."""
+    """Return the number of the last of the first ``count`` entries whose ``key`` is at most ``target``, or -1."""
     return lookup_index(buffer, key, min(target, _MAX), count) if target >= _MIN else -1
 
 
 def first_at_or_above(buffer: Buffer, count: int, key: IndexKey, target: int) -> int:
-    """Number of the first of the first ``count`` entries whose ``key`` is at least ``target``, -1 if none is."""
+    """Return the number of the first of the first ``count`` entries whose ``key`` is at least ``target``, or -1."""
     return lookup_index_above(buffer, key, max(target, _MIN), count) if target <= _MAX else -1

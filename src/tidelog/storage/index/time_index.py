@@ -1,13 +1,13 @@
-"""``.timeindex``: from which offset on a segment has records of a timestamp.
+"""The file ``.timeindex``: from a timestamp to the offset where its records begin in a segment.
 
-Layout: entries of 12 bytes, big-endian: largest timestamp so far in milliseconds (int64), offset of the batch or record
-that has it, relative to the segment's base (int32). Timestamps ascend strictly, offsets do not descend. No record
-before an entry's offset has a larger timestamp. An entry is written with each offset index entry, if the timestamp
-grew, and one when the segment stops being active; the last slot is kept free for that one. While active the file ends
-in zeros.
+An entry has 12 bytes, big-endian: the largest timestamp so far in milliseconds (int64), and the offset of its batch or
+record, relative to the segment's base (int32). Timestamps ascend strictly, and offsets never descend. No record before
+an entry's offset has a larger timestamp. Each offset index entry adds a time index entry if the timestamp grew. One
+more is written when the segment stops being active, and the last slot is reserved for it. While the segment is active,
+the file ends in zeros.
 
-TimeIndexReader is pure, over bytes. TimeIndexWriter owns a file (states, crashes, threads: see ``mapped_index``).
-Called by: segments, views, dump, verify. Source: Kafka's ``TimeIndex``.
+TimeIndexReader is pure, over bytes. TimeIndexWriter owns a file (for states, crashes and threads see ``mapped_index``).
+Source: Kafka's ``TimeIndex``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ NO_TIMESTAMP = -1
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp in milliseconds and the log offset it belongs to."""
+    """A timestamp in milliseconds and its log offset."""
 
     timestamp: int
     offset: int
 
 
 class TimeIndexReader:
-    """The entries in the bytes of an index; trailing bytes that are no whole entry are left out."""
+    """The entries in the bytes of an index. An incomplete entry at the end is ignored."""
 
     ENTRY_SIZE = _ENTRY.size
 
@@ -59,11 +59,11 @@ class TimeIndexReader:
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """(-1, base offset) of an empty index."""
+        """The last entry, or (-1, base offset) in an empty index."""
         return _last_entry(self._data, self._entries, self._base_offset)
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All entries as two columns of equal length: timestamps in milliseconds, absolute offsets."""
+        """Return all entries as two columns of equal length: timestamps in milliseconds, absolute offsets."""
         raw = np.frombuffer(self._data, _COLUMNS, self._entries)
         return raw["timestamp"].astype(np.int64), raw["relative_offset"].astype(np.int64) + self._base_offset
 
@@ -73,10 +73,11 @@ class TimeIndexReader:
         return _entry(self._data, self._base_offset, number)
 
     def valid_prefix(self) -> TimeIndexReader:
-        """The entries up to the first that does not ascend: what a live or killed broker wrote, without the zeros.
+        """Return the entries before the first that does not ascend, so the zeros after a broker's last entry are left
+        out.
 
-        A first entry of all zeros (timestamp 0 at the base offset) cannot be told from preallocated zeros unless an
-        entry follows it; leaving it out only makes a search begin earlier.
+        A first entry of all zeros (timestamp 0 at the base offset) looks like preallocated zeros unless another entry
+        follows it. Leaving it out only makes a search begin earlier.
         """
         raw = np.frombuffer(self._data, _COLUMNS, self._entries)
         timestamps, offsets = raw["timestamp"], raw["relative_offset"]
@@ -90,11 +91,13 @@ class TimeIndexReader:
         return TimeIndexReader(self._data[: count * self.ENTRY_SIZE], self._base_offset, path=self._path)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry at or below ``timestamp``; (-1, base offset) if there is none."""
+        """Return the last entry at or below ``timestamp``, or (-1, base offset) if there is none."""
         return _lookup(self._data, self._entries, self._base_offset, timestamp)
 
     def sanity_check(self) -> None:
-        """IndexCorruptError if size, last timestamp (below the first) or last offset (below the base) cannot be."""
+        """Raise IndexCorruptError for an invalid size, a last timestamp below the first or a last offset below the
+        base.
+        """
         _check(len(self._data), self._data, self._entries, self._base_offset, self._path)
 
 
@@ -104,12 +107,12 @@ class TimeIndexWriter(MappedIndex):
 
     @property
     def is_full(self) -> bool:
-        """One slot is kept for the entry that is written when the segment stops being active."""
+        """True if only the slot reserved for the entry at the end of the active segment is left."""
         return self._count >= self._length // self.ENTRY_SIZE - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """(-1, base offset) of an empty index."""
+        """The last entry, or (-1, base offset) in an empty index."""
         return self._last_entry
 
     def entry(self, number: int) -> TimestampOffset:
@@ -123,7 +126,7 @@ class TimeIndexWriter(MappedIndex):
         )
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry at or below ``timestamp``; (-1, base offset) if there is none."""
+        """Return the last entry at or below ``timestamp``, or (-1, base offset) if there is none."""
 
         def question(data: Buffer, written: int, pending: bytes) -> TimestampOffset:
             waiting = len(pending) // self.ENTRY_SIZE
@@ -134,10 +137,10 @@ class TimeIndexWriter(MappedIndex):
         return self._read(question)
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Add an entry if ``timestamp`` is larger than the last; an equal one changes nothing.
+        """Add an entry if ``timestamp`` is above the last one. An equal timestamp is a no-op.
 
-        InvalidOffsetError if ``offset`` is below the last; ValueError if ``timestamp`` is, or if the index is full
-        (``skip_full_check`` lets the kept slot be used).
+        Raise InvalidOffsetError if ``offset`` is below the last. Raise ValueError if ``timestamp`` is below the last or
+        the index is full. ``skip_full_check`` allows the use of the reserved slot.
         """
         last = self._last_entry
         if self._count >= self.max_entries - 1 and (not skip_full_check or self._is_brimful(timestamp)):
@@ -156,7 +159,7 @@ class TimeIndexWriter(MappedIndex):
                 )
 
     def _is_brimful(self, timestamp: int) -> bool:
-        """Not even the kept slot is left, and it would be needed."""
+        """Return True if an entry is needed but even the reserved slot is used."""
         return self._count >= self.max_entries and timestamp > self._last_entry.timestamp
 
     def _out_of_order(self, offset: int) -> InvalidOffsetError:
@@ -178,7 +181,9 @@ class TimeIndexWriter(MappedIndex):
         )
 
     def sanity_check(self) -> None:
-        """IndexCorruptError if size, last timestamp (below the first) or last offset (below the base) cannot be."""
+        """Raise IndexCorruptError for an invalid size, a last timestamp below the first or a last offset below the
+        base.
+        """
         self.write_pending()
         self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 

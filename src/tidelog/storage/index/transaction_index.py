@@ -1,12 +1,13 @@
-"""``.txnindex``: the aborted transactions whose marker lies in this segment, so that a consumer can skip their records.
+"""The file ``.txnindex``: the aborted transactions whose marker is in this segment.
 
-Layout: entries of 34 bytes, big-endian: version (int16, 0), producer id, first offset, last offset (the abort
-marker's), last stable offset when the marker was written (int64 each). Last offsets ascend. The file exists only where
-a transaction was aborted; entries are appended, never preallocated. A crash may leave part of an entry at the end.
+A consumer uses it to skip their records. An entry has 34 bytes, big-endian: version (int16, 0), producer id, first
+offset, last offset (the abort marker's), and the last stable offset when the marker was written (int64 each). Last
+offsets ascend. The file exists only if a transaction was aborted. Entries are appended, never preallocated. A crash may
+leave an incomplete entry at the end.
 
-TransactionIndexReader is pure, over bytes. TransactionIndexWriter owns a file, opened when it is needed.
-Called by: segments, views, dump, verify. Thread rule: writing under the partition's lock, reading from any thread.
-Source: Kafka's ``TransactionIndex`` and ``AbortedTxn`` (KIP-98).
+TransactionIndexReader is pure, over bytes. TransactionIndexWriter owns a file, which it opens at the first write.
+Thread rule: the caller of a writing call holds the partition's lock. Any thread may read. Source: Kafka's
+``TransactionIndex`` and ``AbortedTxn`` (KIP-98).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """``last_offset`` is that of the abort marker, ``last_stable_offset`` that of the log when it was written."""
+    """``last_offset`` is the abort marker's. ``last_stable_offset`` is the log's when the marker was written."""
 
     producer_id: int
     first_offset: int
@@ -39,14 +40,14 @@ class AbortedTransaction(NamedTuple):
 
 
 class AbortedTransactions(NamedTuple):
-    """The answer for one segment; where it is not ``complete`` the next segment's index has to be asked too."""
+    """The aborted transactions of one segment. If they are not ``complete``, read the next segment's index too."""
 
     transactions: list[AbortedTransaction]
     complete: bool
 
 
 class TransactionIndexReader:
-    """The whole entries in the bytes of an index; IndexCorruptError while iterating, for a version above 0."""
+    """The complete entries in the bytes of an index. Iteration raises IndexCorruptError for an unknown version."""
 
     ENTRY_SIZE = _ENTRY.size
 
@@ -70,10 +71,10 @@ class TransactionIndexReader:
             yield AbortedTransaction(*fields)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> AbortedTransactions:
-        """Aborted transactions with records in ``[fetch_offset, upper_bound_offset)``.
+        """Return the aborted transactions with records in ``[fetch_offset, upper_bound_offset)``.
 
-        Complete once an entry's last stable offset reaches the upper bound: later markers' transactions begin at or
-        after it.
+        The result is complete once an entry's last stable offset reaches the upper bound: the transactions of later
+        markers begin at or after it.
         """
         found = []
         for transaction in self:
@@ -84,7 +85,7 @@ class TransactionIndexReader:
         return AbortedTransactions(found, False)
 
     def sanity_check(self) -> None:
-        """IndexCorruptError for an unknown version or a transaction that ended before the segment's base offset."""
+        """Raise IndexCorruptError for an unknown version or a transaction that ends below the segment's base offset."""
         for number, transaction in enumerate(self):
             if transaction.last_offset < self._base_offset:
                 raise IndexCorruptError(
@@ -97,7 +98,7 @@ class TransactionIndexReader:
 
 class TransactionIndexWriter:
     def __init__(self, fs: FileSystem, path: Path, base_offset: int) -> None:
-        """Nothing is created; an existing file is appended to."""
+        """No file is created. An existing file is appended to."""
         self._fs = fs
         self._path = path
         self._base_offset = base_offset
@@ -119,7 +120,7 @@ class TransactionIndexWriter:
         return self._size or 0
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Add an entry; ValueError unless its last offset is above that of the last one appended here."""
+        """Add an entry. Raise ValueError if its last offset is not above the last one appended by this writer."""
         if self._last_offset is not None and transaction.last_offset <= self._last_offset:
             raise ValueError(
                 f"an aborted transaction ending at {transaction.last_offset} cannot follow one ending at"
@@ -134,15 +135,15 @@ class TransactionIndexWriter:
         return list(self._reader())
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> AbortedTransactions:
-        """As TransactionIndexReader.collect."""
+        """Return the aborted transactions as TransactionIndexReader.collect does."""
         return self._reader().collect(fetch_offset, upper_bound_offset)
 
     def sanity_check(self) -> None:
-        """As TransactionIndexReader.sanity_check."""
+        """Check the file as TransactionIndexReader.sanity_check does."""
         self._reader().sanity_check()
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the first entry whose marker lies at or above ``offset``, and all after it."""
+        """Drop the first entry whose marker is at or above ``offset``, and all entries after it."""
         last: int | None = None
         for number, transaction in enumerate(self._reader()):
             if transaction.last_offset >= offset:
@@ -152,13 +153,13 @@ class TransactionIndexWriter:
             last = transaction.last_offset
 
     def reset(self) -> None:
-        """Drop all entries; a file that exists stays, empty."""
+        """Drop all entries. An existing file stays, empty."""
         if self._size is not None:
             self._cut(0)
         self._last_offset = None
 
     def sync(self) -> None:
-        """fsync what was written since the last time; needs no lock, as the other indexes' does."""
+        """Run fsync for the writes since the last sync. The call needs no lock, as with the other indexes."""
         if self._dirty:
             self._dirty = False
             try:
@@ -174,12 +175,12 @@ class TransactionIndexWriter:
         self._path = path
 
     def moved_to(self, path: Path) -> None:
-        """Take over the new path of a file whose directory was renamed."""
+        """Adopt the new path after the directory was renamed."""
         self._release()
         self._path = path
 
     def follow(self, path: Path) -> None:
-        """The same from any thread: a file that is open stays open."""
+        """Adopt a new path from any thread. An open file stays open."""
         self._path = path
 
     def delete_if_exists(self) -> None:
@@ -188,7 +189,7 @@ class TransactionIndexWriter:
         self._size = None
 
     def close(self) -> None:
-        """Idempotent; a later call opens the file again."""
+        """Close the file. The call is idempotent, and a later call opens the file again."""
         self._release()
 
     def _reader(self) -> TransactionIndexReader:
@@ -213,5 +214,5 @@ class TransactionIndexWriter:
 
 
 def encode_transactions(transactions: Iterable[AbortedTransaction]) -> bytes:
-    """The bytes of a whole ``.txnindex``."""
+    """Return the bytes of a complete ``.txnindex`` file."""
     return b"".join(transaction.to_bytes() for transaction in transactions)

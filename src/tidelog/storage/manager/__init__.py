@@ -1,1 +1,1 @@
-"""Many logs: what concerns a whole log directory."""
+"""The management of many logs: every concern of a whole log directory."""

@@ -1,24 +1,24 @@
-"""A manager's log cleaner, if it has one, and what it must not be at while something else is done to a log.
+"""A manager's optional log cleaner, and its coordination with other changes of a log.
 
 ===========================  ========================================================================================
-what is done                 what the cleaner does
+change                       effect on the cleaner
 ===========================  ========================================================================================
-a log is cut below its       lets go of it for as long; the rest of it is dirty from the new active segment on
-active segment
-it is deleted, or set aside  lets go of it and forgets how far it was compacted
-it moves                     leaves it alone until it has moved or the move is called off, so that both logs have the
-                             same records; the new one is compacted as far as the old one was
-its topic is not compacted   lets go of it
-any more
-retention deletes from it    leaves it alone for as long, whatever its topic's policy becomes meanwhile; what is
-                             compacted is the cleaner's to delete from too
-its log directory's disk     writes nothing there any more
+truncation of a log below    pauses for the log meanwhile; its compacted end is at most the base offset of the new
+its active segment           active segment from then on
+deletion, or setting aside   pauses for the log meanwhile, and drops its checkpoint entry
+a move                       pauses for the log until the move ends or is cancelled, so that both logs have the same
+                             records; the new log takes over the compacted end of the old one
+the topic is no longer       aborts the cleaning of the log
+compacted
+retention deletes from it    pauses for the log meanwhile, even if its topic becomes compacted; the cleaner itself
+                             deletes from compacted logs
+a log directory's disk       writes nothing there any longer
 fails
 ===========================  ========================================================================================
 
-Without a cleaner (``log.cleaner.enable=false``) nothing is waited for, and nobody deletes from compacted logs.
-Called by: ``LogManager``, ``Housekeeping``. Thread rule: any thread that holds no log's lock, for the cleaner's threads
-are waited for. Source: Kafka's ``LogManager``.
+Without a cleaner (``log.cleaner.enable=false``) there is nothing to wait for, and nothing deletes from compacted logs.
+Thread rule: any thread that holds no log's lock, because calls wait for the cleaner's threads. Source: Kafka's
+``LogManager``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 class Cleaning:
     def __init__(self, table: LogTable) -> None:
-        """Without a cleaner."""
+        """The cleaner is None before ``open``."""
         self._table = table
         self._moving: set[TopicPartition] = set()
         self.cleaner: LogCleaner | None = None
@@ -56,7 +56,7 @@ class Cleaning:
         clock: Clock,
         on_failure: Callable[[StorageError], None],
     ) -> None:
-        """Have a cleaner for the logs in these log directories, which does nothing yet."""
+        """Create a cleaner for the logs in these log directories, without starting it."""
         state = CleanerState(fs, paths, lambda: self._table.current, clock=clock, on_failure=on_failure)
         self.cleaner = LogCleaner(state, settings, clock=clock, on_failure=on_failure)
 
@@ -65,7 +65,7 @@ class Cleaning:
             self.cleaner.startup()
 
     def stop(self) -> None:
-        """Idempotent."""
+        """Stop the cleaner. The call is idempotent."""
         if self.cleaner is not None:
             self.cleaner.shutdown()
 
@@ -73,11 +73,14 @@ class Cleaning:
     def _state(self) -> CleanerState | None:
         return None if self.cleaner is None else self.cleaner.state
 
-    # --- while something is done to a log ---
+    # --- changes of a log ---
 
     @contextmanager
     def cut(self, partition: TopicPartition, log: PartitionLog, offset: int | None = None) -> Iterator[None]:
-        """While it is cut at ``offset``; None: emptied."""
+        """Pause the cleaner for a log while the caller truncates it to ``offset``.
+
+        None means that the log is emptied.
+        """
         state = self._state
         is_current = self._table.current.get(partition) is log
         if state is None or not is_current or (offset is not None and offset >= log.base_offsets[-1]):
@@ -89,7 +92,7 @@ class Cleaning:
 
     @contextmanager
     def deletion(self, partition: TopicPartition, path: Path) -> Iterator[None]:
-        """While the current log leaves the log directory ``path``, and the table."""
+        """Pause the cleaner while the current log is removed from the log directory ``path`` and the table."""
         state = self._state
         if state is None:
             yield
@@ -99,37 +102,39 @@ class Cleaning:
             state.forget(path, partition)
 
     def moves(self, partition: TopicPartition) -> None:
-        """A move of the partition begins; idempotent."""
+        """Pause the cleaner for a partition whose move starts. The call is idempotent."""
         if self._state is not None and partition not in self._moving:
             self._state.pause(partition)
             self._moving.add(partition)
 
     def moves_no_more(self, partition: TopicPartition) -> None:
-        """Nothing where no move has begun."""
+        """Resume the cleaner for the partition. The call is a no-op if no move has started."""
         if self._state is not None and partition in self._moving:
             self._moving.remove(partition)
             self._state.resume(partition)
 
     def moved(self, partition: TopicPartition, source: Path, target: Path) -> None:
-        """The new log has taken the old one's place."""
+        """Carry over the checkpoint to the new log, and resume the cleaner."""
         if self._state is not None:
             self._state.move(partition, source, target)
         self.moves_no_more(partition)
 
     def abort(self, partition: TopicPartition) -> None:
-        """Return when nobody is at it."""
+        """Abort a cleaning of the partition, and return after it has stopped."""
         if self._state is not None:
             with self._state.paused(partition):
                 _log.info("The cleaning for partition %s is aborted", partition)
 
     def lose(self, path: Path) -> None:
-        """The disk under a log directory has failed."""
+        """Stop writing to a log directory whose disk has failed."""
         if self._state is not None:
             self._state.lose(path)
 
     def logs_for_retention(self) -> Iterator[PartitionLog]:
-        """Those that are not compacted, a future one behind the current one; the cleaner leaves the partition alone
-        until the next is asked for."""
+        """Yield the logs that are not compacted, each current log before its future one.
+
+        The cleaner is paused for a partition until the next one is requested.
+        """
         for partition, log in list(self._table.current.items()):
             if log.config.is_compacted or (self._state and not self._state.pause_unless_compacted(partition)):
                 continue

@@ -1,6 +1,6 @@
-"""Close the logs of several log directories side by side, each directory with threads of its own.
+"""The closing of the logs of several log directories in parallel, each directory with its own threads.
 
-Called by: ``LogManager``. Source: Kafka's ``LogManager.shutdown``.
+Source: Kafka's ``LogManager.shutdown``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def close_logs(directories: Collection[LogDirectory], threads: int) -> set[Path]:
-    """Flush and close every log; the paths of the directories where one could not be closed in order."""
+    """Flush and close every log. Return the paths of the directories in which a log failed to close."""
     failed: set[Path] = set()
 
     def close(directory: LogDirectory, partition: TopicPartition) -> None:

@@ -1,11 +1,11 @@
-"""What a broker's copy of the cluster metadata says about topics: their settings and the replicas of their partitions.
+"""The settings and replicas of topics, read from a broker's copy of the cluster metadata.
 
-Recovery needs it because ``index.interval.bytes`` decides the bytes of an index, and a topic's settings stand nowhere
-else on the disk. Sources, in one log directory: the newest KRaft snapshot (``…-….checkpoint``) of
-``__cluster_metadata-0``, then the whole batches of its segments, up to the first that is damaged.
+Recovery needs them because ``index.interval.bytes`` decides the bytes of an index, and the disk holds a topic's
+settings nowhere else. The sources in a log directory are the newest KRaft snapshot (``…-….checkpoint``) of
+``__cluster_metadata-0``, then the complete batches of its segments up to the first damaged one.
 
-Records read, the rest passed over: TopicRecord, RemoveTopicRecord, PartitionRecord, PartitionChangeRecord (replicas),
-ConfigRecord of topics and brokers. Reading changes nothing. Source: Kafka's metadata records (KIP-631).
+These records are read, and all others skipped: TopicRecord, RemoveTopicRecord, PartitionRecord, PartitionChangeRecord
+(replicas), ConfigRecord of topics and brokers. Reading changes nothing. Source: Kafka's metadata records (KIP-631).
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ METADATA_DIRECTORY = "__cluster_metadata-0"
 
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 SNAPSHOT_NAME = re.compile(r"(0[0-8][0-9]{18})-([01][0-9]{9})\.checkpoint")
-"""Offset of the first record that is not in it, epoch of the last one that is: numbers that there can be."""
+"""The offset of the first record after the snapshot, and the last epoch in it. Only numbers in range match."""
 
 
 @dataclass(slots=True)
 class ClusterMetadata:
-    """``topic_settings`` in Kafka's keys and texts; ``replicas`` are broker ids."""
+    """``topic_settings`` holds Kafka's keys and texts. ``replicas`` holds broker ids."""
 
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     broker_settings: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By broker id as text, "" for the cluster-wide defaults."""
+    """Settings by broker id as text. The key "" holds the cluster-wide defaults."""
     replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
-    """Topic id as text, by name."""
+    """Topic ids as text, by topic name."""
     newer_records: set[str] = field(default_factory=set)
-    """Types and versions of records that this release does not know: settings may be missing."""
+    """Types and versions of records that this release does not know. Settings may be missing."""
     _names: dict[str, str] = field(default_factory=dict)
-    """The other way round."""
+    """Topic names by topic id."""
 
     def settings_of(self, topic: str, node_id: int | None = None) -> dict[str, str]:
-        """A topic's settings over the broker's over the cluster's, in a topic's keys."""
+        """Return a topic's settings over the broker's over the cluster's, in topic keys."""
         broker = {**self.broker_settings.get("", {}), **self.broker_settings.get(str(node_id), {})}
         defaults = {key: found.text for key, found in topic_texts(broker).items()}
         return defaults | self.topic_settings.get(topic, {})
@@ -68,7 +68,7 @@ class ClusterMetadata:
         return len(self.replicas.get(partition, ())) == 1
 
     def apply(self, name: str, fields: Mapping[str, Any]) -> None:
-        """One metadata record."""
+        """Apply one metadata record."""
         match name:
             case "TopicRecord":
                 self._names[fields["topicId"]] = fields["name"]
@@ -105,12 +105,12 @@ class ClusterMetadata:
 
 
 def topic_partitions(fs: FileSystem, log_dir: Path) -> Iterator[TopicPartition]:
-    """Those of ``live_partitions`` but the metadata's."""
+    """Return the partitions of ``live_partitions`` without the metadata log's."""
     return (partition for partition in live_partitions(fs, log_dir) if partition.topic != METADATA_TOPIC)
 
 
 def partition_for_writing(directory: Path) -> TopicPartition:
-    """The partition whose directory has that name; DirectoryError for another name, or one of the metadata's."""
+    """Return the partition of a directory name. Raise DirectoryError for an invalid name or the metadata log's."""
     partition = TopicPartition.from_directory_name(directory.name)
     if partition.topic == METADATA_TOPIC:
         raise DirectoryError("the cluster metadata belongs to its controllers", path=directory)
@@ -118,13 +118,13 @@ def partition_for_writing(directory: Path) -> TopicPartition:
 
 
 def require_name(partition: TopicPartition) -> None:
-    """DirectoryError where its directory would be another's, or outside of the log directory."""
+    """Raise DirectoryError if the partition's directory would be another's, or outside the log directory."""
     if partition.topic == METADATA_TOPIC or TopicPartition.from_directory_name(str(partition)) != partition:
         raise DirectoryError(f"{str(partition)!r} is not the name of a partition that can be written")
 
 
 def read_cluster_metadata(fs: FileSystem, log_directory: Path) -> ClusterMetadata:
-    """Empty where the directory holds no metadata log. Damage ends the reading, it is never an error."""
+    """Read the metadata, empty if there is no metadata log. Damage ends the reading and is never an error."""
     metadata = ClusterMetadata()
     directory = log_directory / METADATA_DIRECTORY
     if not fs.exists(directory):
@@ -147,7 +147,7 @@ def read_cluster_metadata(fs: FileSystem, log_directory: Path) -> ClusterMetadat
 
 
 def _record_values(buffer: memoryview, table: kernel.BatchTable, start_offset: int) -> Iterator[bytes]:
-    """Values of the data records at or above ``start_offset``, up to the first damaged batch."""
+    """Yield the values of the data records at or above ``start_offset``, up to the first damaged batch."""
     if not table.crc_ok.all():
         table = table.take(slice(0, int(np.argmin(table.crc_ok))))
     base_position = int(table.position[0]) if len(table) else 0

@@ -1,25 +1,25 @@
-"""What a manager does by itself, by time: which task, how often, and what it does. Decides nothing of its own.
+"""The periodic tasks of a log manager: their periods and work. They make no decisions of their own.
 
 ===============================  ==============================================  ====================================
-task                             period                                          what it does
+task                             period                                          work
 ===============================  ==============================================  ====================================
-kafka-log-retention              ``log.retention.check.interval.ms``             delete segments that retention names
+kafka-log-retention              ``log.retention.check.interval.ms``             delete segments past their retention
 kafka-log-flusher                ``log.flush.scheduler.interval.ms``             flush logs ``flush.ms`` after the last
 kafka-recovery-point-checkpoint  ``log.flush.offset.checkpoint.interval.ms``     write recovery points
 kafka-log-start-offset-          ``log.flush.start.offset.checkpoint             write log starts
 checkpoint                       .interval.ms``
 highwatermark-checkpoint         ``replica.high.watermark.checkpoint             write high watermarks
                                  .interval.ms``
-producer-expiration              ``producer.id.expiration.check.interval.ms``    forget silent producers
+producer-expiration              ``producer.id.expiration.check.interval.ms``    expire idle producers
 kafka-delete-logs                when the next is due, else every                remove deleted logs
                                  ``file.delete.delay.ms``
 ===============================  ==============================================  ====================================
 
-The first run of each comes after ``log.initial.task.delay.ms``; that of the high watermarks after their period where
-that is shorter, since until then a reader of the files believes that a new log has none. What fails for one log is
-said, and the next one is gone on with; a disk's failure takes its directory offline on the way.
-Called by: ``LogManager``. Thread rule: the scheduler's threads; no task overlaps itself.
-Source: Kafka's ``LogManager``, ``ReplicaManager`` for the high watermarks.
+The first run of each task comes after ``log.initial.task.delay.ms``. High watermarks are first written after their
+period if that is shorter, because until then a reader of the files finds none for a new log. If a task fails for one
+log, it reports the failure and goes on with the next. A disk failure takes the log's directory offline. Thread rule:
+the scheduler's threads only. No task overlaps itself. Source: Kafka's ``LogManager``, ``ReplicaManager`` for the high
+watermarks.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _log = logging.getLogger(__name__)
 
 
 class Kept(Protocol):
-    """What is kept in order."""
+    """The logs that the tasks maintain."""
 
     def all_logs(self) -> list[PartitionLog]:
-        """Current and future ones."""
+        """Return the current and future logs."""
         ...
 
     def logs_for_retention(self) -> Iterable[PartitionLog]:
-        """Each may be deleted from until the next is asked for."""
+        """Yield logs. Segments of a log may be deleted until the next log is requested."""
         ...
 
     def checkpoint_recovery_points(self) -> None: ...
@@ -54,7 +54,7 @@ class Kept(Protocol):
     def checkpoint_high_watermarks(self) -> None: ...
 
     def remove_deleted_logs(self) -> int:
-        """In how many ms to ask again."""
+        """Return the delay until the next call in ms."""
         ...
 
 
@@ -89,7 +89,7 @@ class Housekeeping:
         self._delete_in(settings.initial_task_delay_ms)
 
     def stop(self) -> None:
-        """No task begins any more."""
+        """Cancel the tasks: none starts after this call."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -119,7 +119,7 @@ class Housekeeping:
         self._for_each(self._kept.all_logs(), "expire producers of", PartitionLog.remove_expired_producers)
 
     def delete_logs(self) -> None:
-        """Remove the logs that were deleted long enough ago, and come back for the next."""
+        """Remove the logs whose deletion delay is over, and schedule the next run."""
         wait_ms = max(self._settings.initial_task_delay_ms, 1)
         try:
             wait_ms = self._kept.remove_deleted_logs()
@@ -141,8 +141,8 @@ class Housekeeping:
             try:
                 work(log)
             except ClosedError:
-                continue  # it was deleted or moved since
+                continue  # the log was deleted or moved meanwhile
             except StorageError as error:
-                _log.debug("Could not %s %s: %s", what, log.directory, error)  # its directory says so
+                _log.debug("Could not %s %s: %s", what, log.directory, error)  # logged when its directory goes offline
             except TidelogError as error:
                 _log.error("Could not %s %s: %s", what, log.directory, error)

@@ -1,10 +1,9 @@
-"""Log directories opened for writing by the Python API, and kept in order as a broker keeps them: a LogManager behind.
+"""Log directories that the Python API opened for writing, maintained as a broker does: a LogManager inside.
 
-All logs are loaded at once; retention, compaction, checkpoints, flushes and the removal of what was deleted go on in
-daemon threads until the last of the directories is closed. Closing a log's handle leaves the log open.
-A topic's settings come from the cluster metadata in the directories, as for ``WrittenDirectory``; a broker's
-properties are below them, and name the reporters of metrics.
-Called by: the API. Thread rule: any thread. A forked child that inherits it may only let go of it.
+All logs are loaded at once. Retention, compaction, checkpoints, flushes and the removal of deleted logs run in daemon
+threads until the last directory is closed. Closing a log's handle leaves the log open. A topic's settings come from the
+cluster metadata in the directories, as for ``WrittenDirectory``. A broker's properties are the defaults below them, and
+they name the metrics reporters. Thread rule: any thread. A forked child that inherits the object may only close it.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class KeptDirectories:
         scheduler: Scheduler | None = None,
         on_progress: ProgressListener | None = None,
     ) -> None:
-        """Load everything; see ``LogManager.startup`` for the errors. ``scheduler`` None: one of its own.
+        """Everything is loaded here, with the errors of ``LogManager.startup``. ``scheduler`` None creates one.
 
-        ConfigError for metrics reporters that cannot be had.
+        A metrics reporter that cannot be loaded is a ConfigError.
         """
         metadata = [read_cluster_metadata(fs, path) if fs.exists(path) else ClusterMetadata() for path in paths]
 
@@ -63,7 +62,7 @@ class KeptDirectories:
         self.manager = LogManager(
             fs,
             paths,
-            # There is no coordinator here that could say that a transaction is open.
+            # Verification needs a transaction coordinator, and there is none here.
             settings=replace(ManagerSettings.of(broker), verifies_transactions=False),
             default_config=LogConfig.of(broker),
             topic_settings=topic_settings,
@@ -80,11 +79,14 @@ class KeptDirectories:
         self._open = {directory.path for directory in self.manager.online}
 
     def directories(self) -> dict[Path, KeptDirectory]:
-        """Those that can be used."""
+        """Return the usable log directories."""
         return {path: KeptDirectory(self, path) for path in sorted(self._open)}
 
     def open_log(self, path: Path) -> WrittenLog:
-        """The partition at ``path``, or a new one. DirectoryError, InconsistentTopicIdError, StorageError."""
+        """Return the partition at ``path``, or create it.
+
+        Raise DirectoryError, InconsistentTopicIdError or StorageError.
+        """
         self._guard.check()
         partition = partition_for_writing(path)
         if path.parent not in self._open:
@@ -96,7 +98,7 @@ class KeptDirectories:
         return WrittenLog(log, self._clock, self.manager.checkpoint_recovery_points, lambda: None, closes=False)
 
     def close(self, path: Path) -> None:
-        """Idempotent; with the last one everything ends in order."""
+        """Close a directory. The call is idempotent, and closing the last directory is a clean shutdown."""
         if path not in self._open:
             return
         self._open.remove(path)
@@ -111,13 +113,13 @@ class KeptDirectories:
                 log.close()
 
     def _end(self) -> None:
-        """What goes on in the background, the last reports first."""
+        """Stop the background work. The reporters send their last reports first."""
         self.metrics.stop()
         self._scheduler.shutdown()
 
 
 class KeptDirectory:
-    """One of them, as the API asks for it."""
+    """A single log directory of KeptDirectories, with the interface that the API expects."""
 
     def __init__(self, home: KeptDirectories, path: Path) -> None:
         self._home = home
@@ -129,7 +131,7 @@ class KeptDirectory:
     def producers(
         self, only: TopicPartition | None = None
     ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
-        """See ``LogDirectory.producers``; nothing where the directory is offline."""
+        """Yield the producers as ``LogDirectory.producers`` does, or none if the directory is offline."""
         for directory in self._home.manager.online:
             if directory.path == self.path:
                 yield from directory.producers(only)

@@ -1,13 +1,12 @@
-"""Load every partition of several log directories at a start, side by side.
+"""The parallel loading of every partition in several log directories at startup.
 
-Each directory has threads of its own: ``num.recovery.threads.per.data.dir`` where there is something to recover, since
-kernels release the GIL; else one, for the rest is the interpreter's work, at which threads only take turns. The
-segments of one log are read by all of them (``walk_ahead``). The logs with most to recover go first, so that one large
-partition does not run alone at the end. A partition that cannot be loaded is a result like another: the rest go on.
-Nothing is decided here about what was loaded.
+A directory that has something to recover gets ``num.recovery.threads.per.data.dir`` threads, since kernels release the
+GIL. Any other directory gets one thread: its work is Python code, which threads cannot run in parallel. All threads
+share the segments of one log (``walk_ahead``). The logs with the most bytes to recover go first, so that a large
+partition does not run alone at the end. A partition that fails to load is a result like any other, and the rest go on.
+This module makes no decisions about the loaded logs.
 
-Called by: ``LogManager``. Thread rule: one run; its progress may be asked by any thread.
-Source: Kafka's ``LogManager.loadLogs``.
+Thread rule: one thread calls ``run``. Any thread may read the progress. Source: Kafka's ``LogManager.loadLogs``.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadProgress:
-    """After each log and each recovered segment. Bytes are of ``.log`` files that have to be recovered."""
+    """The progress after each log and each recovered segment. Bytes are those of ``.log`` files to recover."""
 
     logs_done: int
     logs_total: int
@@ -54,7 +53,7 @@ class LoadProgress:
 
     @property
     def left_ms(self) -> int | None:
-        """About how long it will take; None where there is nothing to judge by yet."""
+        """The estimated remaining time in ms. None if nothing is done yet."""
         done, total = self.logs_done, self.logs_total
         if self.bytes_total:
             done, total = self.bytes_done, self.bytes_total
@@ -70,7 +69,7 @@ class LoadedPartition(NamedTuple):
     path: Path
     log: PartitionLog | None
     error: TidelogError | None
-    """Why there is no log."""
+    """The reason if there is no log."""
     loaded_ms: int
 
 
@@ -78,7 +77,7 @@ class LoadedPartition(NamedTuple):
 class LoadedDirectories:
     partitions: list[LoadedPartition]
     strays: list[Path]
-    """Directories that were set aside in an earlier run; they are not loaded."""
+    """Directories that an earlier run set aside. They are not loaded."""
     unknown: list[Path]
     """Directories whose names are no partition's."""
 
@@ -88,13 +87,13 @@ class _Job(NamedTuple):
     name: PartitionDirectoryName
     path: Path
     segments: int = 0
-    """To be recovered, of ``unflushed_bytes`` in all."""
+    """The number of segments to recover, with ``unflushed_bytes`` in total."""
     unflushed_bytes: int = 0
     listing: PartitionListing | None = None
 
 
 class Loading:
-    """One start."""
+    """The loading at one startup."""
 
     def __init__(
         self,
@@ -105,7 +104,7 @@ class Loading:
         threads: int,
         on_progress: ProgressListener | None = None,
     ) -> None:
-        """``threads``: a directory."""
+        """``threads`` is the number per directory."""
         self._fs = fs
         self._directories = directories
         self._opening = opening
@@ -115,12 +114,12 @@ class Loading:
         self._begun_ms = self._told_ms = opening.clock.monotonic_ms()
         self._done = self._bytes_done = self._total = self._bytes_total = 0
         self.remaining_logs: dict[Path, int] = {}
-        """By log directory: Kafka's ``remainingLogsToRecover``."""
+        """Kafka's ``remainingLogsToRecover``, by log directory."""
         self.remaining_segments: dict[tuple[Path, int], int] = {}
-        """By log directory and thread: Kafka's ``remainingSegmentsToRecover``."""
+        """Kafka's ``remainingSegmentsToRecover``, by log directory and thread."""
 
     def run(self) -> LoadedDirectories:
-        """A log directory that cannot be listed is a failure of that directory; the rest are loaded."""
+        """Load everything. A log directory that cannot be listed has failed, and the rest are loaded."""
         found = LoadedDirectories(partitions=[], strays=[], unknown=[])
         work = {directory.path: deque(self._find(directory, found)) for directory in self._directories}
         self._total = sum(len(jobs) for jobs in work.values())
@@ -152,7 +151,7 @@ class Loading:
     # --- inside ---
 
     def _find(self, directory: LogDirectory, found: LoadedDirectories) -> list[_Job]:
-        """The partitions to load in one log directory, those with most to recover first."""
+        """Return the partitions to load in one log directory, those with the most bytes to recover first."""
         jobs = []
         try:
             for text in self._fs.list_directories(directory.path):
@@ -168,7 +167,7 @@ class Loading:
         return sorted(jobs, key=lambda job: -job.unflushed_bytes)
 
     def _sort(self, directory: LogDirectory, text: str, found: LoadedDirectories) -> list[_Job]:
-        """What there is to do for a directory of that name."""
+        """Return the work for a directory of that name."""
         path = directory.path / text
         try:
             name = PartitionDirectoryName.parse(text)
@@ -195,7 +194,7 @@ class Loading:
         return _Job(directory, name, path, len(sizes), sum(sizes), listing)
 
     def _load_all(self, jobs: deque[_Job], number: int, walks: WalkThreads | None) -> list[LoadedPartition]:
-        """One of the threads of a directory: takes one of ``jobs`` after the other until none is left."""
+        """Load one of ``jobs`` after the other until none is left. Each thread of a directory runs it."""
         loaded = []
         while (job := self._take(jobs)) is not None:
             loaded.append(self._load(job, (job.directory.path, number), walks))
@@ -206,7 +205,7 @@ class Loading:
             return jobs.popleft() if jobs else None
 
     def _load(self, job: _Job, thread: tuple[Path, int], walks: WalkThreads | None) -> LoadedPartition:
-        """``thread``: of which directory, and its number."""
+        """Load one partition. ``thread`` is the log directory and the thread's number there."""
         self.remaining_segments[thread] = job.segments
         left = job.unflushed_bytes
 
@@ -234,7 +233,7 @@ class Loading:
         return LoadedPartition(job.directory, job.name, job.path, log, problem, self._opening.clock.now_ms())
 
     def _tell(self, read_bytes: int) -> None:
-        """That so much more was recovered; under the lock."""
+        """Add recovered bytes to the progress. The caller holds the lock."""
         self._bytes_done += read_bytes
         if self._on_progress is not None:
             self._on_progress(self.progress)
@@ -245,7 +244,7 @@ class Loading:
 
 
 def sentence(progress: LoadProgress) -> str:
-    """Progress in words: ``120 of 2000 logs, 3.5 of 10.0 MB recovered, about 12 s left``."""
+    """Describe the progress: ``120 of 2000 logs, 3.5 of 10.0 MB recovered, about 12 s left``."""
     parts = [f"{progress.logs_done} of {progress.logs_total} logs"]
     if progress.bytes_total:
         parts.append(f"{progress.bytes_done / 1e6:.1f} of {progress.bytes_total / 1e6:.1f} MB recovered")
@@ -256,7 +255,7 @@ def sentence(progress: LoadProgress) -> str:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Without the interpreter's search for cycles: what is loaded stays, and would be searched again and again."""
+    """Turn off garbage collection: loaded objects stay alive, and each collection would search them all again."""
     was_on = gc.isenabled()
     gc.disable()
     try:

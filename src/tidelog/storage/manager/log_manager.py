@@ -1,24 +1,23 @@
-"""Many logs: every partition of a broker's log directories, from start-up to an orderly end.
+"""The manager of all logs in a broker's log directories, from startup to clean shutdown.
 
-State: *new* -> ``startup`` -> *running* -> ``shutdown`` -> *shut down*. Owns which log serves which partition; a
-directory's own files are ``LogDirectory``'s, the work by time ``Housekeeping``'s.
+State: *new* -> ``startup`` -> *running* -> ``shutdown`` -> *shut down*. The manager owns the mapping of partitions to
+logs. ``LogDirectory`` owns a directory's own files, and ``Housekeeping`` runs the periodic tasks.
 
 ====================  ==============================================================================================
-startup               directories are checked and locked; all logs are loaded, side by side; only then the markers of
-                      an orderly stop are removed, moves gone on with, housekeeping and compaction begin
-create                in the directory that was asked for, else in the one with the fewest logs that is not cordoned
-compaction            by the cleaner's threads, which keep away from what is changed here; see ``cleaning``
+startup               directories are checked and locked, all logs loaded in parallel; only then the markers of a
+                      clean shutdown are removed, moves resumed, housekeeping and compaction started
+create                in the requested directory, else in the uncordoned one with the fewest logs
+compaction            by the cleaner's threads, which avoid logs that are being changed here; see ``cleaning``
 delete                the directory is renamed to ``-delete``, and removed after ``file.delete.delay.ms``
-move                  a future log (``-future``) catches up and takes the current one's place; see ``log_move``
-a disk fails          its directory is offline: the logs in it answer with StorageError, the rest go on
-shutdown              logs are flushed and closed side by side; checkpoints; the marker last, the lock after it
+move                  a future log (``-future``) catches up and replaces the current one; see ``log_move``
+a disk fails          its directory goes offline: its logs raise StorageError, the rest go on
+shutdown              logs are flushed and closed in parallel; then the checkpoints, the marker, the lock's release
 ====================  ==============================================================================================
 
-A log that cannot be loaded is told of (``damaged``) and left alone, and so is a directory that is no partition's
-(``unknown``). What a crash leaves: what the loader and ``LogDirectory`` can deal with.
-Called by: the server, tools. Thread rule: any thread. Order of locks: the manager's, then a log's; a log that reports a
-failure may hold its own, so failures are only noted then, and handled by a task or the next change.
-Source: Kafka's ``LogManager``.
+A log that fails to load is listed in ``damaged`` and left unchanged, and so is a directory without a partition's name,
+in ``unknown``. A crash leaves only states that the loader and ``LogDirectory`` handle. Thread rule: any thread. Lock
+order: the manager's, then a log's. A log that reports a failure may hold its own lock, so the report is only noted. A
+scheduled task or the next change handles it. Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
@@ -72,10 +71,11 @@ class LogManager:
         on_offline: Callable[[LogDirectory], None] = lambda _directory: None,
         on_all_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Nothing is looked at before ``startup``. Without a scheduler there is no housekeeping, and no compaction.
+        """Nothing is read before ``startup``. Without a scheduler there is no housekeeping and no compaction.
 
-        ``is_stray``: a loaded log that does not belong here, to be set aside. ``on_locked``: the directories are this
-        process's, no log is loaded yet. ``on_offline``: a directory has failed; ``on_all_failed``: the last one.
+        ``is_stray`` returns True for a loaded log that does not belong here and must be set aside. ``on_locked`` runs
+        after the directories are locked and before any log is loaded. ``on_offline`` runs when a directory has failed,
+        and ``on_all_failed`` after the last one.
         """
         self._fs = fs
         self._settings = settings or ManagerSettings()
@@ -96,9 +96,9 @@ class LogManager:
         )
         self._housekeeping: Housekeeping | None = None
         self.loading: Loading | None = None
-        """While the logs are loaded."""
+        """The load in progress, None outside ``startup``."""
         self.unknown: list[Path] = []
-        """Directories that are no partition's."""
+        """The directories whose names are no partition's."""
         self._opening = LogOpening(
             clock=clock,
             config_of=self._log_settings.of,
@@ -113,10 +113,10 @@ class LogManager:
     # --- start and end ---
 
     def startup(self, *, on_progress: ProgressListener | None = None) -> None:
-        """Return when every log is loaded. RuntimeError the second time.
+        """Load every log, then start the background work. Raise RuntimeError on a second call.
 
-        DirectoryError for a directory or partition that is there twice, and where no directory can be used;
-        LockedError where another process has one. Nothing is held then.
+        Raise DirectoryError if a directory or partition exists twice or no directory is usable, LockedError if another
+        process has locked one. After an error no lock is held.
         """
         with self._mutex:
             if self._is_started:
@@ -144,9 +144,10 @@ class LogManager:
             self._cleaning.start()
 
     def shutdown(self, broker_epoch: int | None = None) -> None:
-        """An orderly end; idempotent. ``broker_epoch``: for the marker; None: as it was.
+        """Shut down cleanly. The call is idempotent. ``broker_epoch`` goes into the marker, and None keeps its previous
+        epoch.
 
-        What cannot be closed in order is logged; its directory gets no marker, and is recovered at the next start.
+        A log that fails to close is logged. Its directory gets no marker, so the next start recovers it.
         """
         with self._mutex:
             if self._is_shut_down:
@@ -171,7 +172,7 @@ class LogManager:
             _log.info("The log manager is shut down")
 
     def previous_broker_epoch(self) -> int | None:
-        """Of the run before, from the markers; None where a directory is offline, or they do not agree."""
+        """Return the previous run's epoch from the markers, or None if they disagree or a directory is offline."""
         epochs = {directory.broker_epoch for directory in self.online}
         return epochs.pop() if len(epochs) == 1 and not self.offline else None
 
@@ -183,11 +184,11 @@ class LogManager:
 
     @property
     def offline(self) -> Mapping[Path, StorageError]:
-        """The log directories that are not used, each with the reason."""
+        """The log directories that are offline, each with the reason."""
         return self._directories.offline
 
     def directory_of(self, directory_id: uuid.UUID) -> LogDirectory | None:
-        """The online one with that id."""
+        """Return the online log directory with that id."""
         return self._directories.with_id(directory_id)
 
     @property
@@ -196,12 +197,12 @@ class LogManager:
         return self._directories.cordoned
 
     def cordon(self, paths: Iterable[Path]) -> None:
-        """Put new partitions in none of ``paths`` from now on; log directories that are not named take them again."""
+        """Put no new partitions into ``paths`` from now on. All other log directories accept them again."""
         with self._mutex:
             self._directories.cordoned = frozenset(paths)
 
     def handle_failures(self) -> None:
-        """Take the directories offline whose disks have failed since."""
+        """Take the directories offline whose disks have failed since the last call."""
         with self._mutex:
             for directory, error in self._directories.take_failures():
                 self._lose(directory, error)
@@ -209,35 +210,38 @@ class LogManager:
     # --- logs ---
 
     def log(self, partition: TopicPartition, *, is_future: bool = False) -> PartitionLog | None:
-        """None where there is none here, or its directory is offline: ``require`` says which."""
+        """Return the log, or None if there is none or its directory is offline. ``require`` distinguishes the two."""
         table = self._table
         return (table.future if is_future else table.current).get(partition)
 
     def require(self, partition: TopicPartition) -> PartitionLog:
-        """StorageError for a partition whose directory is offline; UnknownTopicOrPartitionError."""
+        """Return the log.
+
+        Raise StorageError if its directory is offline, UnknownTopicOrPartitionError if there is none.
+        """
         return self._table.require(partition)
 
     def partitions(self) -> list[TopicPartition]:
-        """Sorted."""
+        """Return the sorted partitions."""
         return sorted(self._table.current)
 
     def all_logs(self) -> list[PartitionLog]:
-        """Current and future ones."""
+        """Return the current and future logs."""
         return self._table.all()
 
     @property
     def damaged(self) -> Mapping[Path, TidelogError]:
-        """Partition directories that could not be loaded, each with the reason."""
+        """The partition directories that failed to load, each with the reason."""
         return self._table.damaged
 
     @property
     def strays(self) -> Sequence[Path]:
-        """Directories set aside, in this run or before."""
+        """The directories set aside, in this run or before."""
         return self._table.strays
 
     @property
     def deleted_logs(self) -> list[PartitionLog]:
-        """Those that wait for their removal."""
+        """The deleted logs whose directories still exist."""
         return self._table.deleted.logs
 
     def get_or_create(
@@ -250,11 +254,12 @@ class LogManager:
         directory_id: uuid.UUID | None = None,
         syncs: bool = True,
     ) -> PartitionLog:
-        """The log of a partition, made where there is none; a future log that waited for another one is set aside.
+        """Return the partition's log, and create it if missing. A future log of an earlier log is then set aside.
 
-        ``is_new``: it cannot lie in a directory that is offline, since the topic has only just been made; else that is
-        a StorageError. ``directory_id``: where to make it, unless ``prefer`` has said. ``syncs``: its directory's name
-        is on the disk then, else after ``sync_directories``. InconsistentTopicIdError.
+        ``is_new`` says that the topic is new, so its log cannot be in an offline directory. If it is False, an offline
+        directory makes a missing log a StorageError. ``directory_id`` chooses the directory for creation, unless
+        ``prefer`` did. With ``syncs`` the directory's name is durable on return, else after ``sync_directories``. Raise
+        InconsistentTopicIdError if the log has another topic id.
         """
         with self._mutex:
             self._require_running()
@@ -266,7 +271,9 @@ class LogManager:
                         f"Can not create log for {partition}: it may lie in one of the log directories that are"
                         f" offline, {self._directories.offline_text}"
                     )
-                if not is_future and partition in self._table.future:  # of a log that is gone, not of this one
+                if (
+                    not is_future and partition in self._table.future
+                ):  # its current log is gone, so it cannot belong to the new one
                     self.delete(partition, is_future=True, is_stray=True)
                 log = self._making.make(
                     partition, is_future=is_future, topic_id=topic_id, directory_id=directory_id, syncs=syncs
@@ -276,20 +283,20 @@ class LogManager:
             return log
 
     def sync_directories(self) -> None:
-        """Have the names of all logs on the disks."""
+        """Sync all log directories, so that the names of all logs are durable."""
         self._each(LogDirectory.sync)
 
     def prefer(self, partition: TopicPartition, path: Path) -> None:
-        """Where the next log of a partition is to be made, unless one of its logs lies there."""
+        """Choose the directory of the partition's next log. The call is a no-op if one of its logs is there."""
         self._making.prefer(partition, path)
 
     def delete(
         self, partition: TopicPartition, *, is_future: bool = False, is_stray: bool = False
     ) -> PartitionLog | None:
-        """Take a partition out of service; its directory goes after the delay, or is set aside for good (a stray).
+        """Take a partition out of service. Its directory is removed after the delay, or set aside for good (a stray).
 
-        A future log goes with the current one. None where there is no such log; StorageError where it may lie in a
-        directory that is offline.
+        A future log goes with the current one. Return None if there is no log. Raise StorageError if it may be in an
+        offline directory.
         """
         with self._mutex:
             self._require_running()
@@ -301,7 +308,7 @@ class LogManager:
             return removed.log
 
     def delete_all(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TidelogError]:
-        """Delete many, which takes the disks little longer than one; what went wrong, by partition."""
+        """Delete many partitions with one sync per log directory. Return the errors by partition."""
         with self._mutex:
             self._require_running()
             self.handle_failures()
@@ -310,23 +317,23 @@ class LogManager:
         return errors
 
     def remove_deleted_logs(self) -> int:
-        """Remove what was deleted long enough ago; in how many ms to ask again."""
+        """Remove the logs whose deletion delay is over. Return the delay until the next call in ms."""
         delay_ms = self._log_settings.default.file_delete_delay_ms
         return self._table.deleted.remove_due(self._clock.now_ms(), delay_ms, self._directories.note_failure)
 
     def logs_for_retention(self) -> Iterator[PartitionLog]:
-        """See ``Cleaning``."""
+        """Return the iterator of ``Cleaning.logs_for_retention``."""
         return self._cleaning.logs_for_retention()
 
     @property
     def cleaner(self) -> LogCleaner | None:
-        """None before ``startup``, where ``log.cleaner.enable`` is false, and without a scheduler."""
+        """The log cleaner. None before ``startup``, without a scheduler, or if ``log.cleaner.enable`` is false."""
         return self._cleaning.cleaner
 
     # --- truncation ---
 
     def truncate_to(self, offsets: Mapping[TopicPartition, int], *, is_future: bool = False) -> None:
-        """Cut logs at their offsets; partitions without a log are passed over. Recovery points are written."""
+        """Truncate logs to their offsets and write recovery points. Partitions without a log are skipped."""
         affected = []
         for partition, offset in offsets.items():
             log = self.log(partition, is_future=is_future)
@@ -340,7 +347,7 @@ class LogManager:
     def truncate_fully_and_start_at(
         self, partition: TopicPartition, offset: int, *, is_future: bool = False, log_start_offset: int | None = None
     ) -> None:
-        """Empty a log, if there is one; it goes on at ``offset``. Recovery points are written."""
+        """Empty a log if it exists, continue it at ``offset``, and write recovery points."""
         log = self.log(partition, is_future=is_future)
         if log is not None:
             with self._cleaning.cut(partition, log):
@@ -350,16 +357,16 @@ class LogManager:
     # --- settings ---
 
     def config_of(self, topic: str) -> LogConfig:
-        """The defaults with the topic's settings over them."""
+        """Return the defaults, overridden by the topic's settings."""
         return self._log_settings.of(topic)
 
     def update_topic_config(self, topic: str) -> None:
-        """The settings of a topic have changed."""
+        """Apply changed settings of a topic."""
         with self._mutex:
             self._log_settings.update_topic(topic)
 
     def update_default_config(self, config: LogConfig) -> None:
-        """The broker's settings have changed; what a topic has of its own stays."""
+        """Apply changed broker settings. A topic's own settings still override them."""
         with self._mutex:
             self._log_settings.update_default(config)
 
@@ -378,14 +385,15 @@ class LogManager:
 
     @property
     def moves(self) -> Mapping[TopicPartition, LogMove]:
-        """Those under way."""
+        """The moves in progress."""
         return self._moves.under_way
 
     def move(self, partition: TopicPartition, path: Path) -> None:
-        """Begin to move a partition to another log directory; the scheduler's threads do it, else ``run_move``.
+        """Start to move a partition to another log directory. The scheduler's threads carry it out, or else
+        ``run_move``.
 
-        Towards the directory that it lies in, a move under way is called off; one that goes to ``path`` goes on.
-        DirectoryError for one that is not configured, StorageError for one offline, UnknownTopicOrPartitionError.
+        If ``path`` is the current directory, a move in progress is cancelled. A move in progress to ``path`` continues.
+        Raise DirectoryError if ``path`` is not configured, StorageError if it is offline, UnknownTopicOrPartitionError.
         """
         with self._mutex:
             self.handle_failures()
@@ -403,7 +411,7 @@ class LogManager:
                 self._begin_move(partition)
 
     def run_move(self, partition: TopicPartition) -> bool:
-        """Copy until the future log has taken the current one's place; False where the move was called off."""
+        """Copy until the future log has replaced the current one. Return False if the move was cancelled."""
         return self._moves.run(partition)
 
     # --- inside ---
@@ -456,7 +464,7 @@ class LogManager:
             return self._handover.carry_out(partition, move)
 
     def _lose(self, directory: LogDirectory, error: StorageError) -> None:
-        """A directory is offline: what lay in it is not served any more."""
+        """Stop serving the logs of a directory that went offline."""
         self._cleaning.lose(directory.path)
         for partition in list(directory.logs):
             self._removal.end_move(partition)
@@ -476,7 +484,7 @@ class LogManager:
             self._directories.guarded(directory.checkpoint)
 
     def _handle_failures_later(self) -> None:
-        """A log that reports a failure may hold its lock."""
+        """Schedule ``handle_failures``, because a log that reports a failure may hold its lock."""
         if self._scheduler is not None:
             self._scheduler.schedule("log-dir-failure-handler", self.handle_failures)
 

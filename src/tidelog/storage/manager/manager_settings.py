@@ -1,4 +1,4 @@
-"""What a log manager goes by besides the logs' own settings: Kafka's broker keys as fields, with Kafka's defaults."""
+"""The settings of a log manager: Kafka's broker keys as fields, with Kafka's defaults."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _KEYS = SettingsKeys(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSettings:
-    """Times in ms."""
+    """All times are in ms."""
 
     recovery_threads: int = _KEYS.default("recovery_threads")
-    """Of each directory: to load and, at the end, to flush."""
+    """The threads per directory that load logs at startup and flush them at shutdown."""
     retention_check_interval_ms: int = _KEYS.default("retention_check_interval_ms")
     flush_scheduler_interval_ms: int = _KEYS.default("flush_scheduler_interval_ms")
     recovery_point_checkpoint_interval_ms: int = _KEYS.default("recovery_point_checkpoint_interval_ms")
@@ -38,16 +38,19 @@ class ManagerSettings:
     high_watermark_checkpoint_interval_ms: int = _KEYS.default("high_watermark_checkpoint_interval_ms")
     producer_expiration_check_interval_ms: int = _KEYS.default("producer_expiration_check_interval_ms")
     initial_task_delay_ms: int = _KEYS.default("initial_task_delay_ms")
-    """Before the first run of each task."""
+    """The delay before the first run of each task."""
     cleaner_enable: bool = _KEYS.default("cleaner_enable")
-    """Without the cleaner compacted topics are neither compacted nor kept short by retention."""
+    """True if the cleaner runs. If it is False, compacted topics are neither compacted nor deleted from."""
     cleaner: CleanerSettings = field(default_factory=CleanerSettings)
     verifies_transactions: bool = False
-    """A client's first batch of a transaction needs a guard; of no use without a transaction coordinator."""
+    """A client's first batch of a transaction needs a verification guard.
+
+    The check requires a transaction coordinator.
+    """
     is_sole_replica: bool = True
-    """Not a key of Kafka's: nobody replicates the logs, so the high watermark is the log end."""
+    """No other broker replicates the logs, so the high watermark is the log end. This is no Kafka key."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """As a broker's properties say."""
+        """Return the settings from a broker's properties."""
         return cls(cleaner=CleanerSettings.of(config), **_KEYS.read(config))

@@ -1,10 +1,10 @@
-"""The same work for the partitions of a log directory that the caller has to himself: side by side, told, cancelled.
+"""The same work for the partitions of a directory held by the caller: parallel, with progress, cancellable.
 
-The largest come first, so that one large partition does not run alone at the end. Where the work fails, it fails for
-that partition; the others go on. A run that is cancelled, or interrupted, sets the event and waits for the work under
-way, which calls ``check_cancelled`` now and then.
+The largest partitions come first, so that a large one does not run alone at the end. A failure affects only its own
+partition. A cancelled or interrupted run sets the event and waits for the running work, which regularly calls
+``check_cancelled``.
 
-Called by: recovery, compaction. Thread rule: ``run`` from one thread; ``tell`` and ``check_cancelled`` from any.
+Thread rule: one thread calls ``run``. Any thread may call ``tell`` and ``check_cancelled``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _R = TypeVar("_R", bound=NamedPartition)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkProgress:
-    """Bytes are of ``.log`` files."""
+    """Bytes are those of ``.log`` files."""
 
     partition: str
     bytes_done: int
@@ -41,11 +41,11 @@ class WorkProgress:
 
 ProgressListener = Callable[[WorkProgress], None]
 Failures = tuple[tuple[str, TidelogError], ...]
-"""Names of partitions and what went wrong, in order."""
+"""The names of partitions with their errors, sorted."""
 
 
 class PartitionWork(Generic[_P]):
-    """One run over ``parts``; ``size`` is what a part adds to the bytes in all."""
+    """A single run over ``parts``. ``size`` returns the bytes that a part adds to the total."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class PartitionWork(Generic[_P]):
         on_progress: ProgressListener | None = None,
         cancelled: threading.Event | None = None,
     ) -> None:
-        """``on_progress`` is called from several threads, one at a time."""
+        """Several threads call ``on_progress``, one at a time."""
         self._path = path
         self._parts = sorted(parts, key=lambda part: -size(part))
         self._bytes_total = sum(map(size, parts))
@@ -67,7 +67,7 @@ class PartitionWork(Generic[_P]):
         self._parts_done = 0
 
     def run(self, work: Callable[[_P], _R], *, threads: int, thread_name: str) -> tuple[tuple[_R, ...], Failures]:
-        """What the work returned and where it failed, in order of names. CancelledError."""
+        """Return the results and the failures, each sorted by name. Raise CancelledError if the run was cancelled."""
         done: list[_R] = []
         failures: list[tuple[str, TidelogError]] = []
         with ThreadPoolExecutor(threads, thread_name_prefix=thread_name) as pool:
@@ -86,7 +86,7 @@ class PartitionWork(Generic[_P]):
         return tuple(sorted(done, key=lambda part: part.name)), tuple(sorted(failures, key=lambda part: part[0]))
 
     def tell(self, name: str, count: int, *, partitions: int = 0) -> None:
-        """So many more bytes are done, and partitions."""
+        """Add finished bytes and partitions to the progress."""
         with self._lock:
             self._bytes_done += count
             self._parts_done += partitions

@@ -1,11 +1,10 @@
-"""A log directory opened for writing by the Python API: partitions are loaded when they are asked for, one by one.
+"""A log directory that the Python API opened for writing. Each partition is loaded when it is opened.
 
-Opening removes the clean-shutdown marker at once, since an append may follow before all else is loaded; an orderly
-close writes it again where it may (``LogDirectory``). A commit of staged files that was decided is carried out before
-anything else (``staged``). A flush is noted in the checkpoints. Nothing runs in the background: retention and the rest
-of the housekeeping are the ``LogManager``'s.
-A forked child that inherits a directory may only let go of it.
-Called by: the API. Thread rule: any thread.
+Opening removes the clean shutdown marker at once, since an append may follow before everything else is loaded. A clean
+close writes it again if that is allowed (``LogDirectory``). A decided commit of staged files is carried out before
+anything else (``staged``). A flush updates the checkpoints. Nothing runs in the background: retention and the other
+housekeeping belong to the ``LogManager``. A forked child that inherits a directory may only close it. Thread rule: any
+thread.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from tidelog.storage.segment.file_names import PartitionDirectoryName
 
 
 class WrittenDirectory:
-    """``config`` None: each topic's settings from the cluster metadata in the directory, defaults for the rest.
+    """A ``config`` of None takes each topic's settings from the cluster metadata in the directory, over the defaults.
 
-    Topic ids come from there too: a broker takes a partition without one for a stray.
+    Topic ids come from there too, because a broker treats a partition without an id as a stray.
     """
 
     def __init__(self, fs: FileSystem, path: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
-        """Open and lock; the directory is made where it is missing. LockedError where another holds it."""
+        """Open and lock the directory, and create it if missing. LockedError means that another process holds it."""
         self._directory = directory = LogDirectory(fs, path)
         try:
             metadata = read_cluster_metadata(fs, path)
@@ -53,7 +52,7 @@ class WrittenDirectory:
             directory.release()
             raise
         self.roll_forward = roll_forward
-        """For commits of staged files, while no log is open."""
+        """Commits staged files while no log is open."""
         self._metadata = metadata
         self._guard = ForkGuard(path)
         self._mutex = threading.Lock()
@@ -65,10 +64,10 @@ class WrittenDirectory:
         return self._directory.path
 
     def open_log(self, path: Path) -> WrittenLog:
-        """Load a partition of this directory, made if it is not there.
+        """Load a partition of this directory, and create it if missing.
 
-        DirectoryError for a name that is not TOPIC-PARTITION; LockedError for a log that is open already;
-        InconsistentTopicIdError for one of another topic of the name.
+        Raise DirectoryError for a name that is not TOPIC-PARTITION, LockedError if the log is already open, and
+        InconsistentTopicIdError if it belongs to another topic of that name.
         """
         self._guard.check()
         partition = partition_for_writing(path)
@@ -90,17 +89,19 @@ class WrittenDirectory:
     def producers(
         self, only: TopicPartition | None = None
     ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
-        """See ``LogDirectory.producers``."""
+        """Yield the producers as ``LogDirectory.producers`` does."""
         return self._directory.producers(only)
 
     def checkpoint(self) -> None:
-        """Write what is known of the open logs into the three checkpoints."""
+        """Write the three checkpoints with the offsets of the open logs."""
         self._guard.check()
         self._directory.checkpoint()
 
     def close(self) -> None:
-        """An orderly stop; idempotent. If a log cannot be closed, the others are, and the lock is released; then the
-        first failure is raised."""
+        """Shut down cleanly. The call is idempotent.
+
+        If a log fails to close, the others are still closed and the lock is released. Then the first failure is raised.
+        """
         with self._mutex:
             if self._closed:
                 return
@@ -123,7 +124,7 @@ class WrittenDirectory:
 
 
 class WrittenLog:
-    """A log of an owner with the calls of a writer of records; ``closes``: closing this closes the log."""
+    """A log with the calls of a record writer. If ``closes`` is True, closing this object closes the log."""
 
     def __init__(
         self,
@@ -143,12 +144,12 @@ class WrittenLog:
         self._closed = not closes
 
     def flush(self) -> None:
-        """Return when everything appended so far is on disk, and noted in the checkpoints."""
+        """Return when everything appended so far is on disk and in the checkpoints."""
         self.log.flush()
         self._after_flush()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the log unless ``closes`` was False. The call is idempotent."""
         if not self._closed:
             self._closed = True
             try:
@@ -159,10 +160,10 @@ class WrittenLog:
 
 
 class SingleLog:
-    """The log of ``open_log``: closing it closes the log directory that was opened for it."""
+    """The log of ``open_log``. Closing it closes the log directory that was opened for it."""
 
     def __init__(self, fs: FileSystem, directory: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
-        """Open the partition ``directory`` for writing; the log directory is the one around it."""
+        """The directory ``directory`` is the partition's. Its parent is opened as the log directory."""
         partition = TopicPartition.from_directory_name(directory.name)
         self._home = home = WrittenDirectory(fs, directory.parent, clock=clock, config=config)
         try:
@@ -177,5 +178,5 @@ class SingleLog:
         self.producers = ProducerSessions([home], lambda _: log, clock=clock, only=partition)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the log and its log directory. The call is idempotent."""
         self._home.close()

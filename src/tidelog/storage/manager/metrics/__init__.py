@@ -1,1 +1,1 @@
-"""What a manager reports of itself and its logs."""
+"""The metrics of a manager and its logs."""

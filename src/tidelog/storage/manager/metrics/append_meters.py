@@ -1,9 +1,9 @@
-"""Meters of what logs count of their appends: refused ones by reason, records that were converted.
+"""Meters of the appends to logs: refused ones by reason, and converted records.
 
-A log counts with plain integers under its lock; ``collect`` takes what was added since it was last called into meters,
-so their rates are right where it is called every few seconds. All topics have a meter each, some have one for each
-topic that had something to count; it goes when the topic has no log here any more.
-Called by: ManagerMetrics. Thread rule: any thread. Source: Kafka's ``BrokerTopicMetrics``.
+A log counts in plain integers under its lock. ``collect`` adds the increase since its last call to the meters, so their
+rates are right if it runs every few seconds. Each meter exists for all topics together. Some exist per topic as well,
+from the topic's first count until the topic has no log here. Thread rule: any thread. Source: Kafka's
+``BrokerTopicMetrics``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOPICS = MetricFamily("kafka.server", "BrokerTopicMetrics")
 
 
 class _Counts(NamedTuple):
-    """Of one log; in the order of ``DESCRIPTIONS``."""
+    """The counts of one log, in the order of ``DESCRIPTIONS``."""
 
     bytes_rejected: int
     conversions: int
@@ -70,13 +70,13 @@ _NOTHING = _Counts(*[0] * len(DESCRIPTIONS))
 
 class _Seen(NamedTuple):
     topic: str
-    """As it was when the log was first seen: the directory's name is another once the log is deleted."""
+    """The topic when the log was first seen, because the directory gets another name when the log is deleted."""
     counts: _Counts
 
 
 class AppendMeters:
     def __init__(self, registry: MetricRegistry) -> None:
-        """The meters of all topics together are there from the start, as in Kafka."""
+        """The meters of all topics together exist from the start, as in Kafka."""
         self._registry = registry
         self._lock = threading.Lock()
         self._seen: WeakKeyDictionary[PartitionLog, _Seen] = WeakKeyDictionary()
@@ -84,7 +84,7 @@ class AppendMeters:
         self._topics: set[str] = set()
 
     def collect(self, logs: Iterable[PartitionLog]) -> None:
-        """``logs``: all there are, and those that were deleted of late."""
+        """Update the meters from ``logs``, which are all existing and recently deleted logs."""
         with self._lock:
             topics = set()
             for log in logs:
@@ -97,7 +97,7 @@ class AppendMeters:
             self._forget(self._topics - topics)
 
     def close(self) -> None:
-        """Take the meters out of the registry."""
+        """Remove the meters from the registry."""
         with self._lock:
             self._forget(set(self._topics))
             for one in DESCRIPTIONS:

@@ -1,12 +1,11 @@
-"""The metrics of a log manager in a registry, under Kafka's names: its log directories, a start that is under way, the
-state of each log, flushes, refused and converted appends, the cleaner.
+"""A log manager's metrics in a registry, under Kafka's names.
 
-State: *made* (``on_flush`` goes to the manager that is to be made) -> ``watch`` -> ``close``. Values are read when a
-report is made; only flushes and counters of appends are followed in between. A log that is deleted, set aside or in a
-directory that is offline is in no report.
-Called by: who makes a LogManager. Thread rule: any thread; takes no lock of the manager's, and a log's only where the
-cleaner has set it aside.
-Source: Kafka's ``LogManager``, ``UnifiedLog``, ``LogSegment``, ``BrokerTopicMetrics``.
+They cover log directories, a startup in progress, the state of each log, flushes, refused and converted appends, and
+the cleaner. State: *made* (the manager to be created receives ``on_flush``) -> ``watch`` -> ``close``. Values are read
+when a report is made. Only flushes and append counters are collected in between. A log that is deleted, set aside or in
+an offline directory is in no report. Thread rule: any thread. No call takes the manager's lock, and a log's lock is
+taken only if the cleaner has set the log aside. Source: Kafka's ``LogManager``, ``UnifiedLog``, ``LogSegment``,
+``BrokerTopicMetrics``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tidelog.storage.manager.metrics.append_meters import DESCRIPTIONS, AppendMe
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 COLLECT_EVERY_MS = 5_000
-"""As often as meters carry their rates on."""
+"""The interval at which meters update their rates."""
 
 _LOG = MetricFamily("kafka.log", "Log", ("topic", "partition", "is-future"))
 _MANAGER = MetricFamily("kafka.log", "LogManager")
@@ -77,7 +76,7 @@ METRICS: tuple[MetricDescription, ...] = (
     *DESCRIPTIONS,
     *cleaner_metrics.METRICS,
 )
-"""All there are; docs/metrics.md has a line for each."""
+"""All metrics of this module. docs/metrics.md has a line for each."""
 
 
 class ManagerMetrics:
@@ -92,11 +91,11 @@ class ManagerMetrics:
         self._manager: LogManager | None = None
 
     def on_flush(self, took_ms: int) -> None:
-        """For the manager to call."""
+        """Record a flush. The manager calls it."""
         self._flushes.update(took_ms)
 
     def watch(self, manager: LogManager, scheduler: Scheduler | None = None) -> None:
-        """Report of ``manager``, also while it starts. Without a scheduler appends are counted at reports only."""
+        """Report on ``manager``, also during its startup. Without a scheduler, appends are counted only at reports."""
         self._manager = manager
         self._remove_source = self._registry.add_source(self._samples)
         if scheduler is not None:
@@ -105,7 +104,7 @@ class ManagerMetrics:
             )
 
     def collect(self) -> None:
-        """Take what logs and cleaner have counted since into the meters."""
+        """Add the counts of logs and cleaner since the last call to the meters."""
         if self._manager is None:
             return
         self._appends.collect([*self._manager.all_logs(), *self._manager.deleted_logs])
@@ -115,7 +114,7 @@ class ManagerMetrics:
             self._cleaner_io_seen = total
 
     def close(self) -> None:
-        """Leave nothing in the registry; idempotent."""
+        """Remove everything from the registry. The call is idempotent."""
         if self._remove_source is not None:
             self._remove_source()
         if self._task is not None:
@@ -158,7 +157,7 @@ def _of_directories(manager: LogManager) -> Iterator[Sample]:
 def _of_log(log: PartitionLog) -> Iterator[Sample]:
     name = PartitionDirectoryName.parse(log.directory.name)
     if name.purpose not in (DirectoryPurpose.LIVE, DirectoryPurpose.FUTURE):
-        return  # deleted or set aside since the report began
+        return  # the log was deleted or set aside since the report began
     partition = name.topic_partition
     is_future = "true" if name.purpose is DirectoryPurpose.FUTURE else ""
     tags = (partition.topic, str(partition.partition), is_future)

@@ -1,9 +1,8 @@
-"""The metrics of a log manager and the reporters that a broker's settings name, from before its logs are loaded until
-after it has ended.
+"""A log manager's metrics with the reporters named in a broker's settings.
 
-State: *made* (``on_flush`` goes to the manager) -> ``start`` -> ``stop``. Without reporters nothing runs; ``registry``
-can be asked all the same.
-Called by: KeptDirectories. Thread rule: ``start`` and ``stop`` by one thread. A forked child may only ``stop``.
+They run from before the logs are loaded until after the manager's shutdown. State: *made* (the manager receives
+``on_flush``) -> ``start`` -> ``stop``. Without reporters nothing runs, and ``registry`` can still be read. Thread rule:
+the same thread calls ``start`` and ``stop``. A forked child may only call ``stop``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tidelog.storage.manager.metrics.manager_metrics import ManagerMetrics
 
 class MetricsReporting:
     def __init__(self, broker: BrokerConfig, clock: Clock) -> None:
-        """ConfigError for reporters that cannot be had, or do not take their settings."""
+        """The reporters are loaded here. A reporter that cannot be loaded or rejects its settings is a ConfigError."""
         self.reporters = load_reporters({key: setting.text for key, setting in broker.settings.items()})
         self.registry = MetricRegistry(clock=clock)
         self._of_manager = ManagerMetrics(self.registry)
@@ -29,14 +28,17 @@ class MetricsReporting:
         self.on_flush = self._of_manager.on_flush
 
     def start(self, manager: LogManager, scheduler: Scheduler) -> None:
-        """``scheduler``: started. ConfigError where a reporter does not start; none is left running then."""
+        """Start reporting with a started ``scheduler``.
+
+        Raise ConfigError if a reporter fails to start; then none runs.
+        """
         self._of_manager.watch(manager, scheduler if self.reporters.reporters else None)
         if isinstance(scheduler, ThreadScheduler):
             self._forget_runtime = watch_runtime(self.registry, scheduler)
         self.reporters.start(self.registry, scheduler)
 
     def stop(self) -> None:
-        """Idempotent."""
+        """Stop reporting. The call is idempotent."""
         self.reporters.stop()
         self._forget_runtime()
         self._of_manager.close()

@@ -1,1 +1,1 @@
-"""Who appends under a producer id, and where ids come from."""
+"""Producer ids: their allocation and the sessions that append under them."""

@@ -1,20 +1,19 @@
-"""One holder of a producer id and epoch: its appends to any log of the directory, and its transactions.
+"""The holder of a producer id and epoch: its appends to the directory's logs, and its transactions.
 
 =============  =======================================================  ===============================================
-state          how it comes about                                       what it allows
+state          entered when                                             allows
 =============  =======================================================  ===============================================
-*idle*         made; a transaction was ended                            appends, beginning a transaction
-*open*         a transaction was begun                                  appends of that transaction, ending it
-*broken*       an append of the transaction failed                      ending it by an abort only
-*refused*      a newer holder of the id came, a marker could not be     nothing; every call raises the reason
-               written, it was closed
+*idle*         the session is created, or a transaction ends            appends, beginning a transaction
+*open*         a transaction begins                                     appends of that transaction, ending it
+*broken*       an append of the transaction fails                       ending it by an abort only
+*refused*      a newer holder takes the id, a marker cannot be          nothing; every call raises the reason
+               written, or the session is closed
 =============  =======================================================  ===============================================
 
-Nothing of a transaction is kept but in the logs: a crash leaves it open there, and whoever takes the id next ends it.
-Markers go to one log after the other; the decision itself is written nowhere. One lock: appends of one producer come
-one after the other, as sequences must. Order of locks: ProducerSessions', this one, a log's.
-Called by: the API's producers and transactions. Thread rule: any thread; ForkError in a forked child.
-Source: Kafka's ``TransactionManager`` (KIP-98), without its coordinator.
+A transaction is recorded only in the logs. A crash leaves it open there, and the id's next holder aborts it. Markers
+are written to one log after the other, and the decision itself is not stored. One lock serializes the appends of a
+producer, because sequence numbers must ascend. Lock order: ProducerSessions', this one, a log's. Thread rule: any
+thread. A forked child gets ForkError. Source: Kafka's ``TransactionManager`` (KIP-98), without its coordinator.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class TransactionPart:
-    """A transaction as its session knows it; its holder shows it with every call, so that a late one is seen."""
+    """A transaction in its session. The caller passes it to every call, so that a late call is detected."""
 
     writers: list[ProducerWriter] = field(default_factory=list)
-    """Of the logs that take part, in the order in which they came in."""
+    """The writers of the participating logs, in the sequence in which they joined."""
     failure: BaseException | None = None
-    """Of the first append that did not go through."""
+    """The error of the first failed append."""
     outcome: str = ""
-    """How it ended; empty as long as it is open."""
+    """The way in which it ended, empty while it is open."""
 
 
 class ProducerSession:
-    """Made by ProducerSessions."""
+    """Only ProducerSessions creates sessions."""
 
     def __init__(self, producer_id: int, epoch: int, *, clock: Clock, directory: Path) -> None:
         self.producer_id = producer_id
@@ -68,13 +67,13 @@ class ProducerSession:
 
     @property
     def is_usable(self) -> bool:
-        """Idle, and nobody has taken its place."""
+        """True if the session is idle and not refused."""
         return self._open is None and self._refusal is None
 
     # --- appending ---
 
     def next_sequence(self, log: PartitionLog) -> int:
-        """Of the next record in ``log``."""
+        """Return the sequence number of the next record in ``log``."""
         with self._changing():
             return self._writer(log).next_sequence
 
@@ -89,7 +88,7 @@ class ProducerSession:
         sequence: int | None = None,
         transaction: TransactionPart | None = None,
     ) -> int:
-        """Append one record; its offset. InvalidTransactionStateError outside of the open transaction."""
+        """Append one record and return its offset. Raise InvalidTransactionStateError outside the open transaction."""
         with self._appending(log, transaction) as writer:
             return writer.append(
                 value, key, headers, timestamp_ms, sequence=sequence, transactional=transaction is not None
@@ -106,7 +105,7 @@ class ProducerSession:
         sequence: int | None = None,
         transaction: TransactionPart | None = None,
     ) -> Sequence[int]:
-        """Append many records; their offsets. Errors as ``append``."""
+        """Append many records and return their offsets. Raise as ``append`` does."""
         with self._appending(log, transaction) as writer:
             return writer.append_batch(
                 values,
@@ -120,7 +119,7 @@ class ProducerSession:
     # --- transactions ---
 
     def begin(self) -> TransactionPart:
-        """InvalidTransactionStateError where one is open already."""
+        """Begin a transaction. Raise InvalidTransactionStateError if one is already open."""
         with self._changing():
             if self._open is not None:
                 raise InvalidTransactionStateError(
@@ -130,7 +129,7 @@ class ProducerSession:
             return self._open
 
     def commit(self, transaction: TransactionPart) -> None:
-        """Write the commit markers. One with a failed append is aborted instead: InvalidTransactionStateError."""
+        """Write the commit markers. After a failed append, abort instead and raise InvalidTransactionStateError."""
         with self._changing():
             self._require_open(transaction)
             if transaction.failure is None:
@@ -144,7 +143,10 @@ class ProducerSession:
             ) from transaction.failure
 
     def abort(self, transaction: TransactionPart) -> None:
-        """Write the abort markers; nothing for one that is aborted. InvalidTransactionStateError if committed."""
+        """Write the abort markers.
+
+        An aborted transaction is a no-op, a committed one an InvalidTransactionStateError.
+        """
         self._guard.check()
         with self._lock:
             if transaction.outcome.startswith("aborted"):
@@ -156,7 +158,7 @@ class ProducerSession:
     # --- ending ---
 
     def fence(self, epoch: int) -> None:
-        """A newer holder of the id comes, with ``epoch``: abort what is open, refuse all calls from now on."""
+        """Abort the open transaction and refuse further calls, because a newer holder takes the id with ``epoch``."""
         with self._lock:
             fenced = InvalidProducerEpochError(
                 f"{self} is fenced off: the id was taken up again with epoch {epoch}", path=self._directory
@@ -164,13 +166,13 @@ class ProducerSession:
             self._stop("aborted by a newer producer", fenced, epoch)
 
     def close(self) -> None:
-        """Abort what is open. Idempotent; in a forked child nothing happens."""
+        """Abort the open transaction. The call is idempotent, and a no-op in a forked child."""
         if self._guard.is_owner:
             with self._lock:
                 self._stop("aborted by closing", ClosedError(f"{self} is closed", path=self._directory))
 
     def release(self, log: PartitionLog) -> None:
-        """``log`` will be closed: abort a transaction that it takes part in, in all its logs."""
+        """Abort the open transaction in all its logs if ``log``, which will be closed, takes part in it."""
         with self._lock:
             writer = self._writers.pop(log, None)
             if self._open is not None and writer in self._open.writers:
@@ -227,7 +229,7 @@ class ProducerSession:
             self._end(self._open, outcome, committed=False, epoch=epoch)
 
     def _end(self, transaction: TransactionPart, outcome: str, *, committed: bool, epoch: int | None = None) -> None:
-        """Write a marker to each log; where one cannot be written the others get theirs, and the error is raised."""
+        """Write a marker to each log. If one fails, the others are still written, and then the error is raised."""
         self._open, transaction.outcome = None, outcome
         failures: list[tuple[PartitionLog, TidelogError]] = []
         for writer in transaction.writers:

@@ -1,15 +1,15 @@
-"""Who holds which producer id in a directory that this process writes to: new ids, and ids taken up again.
+"""The holders of producer ids in the log directories that this process writes to: new ids and reused ids.
 
-New ids begin at 2^52. Kafka's controller counts its own from 0, so a cluster that goes on with the directory never
-hands out one that tidelog used (two holders of an id with the same epoch would be taken for each other's duplicates),
-and the number still is exact in JSON. A new id is above all of those that any partition knows.
+New ids begin at 2^52. Kafka's controller allocates its ids from 0, so a cluster that later uses the directory never
+allocates an id of tidelog's. (Two holders of an id with the same epoch would look like duplicates of each other.) The
+number is still exact in JSON. A new id is above every id that any partition knows.
 
-Taking an id up again gives it the epoch after the last one, aborts what it left open in every partition in reach, and
-fences the holder before, if this process has it; another process cannot, since the directory is locked.
+Reusing an id gives it the next epoch and aborts its open transactions in every reachable partition. It fences the
+previous holder if that is in this process. No other process can hold it, since the directory is locked.
 
-Nothing is stored but what the logs' producer state holds; an id that nothing was appended with may come again.
-Called by: the API. Thread rule: any thread. Order of locks: this one, a session's, a log's.
-Source: Kafka's ``ProducerIdManager``, ``TransactionCoordinator.handleInitProducerId`` (KIP-98, KIP-360).
+Nothing is stored except the producer state of the logs. An id without any append may be allocated again. Thread rule:
+any thread. Lock order: this one, a session's, a log's. Source: Kafka's ``ProducerIdManager``,
+``TransactionCoordinator.handleInitProducerId`` (KIP-98, KIP-360).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class ProducerHome(Protocol):
 
 
 class ProducerSessions:
-    """``homes`` are the log directories; ``open_log`` opens a partition of them for writing, if it is not open.
+    """``homes`` are the log directories. ``open_log`` returns a partition's log, and opens it for writing if needed.
 
-    ``only``: the one partition whose log may be appended to; the others are asked for their ids alone.
+    ``only`` is the single partition that may be appended to. The others are then read only for new ids.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ProducerSessions:
         self._idle: list[ProducerSession] = []
 
     def acquire(self, producer_id: int | None = None, epoch: int | None = None) -> ProducerSession:
-        """A new id, or a given one as ``take_up``. ValueError for an epoch without an id."""
+        """Return a session with a new id, or ``take_up`` the given id. Raise ValueError for an epoch without an id."""
         if producer_id is not None:
             return self.take_up(producer_id, epoch)
         if epoch is not None:
@@ -81,10 +81,10 @@ class ProducerSessions:
             return self._new()
 
     def take_up(self, producer_id: int, epoch: int | None = None) -> ProducerSession:
-        """Hold an id, known or not; ``epoch`` None: the one after the last.
+        """Return a session for an id, known or not. ``epoch`` None means the next epoch.
 
-        With the last epoch itself, sequences go on where they were. InvalidProducerEpochError for an older one, and
-        where no epoch is left.
+        With the last epoch itself, the sequence numbers continue. Raise InvalidProducerEpochError for an older epoch,
+        or if no epoch is left.
         """
         if not 0 <= producer_id <= _MAX_PRODUCER_ID:
             raise ValueError(f"a producer id is a number from 0 to 2^63 - 1, not {producer_id}")
@@ -109,7 +109,7 @@ class ProducerSessions:
             return self._hold(producer_id, epoch)
 
     def borrow(self) -> ProducerSession:
-        """An idle session with an id of its own; ``give_back`` it."""
+        """Return an idle session with its own id. ``give_back`` returns it."""
         with self._changing():
             while self._idle:
                 session = self._idle.pop()
@@ -118,15 +118,16 @@ class ProducerSessions:
             return self._new()
 
     def give_back(self, session: ProducerSession) -> None:
-        """What was borrowed can be borrowed again, unless it came to an end."""
+        """Make a borrowed session available again, unless it is no longer usable."""
         if self._guard.is_owner and session.is_usable:
             with self._lock:
                 self._idle.append(session)
 
     def release(self, log: PartitionLog) -> None:
-        """``log`` will be closed: what is open in it is aborted. A failure is logged; the next who takes it up aborts.
+        """Abort the open transactions in ``log``, which will be closed. A failure is logged, and the id's next holder
+        aborts.
 
-        Does nothing once the sessions are closed, and in a forked child.
+        The call is a no-op after ``close``, and in a forked child.
         """
         if self._closed or not self._guard.is_owner:
             return
@@ -138,7 +139,7 @@ class ProducerSessions:
                     _log.warning("%s", error)
 
     def close(self) -> None:
-        """Abort all open transactions, refuse all calls from now on. Idempotent; see ``release``."""
+        """Abort all open transactions and refuse further calls. The call is idempotent; see ``release``."""
         if self._closed or not self._guard.is_owner:
             return
         with self._lock:
@@ -173,7 +174,7 @@ class ProducerSessions:
         return session
 
     def _known_as(self, producer_id: int) -> dict[TopicPartition, ProducerEntry]:
-        """What each partition in reach knows of a producer; of an open one, as it changes."""
+        """Return each reachable partition's entry of a producer. The entry of an open partition is live."""
         return {
             partition: known[producer_id]
             for home in self._homes

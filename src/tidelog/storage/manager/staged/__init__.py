@@ -1,1 +1,1 @@
-"""Staged files and their commits: what was written beside the logs is put into them, all of it, once."""
+"""Staged files and their commits: files written outside the logs enter them all together, exactly once."""

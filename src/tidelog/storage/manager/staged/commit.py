@@ -1,19 +1,19 @@
-"""Commit staged files to a log directory: decide, then carry out; and complete what another process had decided.
+"""The commit of staged files to a log directory, and the completion of another process's decided commit.
 
 ======================================  ==============================================================================
-asked to commit                         what happens
+commit request                          effect
 ======================================  ==============================================================================
-anything, while an intent is there      that is carried out first
-a batch that is recorded, or a lower    nothing: its staged files are removed
-one, of its query
-staged files that are damaged, missing  an error; nothing is decided, the files are left to who wrote them
-or more than a segment may hold
-else                                    the intent is written: from here on, whatever happens, it will be carried out
+any, while an intent exists             the intent is carried out first
+a batch at or below the query's last    none; its staged files are removed
+recorded one
+staged files that are damaged, missing  an error; nothing is decided, and the files stay for their writer
+or larger than a segment may be
+else                                    the intent is written; from then on the commit is carried out, even after a
+                                        crash
 ======================================  ==============================================================================
 
-The directory is locked meanwhile, and stopped in order as it was found. Nothing else is ever written to a log in
-part: a reader sees of each staged file all records or none. Called by: the sinks. Thread rule: any thread; the lock
-lets one in.
+The directory is locked meanwhile, and shut down cleanly if it was clean. A reader sees all records of a staged file or
+none. Thread rule: any thread. The lock admits one at a time.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from tidelog.storage.manager.written_directory import WrittenDirectory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitResult:
-    """``offsets`` that the records have now, by partition."""
+    """``offsets`` holds the offsets of the new records, by partition."""
 
     offsets: dict[TopicPartition, range]
     was_done: bool
-    """The batch had been committed before; nothing was written."""
+    """True if the batch was committed before, so nothing was written."""
 
 
 def commit_staged(
     fs: FileSystem, path: Path, commit: StagedCommit, *, clock: Clock, config: LogConfig | None = None
 ) -> CommitResult:
-    """Have the records of ``commit`` in the logs of the directory ``path``, which is made where it is missing.
+    """Commit staged files to the logs of the directory ``path``, and create the directory if missing.
 
-    ``config`` as for ``WrittenDirectory``. LockedError where another has the directory; errors of ``read_staged``, with
-    nothing decided; FileMissingError for a staged file that is gone; StorageError, after which it has to be repeated.
+    ``config`` is as for ``WrittenDirectory``. Raise LockedError if another process holds the directory,
+    FileMissingError for a missing staged file, and the errors of ``read_staged``; then nothing is decided. After
+    StorageError the call must be repeated.
     """
     directory = WrittenDirectory(fs, path, clock=clock, config=config)
     try:
@@ -62,6 +63,6 @@ def commit_staged(
 
 
 def complete_commits(fs: FileSystem, path: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
-    """Carry out what was decided for a log directory, if anything was; LockedError where another has it then."""
+    """Carry out a decided commit, if there is one. Raise LockedError if another process then holds the directory."""
     if fs.exists(path / INTENT_FILE):
         WrittenDirectory(fs, path, clock=clock, config=config).close()

@@ -1,20 +1,19 @@
-"""Carry out what was decided for a log directory: repeated as often as it takes, it is done once.
+"""The execution of a decided commit in a log directory. It can be repeated and takes effect once.
 
 ====  ==================================  =============================================================================
-step  what                                a crash in it, and what the next owner finds
+step  change                              after a crash in it, the next owner finds
 ====  ==================================  =============================================================================
-1     each partition adopts its files     some partitions have all or some of theirs; the files that are still there
-      that are there, in order            are those that are not in the logs (``adoption``)
-2     the checkpoints are written         the recovery points lag behind: what was adopted is recovered, none of it cut
-3     the batch is recorded               nothing is left to adopt; the batch is recorded (again)
-4     the intent is removed               the same, with an intent of which no file is there
-5     what dead attempts have left of     files that no intent names, for the next batch or ``tidelog recover``
-      the query's batches is removed
+1     each partition adopts its existing   some partitions with all or some of their files; the files that still exist
+      files in the intent's sequence      are not in the logs yet (``adoption``)
+2     the checkpoints are written         recovery points that lag behind; recovery keeps all adopted records
+3     the batch is recorded               nothing to adopt; the batch is recorded (again)
+4     the intent is removed               the same, with an intent whose files are all gone
+5     files of failed attempts at this    files that no intent names, for the next batch or ``tidelog recover``
+      or earlier batches are removed
 ====  ==================================  =============================================================================
 
-Nothing is asked any more of what was checked when it was decided, but that a file is as long as it was, and sound.
-Called by: ``WrittenDirectory`` when it opens, ``commit_staged``. Thread rule: the directory's lock is held, none of its
-logs is open.
+The checks made before the decision are not repeated. Only a file's size and the validity of its batches are checked.
+Thread rule: the caller holds the directory's lock, and none of its logs is open.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class RollForward:
-    """``topic_id``: of a topic, None where it is not known."""
+    """``topic_id`` returns a topic's id, or None if it is unknown."""
 
     def __init__(
         self,
@@ -55,10 +54,10 @@ class RollForward:
         self._topic_id = topic_id
 
     def complete(self) -> StagedCommit | None:
-        """What was decided, and is done now; None where nothing was.
+        """Carry out a decided commit and return it, or None if there is none.
 
-        CheckpointError where that cannot be read; CorruptRecordError for a staged file that is damaged; errors of the
-        logs. What stood in the way can be removed, and this be repeated.
+        Raise CheckpointError if the intent is unreadable, CorruptRecordError for a damaged staged file, and the errors
+        of the logs. The call can be repeated after the cause is removed.
         """
         commit = read_intent(self._fs, self._directory.path)
         if commit is not None:
@@ -67,7 +66,10 @@ class RollForward:
         return commit
 
     def carry_out(self, commit: StagedCommit) -> dict[TopicPartition, range]:
-        """The offsets that were given to what was not in the logs yet. Errors as ``complete``."""
+        """Carry out the commit.
+
+        Return the new offsets of records that were not in the logs yet. Raise as ``complete`` does.
+        """
         root = self._directory.path
         offsets: dict[TopicPartition, range] = {}
         for partition, files in commit.files.items():
@@ -84,10 +86,10 @@ class RollForward:
         return offsets
 
     def check(self, commit: StagedCommit) -> None:
-        """That nothing stands in the way: each log can be opened, each file is whole and fits into a segment of it.
+        """Check that every log opens, and that every file is valid and fits into one of its segments.
 
-        Errors of the logs and of ``read_staged``; CorruptRecordError for a file that is not as long as its writer said.
-        The directories of new partitions are made.
+        Raise the errors of the logs and of ``read_staged``, and CorruptRecordError if a file's size differs from the
+        writer's report. The directories of new partitions are created.
         """
         for partition, files in commit.files.items():
             log = self._open_log(partition)
@@ -128,13 +130,13 @@ class RollForward:
 
 
 def find_staged(fs: FileSystem, directory: Path, commit: StagedCommit | None = None) -> tuple[str, ...]:
-    """The names of the staged files in a log directory, but for those that ``commit`` names."""
+    """Return the names of the staged files in a log directory, except those in ``commit``."""
     named = set(() if commit is None else commit.names)
     return tuple(name for name in fs.list_names(directory) if StagedName.parse(name) and name not in named)
 
 
 def remove_staged(fs: FileSystem, directory: Path, which: Callable[[StagedName], bool] = lambda _: True) -> None:
-    """Remove staged files, all unless told which; nothing may be decided for them."""
+    """Remove all staged files, or those selected by ``which``. No decided commit may name them."""
     found = [name for name in fs.list_names(directory) if (staged := StagedName.parse(name)) and which(staged)]
     for name in found:
         fs.remove(directory / name, missing_ok=True)

@@ -1,10 +1,9 @@
-"""Which batch of each stream was committed last to a log directory: what makes a repeated commit do nothing.
+"""The last committed batch of each stream in a log directory, so that a repeated commit is a no-op.
 
-``tidelog-sink-checkpoint`` is a checkpoint like Kafka's, an entry a line: ``query batch``. A stream's batches are
-numbered upwards, and one is only begun when the one before is done, so the last number says all.
+``tidelog-sink-checkpoint`` is a checkpoint like Kafka's, with entry lines ``query batch``. A stream's batch numbers
+ascend, and a batch begins only after the previous one is done, so the last number suffices.
 
-A crash leaves the old or the new file. Called by: ``roll_forward``, ``commit``. Thread rule: writers hold the
-directory's lock.
+A crash leaves the old or the new file. Thread rule: writers hold the directory's lock.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ SINK_CHECKPOINT = "tidelog-sink-checkpoint"
 
 
 def read_committed_batches(fs: FileSystem, directory: Path) -> dict[str, int]:
-    """The last batch by query; empty where the file is missing. CheckpointError where it cannot be understood."""
+    """Return the last batch by query, empty if the file is missing. Raise CheckpointError if it is malformed."""
     path = directory / SINK_CHECKPOINT
     if not fs.exists(path):
         return {}

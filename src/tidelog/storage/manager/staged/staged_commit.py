@@ -1,6 +1,6 @@
-"""A commit: which staged files go into which partitions, in which order; and the file in which it stands once decided.
+"""A commit of staged files to partitions, and the intent file that records it once it is decided.
 
-``tidelog-sink-intent`` in the log directory, JSON, written atomically::
+The intent is ``tidelog-sink-intent`` in the log directory, in JSON, written atomically::
 
     {
         "version": 0,
@@ -9,10 +9,9 @@
         "partitions": [{"topic": "t", "partition": 0, "files": [{"name": ".tidelog-staged~…", "size": 4711}]}],
     }
 
-While it is there, every owner that opens the directory for writing carries it out before anything else. ``batch`` is
-null for what is not a stream's. A file that cannot be understood stops them: what it says must not be lost.
-
-Called by: ``commit``, ``roll_forward``, the plan of a recovery. Thread rule: the directory's lock is held by writers.
+While it exists, every owner that opens the directory for writing carries it out first. ``batch`` is null if the commit
+belongs to no stream. An unreadable intent is an error for these owners, because a decided commit must not be lost.
+Thread rule: writers hold the directory's lock.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ _VERSION = 0
 class StagedFile(NamedTuple):
     name: str
     size: int
-    """Bytes."""
+    """The size in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedCommit:
-    """``files`` in the order in which their records follow each other; ValueError for names that are none."""
+    """``files`` has the sequence of their records. Invalid names are a ValueError."""
 
     query: str
     batch: int | None
-    """None: not of a stream, so nobody will ask for it again."""
+    """None if the commit belongs to no stream, so it is never repeated."""
     files: Mapping[TopicPartition, tuple[StagedFile, ...]]
 
     def __post_init__(self) -> None:
@@ -70,7 +69,7 @@ class StagedCommit:
         return self.query if self.batch is None else f"batch {self.batch} of {self.query}"
 
     def supersedes(self, staged: StagedName) -> bool:
-        """Whether nobody needs a file of that name once this is done: it is of the same batch, or an earlier one."""
+        """Return True if this commit makes the file obsolete: it is of the same query and the same or an earlier batch."""
         if staged.query != self.query or (staged.batch is None) != (self.batch is None):
             return False
         return staged.batch is None or self.batch is None or staged.batch <= self.batch
@@ -89,7 +88,7 @@ class StagedCommit:
 
     @classmethod
     def parse(cls, data: bytes, *, path: Path | None = None) -> StagedCommit:
-        """CheckpointError for anything but a whole, well-formed intent."""
+        """Parse an intent. Raise CheckpointError if it is incomplete or malformed."""
         try:
             fields = json.loads(data)
             if fields["version"] != _VERSION:
@@ -107,7 +106,10 @@ class StagedCommit:
 
 
 def read_intent(fs: FileSystem, directory: Path) -> StagedCommit | None:
-    """What was decided for a log directory and is not done yet; None where there is nothing. CheckpointError."""
+    """Return the decided but unfinished commit of a log directory, or None.
+
+    Raise CheckpointError if it is malformed.
+    """
     path = directory / INTENT_FILE
     return StagedCommit.parse(read_whole(fs, path), path=path) if fs.exists(path) else None
 

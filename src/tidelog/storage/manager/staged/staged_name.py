@@ -1,15 +1,15 @@
-"""Names of staged files. Pure: text in, values out.
+"""The names of staged files. The functions are pure: text in, values out.
 
 ::
 
     .tidelog-staged~QUERY~BATCH~WRITER~NUMBER
 
-They lie in the log directory itself, for brokers pass over files there, and refuse to start on directories that they do
-not know. QUERY is whose they are, BATCH the number of a stream's batch, or ``once``; WRITER is one attempt to write a
-part of it, NUMBER counts its files. For which partition a file is, its writer reports: a topic's name may be as long as
-a file's.
+The files are in the log directory itself, because brokers ignore files there but refuse to start with unknown
+directories. QUERY owns them. BATCH is the number of a stream's batch, or ``once``. WRITER is one attempt to write a
+part of the batch, and NUMBER counts its files. The writer reports a file's partition separately, because a topic name
+may be as long as a file name.
 
-QUERY and WRITER are ASCII letters, digits, dots, dashes and underscores. Called by: writers of staged files, commits.
+QUERY and WRITER are ASCII letters, digits, dots, dashes and underscores.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _NAME = re.compile(
 class StagedName(NamedTuple):
     query: str
     batch: int | None
-    """None: not of a stream."""
+    """None if the file belongs to no stream."""
     writer: str
     number: int
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """None where ``name`` is not of that form."""
+        """Parse a file name. Return None for another form."""
         found = _NAME.fullmatch(name)
         if found is None:
             return None

@@ -1,1 +1,1 @@
-"""What decides about logs that are only read: their topics' settings, their segments' times, their high watermarks."""
+"""The facts for decisions about logs that are only read: topic settings, segment times, high watermarks."""

@@ -1,12 +1,12 @@
-"""What decides about a log that is only read: its segments' sizes and times, its high watermark.
+"""The segments' sizes and times and the high watermark of a log that is only read.
 
-A segment's time is what a broker takes it from: the ``.timeindex`` where its owner finished that, else the batches
-behind the index's last entry, else the time of the file. A ``.timeindex`` that is missing where nothing else makes a
-broker recover the segment leaves it the time of the file too: a broker makes an empty one and looks no further.
+A segment's time is determined as a broker does it: from a finished ``.timeindex``, else from the batches after the
+index's last entry, else from the file's modification time. The file's time also counts if the ``.timeindex`` is missing
+and nothing else makes a broker recover the segment: a broker then creates an empty index and looks no further.
 
-The high watermark is the log end where this broker has the only replica (as soon as it leads), else what the
-checkpoint says; without either, the log end. Reads only. Called by: the retention report, compaction's plan.
-Source: Kafka's ``LogSegment.largestTimestamp``, ``LogSegment.sanityCheck``, ``Partition.makeLeader``.
+The high watermark is the log end if this broker has the only replica (as soon as it is the leader), else the
+checkpoint's. If both are missing, it is the log end. The functions only read. Source: Kafka's
+``LogSegment.largestTimestamp``, ``LogSegment.sanityCheck``, ``Partition.makeLeader``.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _ATTEMPTS = 5
 
 
 class TimeFrom(enum.StrEnum):
-    """Where a segment's time comes from."""
+    """The source of a segment's time."""
 
     TIME_INDEX = "timeindex"
     RECORDS = "records"
     FILE = "file"
-    """No record has a timestamp."""
+    """The file's modification time, because no record has a timestamp."""
     FILE_WITHOUT_INDEX = "file_without_timeindex"
-    """The ``.timeindex`` is missing, whatever the records say."""
+    """The file's modification time, because the ``.timeindex`` is missing. Records do not count then."""
 
 
 class HighWatermarkFrom(enum.StrEnum):
     ONLY_REPLICA = "only_replica"
-    """The log end, of the only replica or of a log whose high watermark is kept in memory only."""
+    """The log end of an only replica, or of a log whose high watermark is only in memory."""
     CHECKPOINT = "checkpoint"
     LOG_END = "log_end"
-    """The log end, since nothing says otherwise."""
+    """The log end, because no other source exists."""
 
 
 def while_files_move(view: LogView, survey: Callable[[], _T]) -> _T:
-    """What a survey finds; begun again, a few times, where a broker deleted, rolled or compacted meanwhile."""
+    """Return the result of a survey. Repeat it a few times if a broker deleted, rolled or compacted files meanwhile."""
     for _ in range(_ATTEMPTS):
         try:
             return survey()
@@ -73,7 +73,7 @@ def survey_segment(view: LogView, segment: ViewSegment) -> tuple[RetentionSegmen
 
 
 def _time(view: LogView, segment: ViewSegment) -> tuple[int | None, TimeFrom]:
-    """The largest timestamp, None where the time of the file counts."""
+    """Return the largest timestamp with its source, or None if the file's modification time counts."""
     state = view.state
     if state.condition is not Condition.HELD and not state.was_recovered(segment):
         kinds = segment.files.kinds

@@ -1,8 +1,8 @@
-"""The settings of a topic, by what lies in log directories and what is said beside them; each with where it comes from.
+"""The settings of a topic from log directories and options, each with its source.
 
 A later source wins over an earlier one:
 
-1. Kafka's default; of internal topics the value that brokers create them with
+1. Kafka's default; for internal topics the value with which brokers create them
 2. broker settings of a properties file (``log.retention.hours``, ...)
 3. dynamic broker settings in the cluster metadata: of all brokers, then of this one
 4. the topic's settings in the cluster metadata
@@ -10,9 +10,9 @@ A later source wins over an earlier one:
 6. those of the command line: for every topic, then for this one
 
 Broker settings are merged before they are read: of ``log.retention.ms``, ``.minutes`` and ``.hours`` the finest unit
-wins, wherever it comes from. The metadata log itself is the exception: no setting reaches it, because snapshots decide
-where it begins. Pure but for ``read_setting_sources``, which only reads. Called by: the retention report, compaction.
-Source: Kafka's ``KafkaConfig``, ``ServerTopicConfigSynonyms``, ``KafkaMetadataLog``.
+wins, whatever its source. The metadata log is the exception: no setting applies to it, because snapshots decide its log
+start. All functions are pure except ``read_setting_sources``, which only reads. Source: Kafka's ``KafkaConfig``,
+``ServerTopicConfigSynonyms``, ``KafkaMetadataLog``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INTERNAL_ORIGIN = "default of this topic"
 _TOPIC_ORIGIN = "topic"
 _METADATA_ORIGIN = "KRaft keeps it by snapshots"
 _CHECKED = (COMMAND_LINE_ORIGIN, TOPIC_CONFIG_ORIGIN)
-"""From here an unknown key is a mistake."""
+"""An unknown key from these sources is an error."""
 
 _INTERNAL_TOPICS: Mapping[str, Mapping[str, str]] = {
     "__consumer_offsets": {"cleanup.policy": "compact"},
@@ -53,7 +53,7 @@ _INTERNAL_TOPICS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedConfig:
-    """Of one topic. ``origins``: where each setting comes from, by its key, in a word or two."""
+    """The settings of one topic. ``origins`` names the source of each setting in a word or two, by its key."""
 
     config: LogConfig
     origins: Mapping[str, str]
@@ -61,20 +61,23 @@ class SourcedConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingSources:
-    """What settings are taken from. ``file_name`` stands for the properties file in origins."""
+    """The sources of settings. ``file_name`` stands for the properties file in origins."""
 
     metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
     metadata_from: Path | None = None
-    """The log directory whose metadata log was read; None where there was none."""
+    """The log directory whose metadata log was read, None if there was none."""
     node_id: int | None = None
     file: Mapping[str, str] = field(default_factory=dict)
     file_name: str = ""
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """For every topic; ``topic_overrides`` for one, by its name."""
+    """The overrides for every topic. ``topic_overrides`` holds those for one topic, by its name."""
     topic_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def of_topic(self, topic: str) -> SourcedConfig:
-        """ConfigError for a value that is out of range or not of its type, or an override that is no topic setting."""
+        """Return a topic's settings.
+
+        Raise ConfigError for an invalid value, or an override that is no topic setting.
+        """
         if topic == METADATA_TOPIC:
             config = LogConfig(retention_ms=-1, retention_bytes=-1)
             return SourcedConfig(config=config, origins=dict.fromkeys(TOPIC_KEYS, _METADATA_ORIGIN))
@@ -86,7 +89,7 @@ class SettingSources:
         return SourcedConfig(config=config, origins=origins)
 
     def _layers(self, topic: str) -> Iterable[tuple[Mapping[str, str], str]]:
-        """In the order of the module's list, in a topic's keys."""
+        """Yield the sources in the sequence of the module's list, in topic keys."""
         yield _INTERNAL_TOPICS.get(topic, {}), _INTERNAL_ORIGIN
         for key, value, origin in self._broker_settings():
             yield {key: value}, origin
@@ -96,7 +99,7 @@ class SettingSources:
         yield self.topic_overrides.get(topic, {}), TOPIC_CONFIG_ORIGIN
 
     def _broker_settings(self) -> Iterable[tuple[str, str, str]]:
-        """As topic settings: key, value, origin."""
+        """Yield the broker settings as topic settings: key, value, origin."""
         merged: dict[str, tuple[str, str]] = {}
         dynamic = self.metadata.broker_settings
         for properties, origin in (
@@ -121,9 +124,9 @@ def read_setting_sources(
     overrides: Mapping[str, str] | None = None,
     topic_overrides: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[Path, SettingSources]:
-    """The sources for each log directory.
+    """Return the sources for each log directory.
 
-    One without a metadata log uses that of another one given, where both are of the same broker (``meta.properties``).
+    A directory without a metadata log uses that of another given directory of the same broker (``meta.properties``).
     """
     metas = {path: _meta(fs, path) for path in paths}
     metadata = {path: read_cluster_metadata(fs, path) for path in metas if fs.exists(path / METADATA_DIRECTORY)}
@@ -148,7 +151,7 @@ def _meta(fs: FileSystem, path: Path) -> MetaProperties | None:
     try:
         return MetaProperties.read(fs, path / META_PROPERTIES_FILE)
     except CheckpointError:
-        return None  # ``verify`` tells what is wrong with it
+        return None  # ``verify`` reports the error
 
 
 def _node(meta: MetaProperties | None) -> tuple[str | None, int | None] | None:
