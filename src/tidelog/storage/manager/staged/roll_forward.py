@@ -3,7 +3,7 @@
 ====  ==================================  =============================================================================
 step  change                              after a crash in it, the next owner finds
 ====  ==================================  =============================================================================
-1     each partition adopts its existing   some partitions with all or some of their files; the files that still exist
+1     each partition adopts its existing  some partitions with all or some of their files; the files that still exist
       files in the intent's sequence      are not in the logs yet (``adoption``)
 2     the checkpoints are written         recovery points that lag behind; recovery keeps all adopted records
 3     the batch is recorded               nothing to adopt; the batch is recorded (again)

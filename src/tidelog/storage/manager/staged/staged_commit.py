@@ -69,7 +69,9 @@ class StagedCommit:
         return self.query if self.batch is None else f"batch {self.batch} of {self.query}"
 
     def supersedes(self, staged: StagedName) -> bool:
-        """Return True if this commit makes the file obsolete: it is of the same query and the same or an earlier batch."""
+        """Return True if this commit makes the file obsolete: the query is the same, and the batch the same or an
+        earlier one.
+        """
         if staged.query != self.query or (staged.batch is None) != (self.batch is None):
             return False
         return staged.batch is None or self.batch is None or staged.batch <= self.batch
