@@ -2,9 +2,9 @@
 
 The class maintains these rules:
 
-* the leader is a member if the group has any, and so is the owner of each instance id; * ``protocol_type`` is that of
-all members; a protocol can be chosen if all members know it; * a state is reached only from the states in
-``REACHED_FROM``.
+* the leader is a member if the group has any, and so is the owner of each instance id;
+* ``protocol_type`` is that of all members, and all members have at least one protocol in common;
+* a state is reached only from the states in ``REACHED_FROM``.
 
 A *pending* member got its id and has not joined with it yet: a rebalance waits for it. ``joining``, ``syncing`` and
 ``leaving`` handle the members' requests, and ``rebalancing`` has the timers.

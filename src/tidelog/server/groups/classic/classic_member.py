@@ -1,4 +1,4 @@
-"""One member of a classic group. Pure: a pending reply is a callable that is called once.
+"""A member of a classic group. Pure: a pending reply is a callable that is called once.
 
 A join is pending (``join_reply``) from JoinGroup until the rebalance's members are fixed. A sync is pending
 (``sync_reply``) from SyncGroup until the leader's assignment is written. A member with a pending request needs no

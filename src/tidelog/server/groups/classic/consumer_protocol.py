@@ -1,8 +1,8 @@
-"""The ``ConsumerProtocol`` inside classic groups: subscriptions and assignments of consumers.
+"""The ``ConsumerProtocol`` inside classic groups: subscriptions and assignments of consumers. Pure.
 
-Kafka's coordinator treats them as bytes, but this data is read for two purposes: the topics that a group reads (their
-offsets do not expire), and the migration between the protocols (KIP-848). Notation and codec are those of storage
-records: a version, then fields. Pure.
+They are the clients' data. The coordinator reads them for two purposes: the topics that a group reads (their offsets do
+not expire), and the migration between the protocols (KIP-848). Notation and codec are those of storage records: a
+version, then fields.
 Source: Kafka's ``ConsumerProtocolSubscription.json``, ``ConsumerProtocolAssignment.json``.
 """
 

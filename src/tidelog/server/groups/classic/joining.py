@@ -17,9 +17,8 @@ member                                 Stable               for the leader, or o
 member                                 Empty, Dead          UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE
 =====================================  ===================  ========================================================
 
-Thread rule: the event loop only.
-Source: Kafka's ``GroupMetadataManager.classicGroupJoin``; KIP-394 (member ids first), KIP-345 (static members), KIP-814
-(no second assignment).
+Thread rule: the event loop only. Source: Kafka's ``GroupMetadataManager.classicGroupJoin``; KIP-394 (member ids first),
+KIP-345 (static members), KIP-814 (no second assignment).
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ join                     a group with members prepares         dynamic members t
                                                                member joined it is set again
 sync                     the join phase ends                   members that did not sync are removed, and the group
                                                                rebalances
-heartbeat of a member    it joins, sends a heartbeat or gets   it is removed, unless it waits for a response
-                         a response
+heartbeat of a member    a join, heartbeat or response         it is removed, unless it waits for a response
 =======================  ====================================  ====================================================
 
 A group that loses its last member is written to the log as empty. Thread rule: the event loop only.
@@ -113,10 +112,7 @@ class Rebalancing:
     # --- members ---
 
     def expect_heartbeat(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Restart the member's session timer.
-
-        ``timeout_ms`` replaces its session timeout for a new member's first join.
-        """
+        """Restart the member's session timer. ``timeout_ms`` replaces the session timeout for a new member's join."""
         self._expect(group, member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:

@@ -5,16 +5,14 @@ state                 SyncGroup                                     Heartbeat
 ====================  ============================================  ===========================
 Empty                 UNKNOWN_MEMBER_ID                             UNKNOWN_MEMBER_ID
 PreparingRebalance    REBALANCE_IN_PROGRESS                         REBALANCE_IN_PROGRESS
-CompletingRebalance   waits for the leader's assignment, which is   NONE
-                      then written
+CompletingRebalance   pending until the leader's is written         NONE
 Stable                the member's assignment                       NONE
 Dead                  COORDINATOR_NOT_AVAILABLE                     COORDINATOR_NOT_AVAILABLE
 ====================  ============================================  ===========================
 
 Earlier checks return UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID to clients that are no members, and ILLEGAL_GENERATION for
 another generation. A sync with another protocol than the group's gets INCONSISTENT_GROUP_PROTOCOL. A member's heartbeat
-renews its session in every state except Dead.
-Thread rule: the event loop only.
+renews its session in every state except Dead. Thread rule: the event loop only.
 Source: Kafka's ``GroupMetadataManager.classicGroupSync``, ``classicGroupHeartbeat``.
 """
 

@@ -1,4 +1,4 @@
-"""The rules for clients that commit, fetch or delete a group's offsets. Pure: each function may raise.
+"""The rules for clients that commit, fetch or delete a group's offsets. Pure: each check may raise.
 
 Commits in a classic group:
 
@@ -6,20 +6,19 @@ Commits in a classic group:
 condition                           result
 ==================================  ========================================================================
 no generation, the group is empty   allowed: a client that assigns its own partitions, or an administrator
-no generation, members              UNKNOWN_MEMBER_ID (allowed in a transaction: its producer may not know
-                                    the group)
+no generation, members              UNKNOWN_MEMBER_ID (allowed in a transaction: its producer knows no group)
 not a member                        UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID
 another generation                  ILLEGAL_GENERATION
 the leader has not assigned yet     REBALANCE_IN_PROGRESS (allowed in a transaction)
 ==================================  ========================================================================
 
-In a consumer group the same holds for commits without a generation. Other commits fail with UNKNOWN_MEMBER_ID if the
-client is no member, with UNSUPPORTED_VERSION before v9, and with STALE_MEMBER_EPOCH for a newer epoch. Members of the
-classic protocol and transactions get ILLEGAL_GENERATION instead of STALE_MEMBER_EPOCH. A commit with an older epoch may
-include partitions that the member had in that epoch and still has, or is about to give up (KIP-1251).
+In a consumer group the same holds without a generation. Other commits fail with UNKNOWN_MEMBER_ID if not from a member.
+They fail with UNSUPPORTED_VERSION before v9, and STALE_MEMBER_EPOCH for a newer epoch (ILLEGAL_GENERATION if classic
+or transactional). A commit with an older epoch may include partitions that the member had in that epoch
+and still has, or is about to give up (KIP-1251).
 
 In a streams group commits without a generation are allowed if it has no members. Other commits fail with
-UNKNOWN_MEMBER_ID, because no member can send heartbeats here. In a share group commits fail with GROUP_ID_NOT_FOUND.
+UNKNOWN_MEMBER_ID, because members cannot send heartbeats here. In a share group commits fail with GROUP_ID_NOT_FOUND.
 
 Source: ``validateOffsetCommit``, ``validateOffsetFetch``, ``validateOffsetDelete`` of Kafka's ``ClassicGroup`` and
 ``ConsumerGroup``.
@@ -52,10 +51,7 @@ class CommitClaim:
 
 
 def check_commit(group: Group, claim: CommitClaim) -> ConsumerMember | None:
-    """Raise ApiError by the table.
-
-    Return a consumer group's member if it claims an older epoch, for ``check_older``.
-    """
+    """Raise ApiError by the table. Return the member of an older epoch, whose partitions ``check_older`` checks."""
     if isinstance(group, ConsumerGroup):
         return _check_consumer(group, claim)
     if isinstance(group, UnservedGroup):
@@ -78,7 +74,7 @@ def check_older(member: ConsumerMember, claim: CommitClaim, place: tuple[uuid.UU
 
 
 def check_fetch(group: Group, member_id: str | None, member_epoch: int) -> None:
-    """Raise ApiError if the client falsely claims to be a member of a consumer group, or if the group is dead."""
+    """Raise ApiError if the group is dead, or if the claimed member id or epoch is not the group's."""
     if isinstance(group, ClassicGroup):
         if group.state is ClassicState.DEAD:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is in dead state.")
@@ -91,7 +87,7 @@ def check_fetch(group: Group, member_id: str | None, member_epoch: int) -> None:
 
 
 def check_delete(group: Group) -> None:
-    """Raise ApiError if the group has members with unknown subscriptions because they are no consumers."""
+    """Raise ApiError if the group is dead, a share group, or has members that are no consumers (unknown topics)."""
     if isinstance(group, ConsumerGroup):
         return
     if isinstance(group, UnservedGroup):

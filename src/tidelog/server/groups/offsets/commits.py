@@ -1,8 +1,8 @@
 """OffsetCommit, TxnOffsetCommit and OffsetDelete: checks, writes, and a reply after replication.
 
 A commit without a generation creates a missing group, which has no members. Each partition has its own error
-(OFFSET_METADATA_TOO_LARGE, GROUP_SUBSCRIBED_TO_TOPIC). An error of the complete request is raised as ApiError. A commit
-in a classic group also counts as a heartbeat of its member. The handlers check topics and versions.
+(OFFSET_METADATA_TOO_LARGE, GROUP_SUBSCRIBED_TO_TOPIC). An error of the complete request is raised as ApiError.
+OffsetCommit also counts as a heartbeat of a classic group's member. The handlers check topics and versions.
 Thread rule: the event loop only. Source: Kafka's ``OffsetMetadataManager``.
 """
 
@@ -56,10 +56,7 @@ class Commits:
         *,
         retention_ms: int | None = None,
     ) -> None:
-        """Commit offsets.
-
-        ``retention_ms`` is set by clients before v5 of the API, and limits how long the offsets are kept.
-        """
+        """Commit offsets. Clients before v5 of the API can set ``retention_ms``, the time for which they are kept."""
         group = self._group(claim)
         older = check_commit(group, claim)
         if isinstance(group, ClassicGroup) and group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):

@@ -13,8 +13,7 @@ streams group with members                nothing expires: their subscriptions a
 ========================================  ==============================================================
 
 An offset with its own expiry time expires then. An offset stays while an open transaction has a pending commit of its
-partition. A group without members and offsets is deleted too. The check runs every
-``offsets.retention.check.interval.ms``.
+partition. A group without members and offsets is deleted too. ``offsets.retention.check.interval.ms`` is the interval.
 Source: Kafka's ``OffsetMetadataManager.cleanupExpiredOffsets``, ``Group.offsetExpirationCondition``; KIP-211.
 """
 

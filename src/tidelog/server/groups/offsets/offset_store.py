@@ -6,8 +6,7 @@ record                  effect
 offset, no producer     committed at once
 offset, of a producer   pending until the producer's transaction ends
 tombstone               removes the offset and the pending offsets of the same partition
-marker: commit          commits the producer's pending offsets, except where the committed offset's record is later
-                        in the log
+marker: commit          commits the producer's pending offsets, unless the log has a later committed record
 marker: abort           removes the producer's pending offsets
 ======================  ==============================================================================================
 
@@ -35,7 +34,7 @@ class CommittedOffset:
     """The expiry time, which commits before v5 of the API could set."""
     record_offset: int = -1
     topic_id: uuid.UUID | None = None
-    """The id of the topic at the commit. None in records of Kafka 4.1 and before."""
+    """The id of the topic at the commit, or None in records of Kafka 4.1 and before."""
 
 
 Offsets = dict[TopicPartition, CommittedOffset]
@@ -87,7 +86,7 @@ class OffsetStore:
                         found[group_id, partition] = None
         yield from found
 
-    # --- what records change ---
+    # --- changes by records ---
 
     def put(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
         self._offsets.setdefault(group_id, {})[partition] = committed

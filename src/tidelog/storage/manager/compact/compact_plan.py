@@ -56,10 +56,7 @@ class CompactOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOutlook:
-    """The outlook of one log.
-
-    ``plan`` is None if the log is not compacted, or unreadable (then ``error`` has the reason).
-    """
+    """The outlook of one log. ``plan`` is None if the log is not compacted, or unreadable (``error``)."""
 
     partition: TopicPartition
     settings: SourcedConfig

@@ -1,7 +1,7 @@
 """The compaction of one log of a clean directory held by the caller: load, clean, close.
 
-A log is cleaned in rounds, each for as many keys as the offset map holds, until nothing below the end of the clean is
-dirty. A round writes new segments and swaps them all in at once. The replaced segments are removed after the caller has
+A log is cleaned in rounds until nothing below the end of the clean is dirty. A round covers as many keys as the offset
+map holds. It writes new segments and swaps them all in at once. The replaced segments are removed after the caller has
 recorded the progress. Nothing is appended, so the log's other files do not change.
 
 A crash leaves the log unchanged, or as a round left it. Thread rule: one caller per log. Source: Kafka's
@@ -105,8 +105,7 @@ def compact_log(
     check_done: Callable[[], None] = lambda: None,
     tell: Callable[[int], None] = lambda _bytes: None,
 ) -> CompactedLog:
-    """Compact a log. ``on_round`` receives the start of the next clean, ``tell`` the new progress in bytes of
-    ``work_bytes``.
+    """Compact a log. ``on_round`` receives the start of the next clean, ``tell`` the bytes of progress.
 
     Errors of ``clean_log`` and exceptions of ``check_done`` leave the log as the last round left it.
     """

@@ -8,10 +8,9 @@ OVERFLOWED  a segment with an offset that no index holds  splits the segment, th
 NO_KEY      records without a key                         drops them and goes on
 ==========  ============================================  ==========================================================
 
-They are found by reading everything that a clean would read. Only the first of several corrupt batches is reported,
-because no clean reaches the others. A clean drops the data of aborted transactions unread, so their records are not
-checked. The functions only read, also while a broker is running. Source: Kafka's ``Cleaner.buildOffsetMap`` and
-``shouldRetainRecord``.
+They are found by reading everything that a clean would read, also while a broker is running. Only the first of several
+corrupt batches is reported, because no clean reaches the others. Data of aborted transactions is not checked, because a
+clean drops it unread. Source: Kafka's ``Cleaner.buildOffsetMap`` and ``shouldRetainRecord``.
 """
 
 from __future__ import annotations
@@ -47,10 +46,7 @@ class ObstacleKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """``position`` is a batch's in the file, None for a complete segment.
-
-    ``count`` is the number of records (NO_KEY only).
-    """
+    """``position`` is the batch's in its file, None for a segment. ``count`` is the number of NO_KEY records."""
 
     kind: ObstacleKind
     path: Path
@@ -66,10 +62,7 @@ class Obstacle:
 
 
 def find_obstacles(view: LogView, end: int, *, aborted_below: int, advance: Advance) -> tuple[Obstacle, ...]:
-    """Return the obstacles in batches below ``end``.
-
-    No transaction counts as aborted above ``aborted_below``, the HW.
-    """
+    """Return the obstacles below ``end``. Above ``aborted_below``, the high watermark, nothing counts as aborted."""
     wanted = ReadRange(
         start=view.state.segments.first.base_offset if len(view.state.segments) else view.log_start,
         end=end,

@@ -7,7 +7,7 @@ opened                the lock is taken; marker, checkpoints and ``meta.properti
 ``mark_open``         the marker and unfinished small files are removed; a later crash is an unclean shutdown
 a log is opened       loaded as after a clean shutdown if the marker existed, else recovered from its recovery point
 ``checkpoint``        recovery points, log starts and high watermarks are written
-``stop``              checkpoints are written; then the marker, if every log was closed cleanly and the marker had
+``stop``              checkpoints are written; then the marker, if every log was closed cleanly, and if the marker had
                       existed or every partition was opened (and so recovered) here; the lock is released last
 ``give_up``           the disk failed: logs are closed, nothing more is written, the lock is released
 ====================  =============================================================================================
@@ -191,10 +191,7 @@ class LogDirectory:
             self._note(partition, log)
 
     def take_in(self, partition: TopicPartition, end_offset: int) -> None:
-        """Record a log that was moved in, complete and synced, with its start at its first segment.
-
-        It counts as closed cleanly here.
-        """
+        """Record a log that was moved in complete and synced. It starts at its first segment and counts as clean."""
         self._settled.add(partition)
         with self._checkpoints:
             self._recovery_points[partition] = self._high_watermarks[partition] = end_offset
@@ -210,8 +207,7 @@ class LogDirectory:
     def producers(
         self, only: TopicPartition | None = None
     ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
-        """Yield the producers known to each partition, or to ``only`` one. Those of unopened partitions come from
-        files.
+        """Yield the producers of each partition, or of ``only`` one. Those of unopened partitions come from files.
 
         An unreadable partition is skipped with a warning.
         """
@@ -249,8 +245,7 @@ class LogDirectory:
     # --- the end ---
 
     def stop(self, *, broker_epoch: int | None = None, in_order: bool = True) -> None:
-        """Shut down cleanly, after the logs are closed. ``in_order`` says that every close succeeded. The call is
-        idempotent.
+        """Shut down cleanly after closing the logs; ``in_order`` means that all closed cleanly. The call is idempotent.
 
         ``broker_epoch`` None keeps the marker's previous epoch.
         """

@@ -9,7 +9,7 @@ none                           each log directory that is not cordoned, the one 
                                first one if all are cordoned (KIP-1066)
 =============================  =====================================================================================
 
-A log is never created where another log of the partition is, nor under a name that leads elsewhere, because names may
+A log is never created where another log of the partition is. Names that lead elsewhere are refused, because they may
 come from untrusted clients. If a disk fails during creation, its log directory goes offline and the next one is tried.
 Thread rule: the caller holds the manager's lock. Source: Kafka's ``LogManager.getOrCreateLog``, ``nextLogDirs``.
 """

@@ -1,4 +1,4 @@
-"""The removal of a log from service: from the table, the cleaner and the moves; its directory is renamed.
+"""The removal of logs from service: from the table, the cleaner and the moves, with a rename.
 
 =================  =================================================================================================
 reason             its directory

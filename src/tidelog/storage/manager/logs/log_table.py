@@ -1,4 +1,4 @@
-"""The mapping of partitions to logs, the other findings of a startup, and the rules for adding to them.
+"""The mapping of partitions to logs, other findings of a startup, and the rules for adding to them.
 
 ==============================  ====================================================================================
 a loaded directory              effect
@@ -51,10 +51,7 @@ class LogTable:
         return self.future if is_future else self.current
 
     def require(self, partition: TopicPartition) -> PartitionLog:
-        """Return the current log.
-
-        Raise StorageError if it is offline, UnknownTopicOrPartitionError if there is none.
-        """
+        """Return the current log. Raise StorageError if it is offline, else UnknownTopicOrPartitionError."""
         log = self.current.get(partition)
         if log is not None:
             return log
@@ -72,10 +69,7 @@ class LogTable:
         return [(partition, log) for one in logs for partition, log in list(one.items()) if partition.topic == topic]
 
     def take_in(self, part: LoadedPartition) -> None:
-        """Add a log loaded from an online directory.
-
-        Raise DirectoryError if its partition conflicts with another log.
-        """
+        """Add a log from an online directory. Raise DirectoryError if its partition conflicts with another log."""
         partition, purpose, log = part.name.topic_partition, part.name.purpose, part.log
         self._homes[part.directory.path] = part.directory
         if log is None:

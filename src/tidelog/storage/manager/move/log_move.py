@@ -7,13 +7,13 @@ step                  change
                       empty one begins at the current log's start
 ``copy``              some batches are appended to it as a follower does, while the current log accepts appends; it
                       may stay behind by the batches appended meanwhile
-``finish``            appends wait; the last batches, epochs and topic id are copied, the future log is flushed and
-                      gets the live name; the current log's directory is renamed to ``-delete``, and callers that
+``finish``            appends wait; the last batches, epochs and topic id are copied, both logs are flushed, the future
+                      log gets the live name, the current one's directory is renamed to ``-delete``, and callers that
                       hold that log look it up again
 ====================  ==============================================================================================
 
-If the current log is truncated meanwhile, the future log is truncated too before more is copied. After its last batch,
-the future log's end equals that batch's end. So a truncation into a gap left by compaction is lost, as after a restart.
+If the current log is truncated meanwhile, the future log is truncated too before more is copied. The future log always
+ends with its last batch. So a truncation into a gap left by compaction is lost, as after a restart.
 A crash before the first rename leaves the current log, and a future log that the next startup continues with. A crash
 between the two renames leaves two live directories with the same records, durable in both; the next startup keeps one
 (``LogTable``). After the second rename there are the new log and a ``-delete`` directory. Thread rule: every caller

@@ -1,9 +1,9 @@
 """The moves of partitions between log directories that are in progress, and their threads.
 
-The scheduler's threads copy the batches. Without a scheduler, the caller of ``run`` copies them. A failed attempt is
-repeated after a second. Forgetting a move cancels it, and the manager then deletes its future log. Only one thread
-works on a move at a time, and it never continues with a later move of the same partition. Thread rule: any thread.
-``replace`` takes the manager's lock. Source: Kafka's ``ReplicaAlterLogDirsManager``.
+The scheduler's threads do the copying. Without a scheduler, the caller of ``run`` does it. A failed attempt is repeated
+after a second. Forgetting a move cancels it, and the manager then deletes its future log. Only one thread works on a
+move at a time, and it never continues with a later move of the same partition. Thread rule: any thread. ``replace``
+takes the manager's lock. Source: Kafka's ``ReplicaAlterLogDirsManager``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ===========  ==========================================================================================================
 step         change
 ===========  ==========================================================================================================
-``__init__`` a decided commit of staged files is carried out by its own owner (``staged``); then the ``.lock`` is taken
+created      a decided commit of staged files is carried out by its own owner (``staged``); then the ``.lock`` is taken
 ``begin``    the clean shutdown marker and unfinished checkpoints are removed: a later crash is an unclean shutdown
              (the partitions are recovered now: ``partition_recovery``)
 ``finish``   after all of them: recovery points (each log's end), log starts (if they are inside the first segment),
@@ -61,10 +61,7 @@ class DirectoryRecovery:
     """A context manager. Its end releases the lock."""
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
-        """LockedError means that another process holds the directory.
-
-        The errors of ``complete_commits`` are raised too.
-        """
+        """LockedError means that another process holds the directory. ``complete_commits`` may fail as well."""
         complete_commits(fs, path, clock=SYSTEM_CLOCK)
         self._fs = fs
         self._path = path
@@ -116,10 +113,7 @@ def _write_checkpoints(
 def _high_watermarks(
     fs: FileSystem, path: Path, plan: RecoverPlan, logs: dict[TopicPartition, RecoveredPartition]
 ) -> dict[TopicPartition, int] | None:
-    """Return the entries to write. None leaves the checkpoint alone: unreadable, or missing with nothing to add.
-
-    A broker reports an unreadable one.
-    """
+    """Return the entries to write. None leaves an unreadable checkpoint alone, or a missing one without entries."""
     checkpoint = path / HIGH_WATERMARK_CHECKPOINT
     try:
         stored = OffsetCheckpoint.read(fs, checkpoint)

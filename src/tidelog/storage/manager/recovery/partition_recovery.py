@@ -46,10 +46,7 @@ def recover_partition(
     threads: WalkThreads | None = None,
     on_segment: Callable[[RecoveredSegment], None] | None = None,
 ) -> RecoveredPartition:
-    """Recover a partition of the log directory ``path``. Raise the errors of ``load_log``.
-
-    ``threads`` and ``on_segment`` are as in ``LoadRequest``.
-    """
+    """Recover a partition in the log directory ``path``. The callbacks and errors are those of ``load_log``."""
     request = load_request(fs, path, plan, options)
     log = load_log(replace(request, on_segment=on_segment, threads=threads))
     _sync(fs, path / plan.name, log)

@@ -1,9 +1,9 @@
 """The plan of recovering a log directory, made by reading only, for people and for tests.
 
-For each partition, a plan lists the files of interrupted operations to remove, the swaps to complete, the segments to
-recover with the reason, and the indexes to trim. It also has the bytes to read and write. A plan is a forecast: only
-reading the bytes finds a damaged batch, and a live directory changes. Recovery decides everything again. Source of the
-steps: Kafka's ``LogManager`` and ``LogLoader``.
+For each partition, a plan lists the files to remove and the swaps to complete after an interrupted operation. It lists
+the segments to recover with the reason, the indexes to trim, and the bytes to read and write. A plan is a forecast:
+only reading the bytes finds a damaged batch, and a live directory changes. Recovery decides everything again. Source of
+the steps: Kafka's ``LogManager`` and ``LogLoader``.
 """
 
 from __future__ import annotations

@@ -66,10 +66,7 @@ class RollForward:
         return commit
 
     def carry_out(self, commit: StagedCommit) -> dict[TopicPartition, range]:
-        """Carry out the commit.
-
-        Return the new offsets of records that were not in the logs yet. Raise as ``complete`` does.
-        """
+        """Carry out the commit and return the offsets of newly adopted records. Raise as ``complete`` does."""
         root = self._directory.path
         offsets: dict[TopicPartition, range] = {}
         for partition, files in commit.files.items():
