@@ -1,7 +1,7 @@
-"""Compiles the kernels; everything else about the package stands in pyproject.toml.
+"""Compile the kernels; pyproject.toml has everything else about the package.
 
-Every ``src/tidelog/kernel/*.pyx`` becomes an extension module of the same name. A kernel that needs a C file beside
-it names it in its first lines (``# distutils: sources = src/tidelog/kernel/NAME.c``). Generated C goes to
+Every ``src/tidelog/kernel/*.pyx`` becomes an extension module of the same name. A kernel that needs a C file
+names it in its first lines (``# distutils: sources = src/tidelog/kernel/NAME.c``). Generated C goes to
 ``build/cython``. ``TIDELOG_WITHOUT_KERNELS=1`` leaves the kernels out: the Makefile installs the project editable so,
 then builds them once in place.
 """
@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 
 KERNEL = Path("src/tidelog/kernel")
 COMPILE_FLAGS = ["-fno-strict-aliasing", "-Wno-unreachable-code"]
-if "-O" not in os.environ.get("CFLAGS", ""):  # a level that whoever builds asks for is theirs
+if "-O" not in os.environ.get("CFLAGS", ""):  # keep a level that the caller sets
     COMPILE_FLAGS.append("-O3")
 
 

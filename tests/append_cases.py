@@ -1,4 +1,4 @@
-"""Appends of every kind, right and wrong, for the tests of append validation and for the comparison with Kafka's."""
+"""Valid and invalid appends of every format and codec, for tests of append validation and comparisons with Kafka."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def records(count: int = 3, key: bytes | None = b"k", timestamp: int = NOW - 5) 
 
 
 def raw_batch(parts: Sequence[bytes], codec: int = 0, *, attributes: int = 0, **fields: int) -> bytes:
-    """A v2 batch of encoded records; ``fields`` override its header's."""
+    """Return a v2 batch of encoded records. ``fields`` override fields of its header."""
     plain = b"".join(parts)
     values = {
         "record_count": len(parts),
@@ -37,14 +37,14 @@ def messages(count: int = 4, magic: int = 1, key: bytes | None = b"k", offset: i
 
 
 def marker(codec: int = 0) -> bytes:
-    """An end-of-transaction marker."""
+    """Return an end-of-transaction marker."""
     control = record(0, b"\0\0\0\1", b"\0\0\0\0\0\0")
     flags = CONTROL_FLAG | TRANSACTIONAL_FLAG
     return raw_batch([control], codec, attributes=flags, producer_id=7, producer_epoch=1)
 
 
 def current_appends(codec: int) -> dict[str, bytes]:
-    """Batches of format v2 with a codec."""
+    """Return batches of format v2, compressed with the codec, by name."""
     producer = {"producer_id": 7, "producer_epoch": 1}
     pair = [record(0), record(1)]
     headers = (("h", b"x"), ("g", None))
@@ -81,7 +81,7 @@ def current_appends(codec: int) -> dict[str, bytes]:
 
 
 def legacy_appends(magic: int, codec: int) -> dict[str, bytes]:
-    """Messages of format v0 or v1, in a wrapper where there is a codec."""
+    """Return messages of format v0 or v1 by name. With a codec they are compressed in a wrapper message."""
     plain = messages(magic=magic)
     found = {
         "plain": encode_set(plain, magic, codec),
@@ -105,7 +105,7 @@ def legacy_appends(magic: int, codec: int) -> dict[str, bytes]:
 
 
 def drawn_append(random: Random) -> bytes:
-    """A sound append of any format and codec, whatever its records."""
+    """Return a random valid append: any format, any codec, random records."""
 
     def part(longest: int) -> bytes | None:
         return None if random.random() < 0.2 else random.randbytes(random.randrange(longest))

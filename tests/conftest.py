@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests share: the directories that real brokers wrote."""
+"""Fixtures that all tests share: copies of the golden directories, which real brokers wrote."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from golden_sets import footprint, unpack
 
 pytest_plugins = ("skip_guard", "quick_tier")
 
-# A busy machine is no reason to fail: an example may take as long as it takes.
+# A busy machine must not fail a test, so an example has no deadline.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
-# A shell that starts the suite in the background has Ctrl-C ignored, here and in every child; some tests press it.
+# A shell ignores Ctrl-C for a suite that it starts in the background, and each child inherits that. Some tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GoldenFactory = Callable[..., Path]
@@ -25,7 +25,7 @@ SLOW_SECONDS = 7200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A long run is given the time that it takes on a busy machine, unless it says itself how long it may take."""
+    """Give slow tests a long timeout, unless a test sets its own."""
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoldenFactory]:
-    """``golden(set_name, kind="clean") -> Path``: unpacked once a session, shared, for reading only."""
+    """Return ``golden(set_name, kind="clean") -> Path``. A session unpacks each directory once; tests only read it."""
     root = tmp_path_factory.mktemp("golden")
     unpacked: dict[tuple[str, str], Path] = {}
     before: dict[Path, object] = {}
@@ -52,7 +52,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoldenFactory]:
 
 @pytest.fixture
 def golden_copy(tmp_path: Path) -> GoldenFactory:
-    """``golden_copy(set_name, kind="clean", name="copy") -> Path``: a private copy that the test may change."""
+    """Return ``golden_copy(set_name, kind="clean", name="copy") -> Path``: a private copy that the test may change."""
 
     def get(set_name: str, kind: str = "clean", name: str = "copy") -> Path:
         return unpack(set_name, kind, tmp_path / name)

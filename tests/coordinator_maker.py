@@ -1,4 +1,4 @@
-"""Makes ``__transaction_state`` partitions: what coordinators would have written, record by record."""
+"""Builder of ``__transaction_state`` partitions: it writes the records that a coordinator would have written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT =
 
 
 class State(NamedTuple):
-    """One record; ``partitions`` of topic ``t``; ``status`` None removes the transactional id."""
+    """A record. ``partitions`` are partitions of topic ``t``; a ``status`` of None removes the transactional id."""
 
     producer_id: int
     status: int | None
@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 
 def state_record(offset: int, state: State) -> bytes:
-    """A batch of one record."""
+    """Return a batch with one record."""
     key = encode_key(TRANSACTION_TYPES, 0, {"transactionalId": state.name})
     if state.status is None:
         return batch(offset, [None], key=key)
@@ -43,6 +43,6 @@ def state_record(offset: int, state: State) -> bytes:
 
 
 def write_states(root: Path, states: Sequence[State], *, partition: int = 0) -> Path:
-    """A partition of the topic; the path of its ``.log``."""
+    """Write a partition of the topic and return the path of its ``.log``."""
     records = [state_record(offset, state) for offset, state in enumerate(states)]
     return write_segment(root / f"__transaction_state-{partition}", 0, records)

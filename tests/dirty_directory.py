@@ -1,6 +1,6 @@
-"""Log directories with much to compact: keys written again and again, tombstones, transactions of both ends, codecs.
+"""Log directories with much to compact: repeated keys, tombstones, committed and aborted transactions, codecs.
 
-They are left as after an orderly stop. What a reader finds for each key is what no compaction may change.
+They look as after a clean shutdown. Compaction must not change the last value that a reader finds for each key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Value(NamedTuple):
 def make_dirty(
     path: Path, *, partitions: int = 2, batches: int = 60, keys: int = 40, segment_bytes: int = 4096, seed: int = 1
 ) -> Path:
-    """``t-0`` and so on, of batches of 1 to 12 records; every fifth or so is a transaction, half of them aborted."""
+    """Write ``t-0``, ``t-1`` and so on, with batches of 1 to 12 records. About a fifth are transactions; half of them
+    abort.
+    """
     for number in range(partitions):
         rng = random.Random(f"{seed} {number}")
         config = LogConfig(
@@ -45,13 +47,13 @@ def make_dirty(
 
 
 def topic_settings(segment_bytes: int = 4096) -> list[str]:
-    """Options of the command line that say what no metadata says of these directories."""
+    """Return command line options with the topic configs, which these directories have no metadata for."""
     settings = [*EVERY_LOG.items(), ("segment.bytes", str(segment_bytes)), ("min.cleanable.dirty.ratio", "0")]
     return [word for key, text in settings for word in ("--topic-config", f"{TOPIC}:{key}={text}")]
 
 
 def last_values(path: Path, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> dict[str, dict[bytes, Value]]:
-    """By partition directory and key; keys whose last record is a tombstone are not there."""
+    """Return the last value of each key by partition directory, without keys whose last record is a tombstone."""
     found: dict[str, dict[bytes, Value]] = {}
     for directory in sorted(path.glob(f"{TOPIC}-*")):
         values = found[directory.name] = {}
@@ -66,7 +68,7 @@ def last_values(path: Path, isolation: Isolation = Isolation.READ_UNCOMMITTED) -
 
 
 def record_offsets(path: Path) -> dict[str, list[int]]:
-    """Of all records that are there, by partition directory."""
+    """Return the offsets of all records by partition directory."""
     found = {}
     for directory in sorted(path.glob(f"{TOPIC}-*")):
         with tidelog.open_log(directory, read_only=True) as log:

@@ -1,9 +1,9 @@
-"""Runs of ``kafka-dump-log`` whose output is kept: which files, damaged how, with which switches.
+"""Runs of ``kafka-dump-log`` whose output is stored: the files, the damage and the switches of each.
 
-``data/dump/4.2/NAME.out`` and ``NAME.err`` are what Kafka 4.2.0 printed, and in ``data/dump/4.3`` is what Kafka 4.3.1
-printed otherwise; ``real_kafka/test_dump_reference.py`` runs them again and compares. In ``.err`` the directory of the
-run is written as ``DIRECTORY``; a stack trace is not kept, only the line that begins it. The logs in ``data/logs`` were
-written by Kafka's own ``MemoryRecords``.
+``data/dump/4.2/NAME.out`` and ``NAME.err`` hold the output of Kafka 4.2.0. ``data/dump/4.3`` holds the output of Kafka
+4.3.1 if it differs. ``real_kafka/test_dump_reference.py`` runs the cases again and compares. In ``.err`` files
+``DIRECTORY`` stands for the directory of the run, and only the first line of a stack trace is kept. Kafka's own
+``MemoryRecords`` wrote the logs in ``data/logs``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIRST = "00000000000000000000"
 
 @dataclass(frozen=True)
 class DumpCase:
-    """``source`` is (set, partition) of a golden directory, or the name of a log in ``data/logs``."""
+    """A run. ``source`` is (set, partition) of a golden directory, or the name of a log in ``data/logs``."""
 
     name: str
     source: tuple[str, str] | str
@@ -36,7 +36,7 @@ class DumpCase:
     damage: Callable[[Path], None] | None = None
 
     def prepare(self, golden: Golden, directory: Path) -> list[str]:
-        """Put the files into ``directory``; their names, in order."""
+        """Put the files into ``directory`` and return their names as the command line lists them."""
         directory.mkdir()
         if isinstance(self.source, str):
             shutil.copy(DATA / "logs" / f"{self.source}.log", directory / f"{FIRST}.log")
@@ -50,7 +50,7 @@ class DumpCase:
 
     @property
     def is_printed_otherwise(self) -> bool:
-        """Whether 4.3 prints another text than 4.2."""
+        """True if the output of 4.3 differs from that of 4.2."""
         return self._kept(ToolRelease.KAFKA_4_3, "out").exists()
 
     def stdout(self, release: ToolRelease) -> str:
@@ -61,7 +61,7 @@ class DumpCase:
         return path.read_text().splitlines() if path.exists() else []
 
     def keep(self, release: ToolRelease, out: bytes, errors: list[str]) -> None:
-        """Write what ``release`` printed, unless it is what the release before it printed."""
+        """Write the output of ``release``, unless it equals the output of the release before it."""
         before = ToolRelease.KAFKA_4_2
         if release is before or (out.decode(), errors) != (self.stdout(before), self.stderr(before)):
             self._kept(release, "out").write_bytes(out)
@@ -76,7 +76,7 @@ class DumpCase:
 
 
 def options_of(switches: tuple[str, ...], release: ToolRelease = ToolRelease.KAFKA_4_3) -> KafkaFormatOptions:
-    """Kafka's switches as our options."""
+    """Convert Kafka's switches to our options."""
     given = {name.removeprefix("--"): value for name, _, value in (switch.partition("=") for switch in switches)}
     decoders = [decoder for decoder in PayloadDecoder if decoder.value in given]
     return KafkaFormatOptions(
@@ -112,7 +112,7 @@ def _cut(name: str, size: int) -> Callable[[Path], None]:
 
 
 def _zeros_behind(directory: Path) -> None:
-    """Indexes as a killed broker leaves them."""
+    """Append zeros to the indexes, as an unclean shutdown of a broker leaves them."""
     _overwrite(INDEX, 24, bytes(800))(directory)
     _overwrite(TIME_INDEX, 36, bytes(1200))(directory)
 
@@ -123,14 +123,14 @@ def _metadata_snapshots(directory: Path) -> None:
 
 
 def _snapshot_without_batches(directory: Path) -> None:
-    """One producer of which only a marker's epochs are known, between two others."""
+    """Insert a producer without batches between two others: only a marker's epochs are known of it."""
     path = directory / SNAPSHOT
     first, second, *_ = parse_snapshot(path.read_bytes())
     path.write_bytes(format_snapshot([first, ProducerEntry(producer_id=7, coordinator_epoch=3), second]))
 
 
 def _again(name: str, times: int) -> Callable[[Path], None]:
-    """The file's bytes so many times more, one after the other."""
+    """Return a damage that repeats the file's bytes ``times`` more times."""
 
     def damage(directory: Path) -> None:
         path = directory / name

@@ -1,7 +1,7 @@
-"""One seeded flip of a bit or a byte somewhere in a reference directory, and what reading and verify make of it.
+"""A seeded flip of a bit or byte in a golden directory, and how reading and ``verify`` react to it.
 
-Reading may raise a TidelogError. It may never raise anything else, nor return a key, value, header or timestamp that
-was not written; and where the flipped byte is covered by a CRC, every record it returns lies at its own offset.
+Reading may raise a TidelogError and no other error. It must never return a key, value, header or timestamp that was
+not written. If a CRC covers the flipped byte, each record that reading returns has its own offset.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LOG_FIELDS = (
     (17, "magic"),
     (21, "CRC"),
 )
-"""Of a v2 batch: a field's end, its name. What follows is covered by the CRC."""
+"""The fields of a v2 batch: end position and name. The CRC covers all bytes after them."""
 LEGACY_FIELDS = ((8, "base offset"), (12, "length"), (16, "CRC"))
-"""Of a v0 or v1 message."""
+"""The fields of a v0 or v1 message."""
 COVERED = "covered by the CRC"
 
 SMALL_LOG_BYTES = 150_000
-"""Partitions up to this size are chosen nine times in ten: there is as much in them to break, and they read faster."""
+"""A partition up to this size is chosen nine times in ten: it offers as much to break, and it reads faster."""
 
 Content = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -55,13 +55,13 @@ class Flip:
 class Outcome:
     flip: Flip
     fault: str | None
-    """What reading must never do, None where it did nothing of the kind."""
+    """The rule that reading violated, or None."""
     reported: bool
-    """Whether verify found something."""
+    """True if ``verify`` found damage."""
 
 
 class Partition:
-    """One partition directory with what was written into it."""
+    """A partition directory, and the records that were written into it."""
 
     def __init__(self, disk: MemoryDisk, directory: Path) -> None:
         self.disk = disk
@@ -76,7 +76,7 @@ class Partition:
     @cached_property
     def written(self) -> dict[Content, set[int]]:
         found: dict[Content, set[int]] = {}
-        # Records below the log start were written too; a flip in its checkpoint brings them back.
+        # Records below the log start were written too. A flip in the log start checkpoint brings them back.
         whole = self.disk.with_file(path, b"0\n0\n") if self.disk.exists(path := self._log_starts) else self.disk
         for record in read_all(whole, self.directory, Isolation.READ_UNCOMMITTED):
             found.setdefault(content(record), set()).add(record.offset)
@@ -84,7 +84,7 @@ class Partition:
 
 
 class Disk:
-    """A whole reference directory."""
+    """A complete golden directory."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -93,7 +93,7 @@ class Disk:
         self.partitions = [Partition(self.disk, directory) for directory in directories]
         self.small = [part for part in self.partitions if 0 < part.log_bytes <= SMALL_LOG_BYTES]
         self.by_kind = {False: self._by_kind(self.partitions), True: self._by_kind(self.small)}
-        """Files by kind, of all partitions and of the small ones."""
+        """Files by kind: of all partitions (False) and of the small ones (True)."""
         self.beside = {
             path.suffix or path.name: [(path, self.small[0])]
             for path in self.disk.paths
@@ -120,9 +120,9 @@ def read_all(disk: MemoryDisk, directory: Path, isolation: Isolation, start: int
 
 
 def choose(disks: list[Disk], seed: int) -> tuple[Disk, Partition, Flip]:
-    """The flip of a seed: half of all in logs, a tenth in files beside the partitions, the others in those within.
+    """Choose a seed's flip: half in logs, a tenth in files of the log directory, the rest in other partition files.
 
-    Within each part the kinds of files are alike, however many files there are of them.
+    Within each part every kind of file is equally likely, no matter how many files of the kind exist.
     """
     chance = random.Random(seed)
     disk = chance.choice(disks)

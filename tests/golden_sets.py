@@ -1,8 +1,8 @@
-"""The directories that real brokers wrote: their names, what each holds, and how they are unpacked.
+"""The golden directories, which real brokers wrote: their names, their content, and how to unpack them.
 
-See tests/golden/README.md for what is in each set. Tests reach them through the fixtures of conftest.py:
-``golden(FLIGHTS, "unclean")`` is shared and must not be changed (the end of the session checks that nobody did),
-``golden_copy(FLIGHTS, "unclean")`` belongs to one test.
+tests/golden/README.md lists the content of each set. Tests use the fixtures of conftest.py. ``golden(FLIGHTS,
+"unclean")`` is shared and must not change, which the end of the session checks. ``golden_copy(FLIGHTS, "unclean")``
+belongs to one test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SCENARIOS = "scenarios-kafka-4.1"
 FORMATS = "formats-v0-v1-kafka-3.9"
 
 EVERYTHING = {release: f"everything-kafka-{release}" for release in ("4.2", "4.3", "4.4")}
-"""By release: small sets with something of everything that it stores."""
+"""A small set for each release, with an example of everything that the release stores."""
 
 LARGE_SETS = (FLIGHTS, SCENARIOS)
 KRAFT_SETS = (*LARGE_SETS, *EVERYTHING.values())
@@ -29,13 +29,16 @@ DIRECTORY = Path(__file__).resolve().parent / "golden"
 
 
 def manifest(set_name: str) -> dict[str, Any]:
-    """What a librdkafka consumer read: partition -> isolation level -> low, high, count, first, last, sha256."""
+    """Return the reads of a librdkafka consumer.
+
+    Shape: partition -> isolation level -> low, high, count, first, last, sha256.
+    """
     loaded: dict[str, Any] = json.loads((DIRECTORY / set_name / "manifest.json").read_text())
     return loaded
 
 
 def manifest_entries() -> list[tuple[str, str, str]]:
-    """Every (set, partition, isolation level) there is a manifest entry for."""
+    """List every (set, partition, isolation level) that has a manifest entry."""
     return [
         (set_name, partition, isolation)
         for set_name in SETS
@@ -45,14 +48,14 @@ def manifest_entries() -> list[tuple[str, str, str]]:
 
 
 def unpack(set_name: str, kind: str, target: Path) -> Path:
-    """Unpack ``clean``, ``unclean`` or ``dump-clean`` of a set below ``target``; times of files are kept."""
+    """Unpack ``clean``, ``unclean`` or ``dump-clean`` of a set below ``target``, with the files' modification times."""
     target.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-xzf", DIRECTORY / set_name / f"{kind}.tar.gz", "-C", target], check=True)
     return target / kind
 
 
 def footprint(directory: Path) -> Mapping[str, tuple[int, int]]:
-    """Every file and directory below ``directory`` with its size and modification time in ns."""
+    """Map every file and directory below ``directory`` to its size in bytes and modification time in ns."""
     return {
         str(path.relative_to(directory)): (status.st_size, status.st_mtime_ns)
         for path in sorted([directory, *directory.rglob("*")])

@@ -1,4 +1,4 @@
-"""Builds messages of the formats v0 and v1, for tests, right or wrong; no code of tidelog is in it but the codecs."""
+"""Builder of valid and invalid messages of formats v0 and v1 for tests. Only the codecs are tidelog's code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def encode_message(message: Message, magic: int, attributes: int = 0) -> bytes:
 
 
 def encode_set(messages: Sequence[Message], magic: int, codec: int = 0, attributes: int = 0) -> bytes:
-    """The messages one after the other, or wrapped in one compressed message as brokers store them."""
+    """Return the messages in sequence, or wrapped in one compressed message as brokers store them."""
     if codec == 0:
         return b"".join(encode_message(message, magic, attributes) for message in messages)
     first = messages[0].offset if magic == 1 else 0

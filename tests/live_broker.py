@@ -1,9 +1,10 @@
-"""A stand-in for a running broker, for tests of readers: run as ``live_broker.py LOG_DIRECTORY SEED``.
+"""A substitute for a running broker, for tests of readers: run as ``live_broker.py LOG_DIRECTORY SEED``.
 
-It holds the directory's lock and writes partition ``t-0`` as a broker does to its files: batches in torn writes, rolls,
-retention (rename to ``.deleted``, then unlink), compaction through ``.cleaned`` and ``.swap``. Every record's value is
-its offset in 20 digits. It says ``ready`` when it begins and ``busy`` when it has done some of everything, and goes on
-until its standard input ends. Then it writes what it did to ``summary.json`` and drops the lock as a kill would.
+It holds the log directory's lock and changes the files of partition ``t-0`` as a broker does: torn writes of batches,
+rolls, retention (rename to ``.deleted``, then unlink), compaction through ``.cleaned`` and ``.swap``. Every record's
+value is its offset in 20 digits. It prints ``ready`` when it begins, and ``busy`` after it has made every kind of
+change. It runs until its standard input ends. Then it writes counts of its changes to ``summary.json`` and drops the
+lock as a kill would.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BATCH_RECORDS = 10
 
 
 def is_droppable(batch: bytes) -> bool:
-    """Compaction drops every third batch, so a reader knows which must be there."""
+    """Return True for every third batch. Compaction drops these, so a reader knows which batches must exist."""
     return struct.unpack_from(">q", batch)[0] // BATCH_RECORDS % 3 == 0
 
 
@@ -80,7 +81,7 @@ class LiveBroker:
                 self.file(base, kind, ".deleted").unlink()
 
     def compact(self) -> None:
-        """Two or three neighbours (not the active segment) into one, without some of their batches."""
+        """Compact two or three neighbours (not the active segment) into one segment, without some of their batches."""
         if len(self.segments) < 4:
             return
         first = self.random.randrange(len(self.segments) - 3)

@@ -1,7 +1,7 @@
-"""Makes partition directories by hand, byte by byte, for tests of readers: no encoder or writer of tidelog is in it.
+"""Builder of partition directories for tests of readers. It writes each byte without tidelog's encoders and writers.
 
-Batches are v2 and uncompressed. ``write_segment`` writes ``.log`` and both indexes as a broker would have left them
-after a clean stop, with an entry for every batch past ``interval_bytes``.
+Batches are v2 and uncompressed. ``write_segment`` writes the ``.log`` and both indexes as a broker leaves them after a
+clean shutdown. An index gets an entry each time more than ``interval_bytes`` have passed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def batch(
     sequence: int = 0,
     epoch: int = 0,
 ) -> bytes:
-    """One record a value, timestamps one ms apart; ``epoch`` is the leader's."""
+    """Build a batch with a record for each value. Timestamps are 1 ms apart; ``epoch`` is the leader epoch."""
     records = b""
     for number, value in enumerate(values):
         body = b"\0" + varint(number) + varint(number) + string(key) + string(value) + varint(0)
@@ -56,7 +56,7 @@ def batch(
 
 
 def data(base_offset: int, count: int = 1, *, producer_id: int = 7, timestamp: int = BASE_TIME) -> bytes:
-    """Transactional records."""
+    """Build a batch of transactional records."""
     values = [b"value-%d" % (base_offset + number) for number in range(count)]
     return batch(base_offset, values, attributes=TRANSACTIONAL, producer_id=producer_id, timestamp=timestamp)
 
@@ -73,7 +73,7 @@ def marker(base_offset: int, committed: bool, *, producer_id: int = 7, timestamp
 
 
 def plain(base_offset: int, count: int = 10, *, size: int = 20, timestamp: int | None = None) -> bytes:
-    """Records whose value says their offset; by default a record's timestamp is BASE_TIME plus its offset."""
+    """Build records whose value is their offset. By default a record's timestamp is BASE_TIME plus its offset."""
     values = [b"%0*d" % (size, base_offset + number) for number in range(count)]
     return batch(base_offset, values, timestamp=BASE_TIME + base_offset if timestamp is None else timestamp)
 
@@ -81,7 +81,7 @@ def plain(base_offset: int, count: int = 10, *, size: int = 20, timestamp: int |
 def write_segment(
     directory: Path, base_offset: int, batches: Sequence[bytes], *, interval_bytes: int = 0, suffix: str = ""
 ) -> Path:
-    """Write the files of a segment; the path of its ``.log``."""
+    """Write the files of a segment and return the path of its ``.log``."""
     directory.mkdir(parents=True, exist_ok=True)
     index, times, position, since, top, top_at, top_written = b"", b"", 0, 0, -1, base_offset, -1
     for content in batches:
@@ -107,7 +107,7 @@ def write_segment(
 
 
 def write_checkpoint(directory: Path, name: str, offsets: dict[str, int]) -> None:
-    """``offsets`` by partition directory name."""
+    """Write ``offsets`` (by partition directory name) to a checkpoint file."""
     lines = [f"{partition.rpartition('-')[0]} {partition.rpartition('-')[2]} {at}" for partition, at in offsets.items()]
     (directory / name).write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")
 

@@ -1,7 +1,7 @@
-"""A log directory held in memory, read-only, with one file's bytes replaced: thousands of damaged disks a minute.
+"""A read-only log directory in memory with one file's bytes replaced. Tests try thousands of damages a minute.
 
-Zeros behind the entries of preallocated index files are cut to 4,800, which is all that tells them from an index
-without any.
+Zeros after the entries of preallocated index files are shortened to 4,800 bytes. That is enough to distinguish the
+file from an index without preallocation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KEPT_ZEROS = 200 * _ENTRY_BYTES
 
 
 class MemoryDisk:
-    """A FileSystem over ``files`` (path -> bytes); ``with_file`` gives another disk that shares all but one."""
+    """A FileSystem over ``files`` (path -> bytes). ``with_file`` returns a disk that shares all files but one."""
 
     def __init__(
         self,

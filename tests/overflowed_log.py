@@ -1,4 +1,4 @@
-"""Makes partitions with a segment whose offsets no index can hold, as compaction by brokers before 2.0 left them."""
+"""Builder of partitions with a segment whose offsets exceed its index's range, as Kafka before 2.0 left them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PIECES = {OVERFLOWED: LOW, OVERFLOWED + REACH + 1: MIDDLE, OVERFLOWED + 2 * REAC
 
 
 def three_pieces(directory: Path) -> Path:
-    """Three segments; the one in the middle would need three."""
+    """Write three segments. The middle one must split into three."""
     write_segment(directory, 0, [plain(10 * number) for number in range(10)])
     write_overflowed(directory, OVERFLOWED, [*LOW, *MIDDLE, *HIGH])
     write_segment(directory, LAST, [plain(LAST), plain(LAST + 10)])
@@ -30,7 +30,7 @@ def without_index(directory: Path) -> Path:
 
 
 def first_record_late(directory: Path) -> Path:
-    """Its first records were compacted away, so that the first piece gets a name of its own."""
+    """Write a segment without its first records, so that the first piece's name differs from the segment's."""
     write_segment(directory, 0, [plain(0)])
     write_overflowed(directory, 50, [*LOW, *MIDDLE, *HIGH])
     write_segment(directory, LAST, [plain(LAST)])
@@ -38,7 +38,7 @@ def first_record_late(directory: Path) -> Path:
 
 
 def with_transactions(directory: Path) -> Path:
-    """One is aborted in each piece, one reaches over the cut."""
+    """Write a segment with an aborted transaction in each piece, and one transaction that spans both."""
     far = OVERFLOWED + REACH + 5
     write_segment(directory, 0, [plain(0)])
     low = [data(100, 3), data(103, 1, producer_id=9), marker(104, False)]
@@ -54,7 +54,7 @@ def last_segment(directory: Path) -> Path:
 
 
 def write_overflowed(directory: Path, base: int, batches: list[bytes]) -> Path:
-    """The ``.log``; its indexes say nothing, as far as they are there."""
+    """Write the ``.log``. Its indexes exist, but are empty."""
     directory.mkdir(exist_ok=True)
     log = directory / f"{base:020d}.log"
     for suffix in (".index", ".timeindex"):

@@ -1,7 +1,7 @@
-"""A file system that loses its power: it lets so many changes of the disk through, then every further one fails.
+"""A file system that loses its power: it allows a number of changes, then every further change fails.
 
-Changes are removals, renames, openings for writing, and writes, cuts and syncs of what was opened. Nothing is really
-synced: a test that stops it a hundred times would wait for the disk.
+Removals, renames, openings for writing, writes, truncations and syncs count as changes. It does not really sync,
+because a test that stops it a hundred times would wait for the disk.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PowerCut(LocalFileSystem):
 
 
 class _File:
-    """Counts the calls that change the file."""
+    """A file that counts the calls that change it."""
 
     def __init__(self, file: Any, power: PowerCut) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""Makes partition directories by chance: producers, transactions, epochs, and accidents that loading has to settle."""
+"""Random partition directories: producers, transactions, epochs, and damage that loading must repair."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from overflowed_log import REACH
 
 
 def random_batches(chance: random.Random, count: int) -> list[tuple[int, bytes]]:
-    """Batches with the offset that follows each."""
+    """Return batches, each with the offset that follows it."""
     made: list[tuple[int, bytes]] = []
     offset, epoch = 0, 0
     for _ in range(count):
@@ -30,7 +30,7 @@ def random_batches(chance: random.Random, count: int) -> list[tuple[int, bytes]]
 
 
 def random_partition(directory: Path, chance: random.Random) -> dict[str, Any]:
-    """Write one; what to ask of its loading."""
+    """Write a partition and return keyword arguments for its loading."""
     bases, offset = _write_segments(directory, chance)
     for base in bases:
         if chance.random() < 0.1:
@@ -54,7 +54,7 @@ def random_partition(directory: Path, chance: random.Random) -> dict[str, Any]:
 
 
 def _write_segments(directory: Path, chance: random.Random) -> tuple[list[int], int]:
-    """Perhaps with a gap too wide for one of them; their base offsets, and where they end."""
+    """Write segments, perhaps with a gap too wide for one segment. Return their base offsets and the end offset."""
     batches = random_batches(chance, chance.randrange(20, 80))
     gap_at = chance.randrange(len(batches)) if chance.random() < 0.3 else len(batches)
     bases: list[int] = []
@@ -79,7 +79,7 @@ def _write_segments(directory: Path, chance: random.Random) -> tuple[list[int], 
 
 
 def _moved(content: bytes, by: int) -> bytes:
-    """Its offset is not under its CRC."""
+    """Move the batch's base offset, which its CRC does not cover."""
     return (int.from_bytes(content[:8], "big") + by).to_bytes(8, "big") + content[8:]
 
 
@@ -90,6 +90,6 @@ def _flip(log: Path, chance: random.Random) -> None:
 
 
 def _swap(directory: Path, bases: list[int]) -> None:
-    """Whole, and about to replace them."""
+    """Write a complete ``.swap`` file that is about to replace the segments."""
     together = b"".join((directory / f"{base:020d}.log").read_bytes() for base in bases)
     (directory / f"{bases[0]:020d}.log.swap").write_bytes(together)

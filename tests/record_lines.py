@@ -1,4 +1,4 @@
-"""The line a record is in a manifest's SHA-256 (see tests/golden/README.md), and the entry a run of records makes."""
+"""A record's line in the SHA-256 of a manifest (see tests/golden/README.md), and the entry of a series of records."""
 
 from __future__ import annotations
 

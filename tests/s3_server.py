@@ -1,4 +1,4 @@
-"""An S3 service on this machine, and directories put into it."""
+"""An S3 service on this machine, and uploads of directories to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFA
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
-    """What the environment of its clients has to say. Nothing is in it, whatever an earlier one of this process had."""
+    """Run an empty service and yield the environment variables of its clients."""
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     try:
@@ -29,7 +29,7 @@ def s3_server() -> Iterator[dict[str, str]]:
 
 
 def put(directory: Path, name: str, environment: Mapping[str, str]) -> str:
-    """Every file of ``directory``, below ``name``; its address."""
+    """Upload every file of ``directory`` below ``name`` and return the address."""
     address = environment["AWS_ENDPOINT_URL"]
     keys = (environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
     store = fsspec.filesystem("s3", endpoint_url=address, key=keys[0], secret=keys[1])

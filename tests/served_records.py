@@ -1,4 +1,4 @@
-"""What a running server (ours or Kafka's) serves of each partition, as a manifest has it: read by librdkafka."""
+"""The records of each partition as a running server (ours or Kafka's) serves them to librdkafka: manifest entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEGINNING = -2
 def served_entries(
     bootstrap: str, partitions: Iterable[str], *, isolation: str = "read_uncommitted", **options: Any
 ) -> dict[str, dict[str, Any]]:
-    """An entry for each ``topic-partition``; ``options``: of librdkafka, with ``_`` for ``.``."""
+    """Return an entry for each ``topic-partition``. ``options`` are librdkafka's, with ``_`` in place of ``.``."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "served-records",
@@ -45,7 +45,7 @@ def _split(name: str) -> tuple[str, int]:
 
 
 def _bounds(consumer: Consumer, place: KafkaPartition) -> tuple[int, int]:
-    """Return log start and end; a broker that has just started may name a leader before it leads."""
+    """Return log start and end. A broker that has just started may name a leader before the leader is ready."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

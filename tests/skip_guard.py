@@ -1,7 +1,7 @@
-"""In CI (the environment variable ``CI`` is set) a test that needs Kafka or Spark may not be skipped: it fails instead.
+"""A guard for CI: if the variable ``CI`` is set, a test that needs Kafka or Spark fails instead of being skipped.
 
-A run that silently left out the comparison with the real thing would look like a pass. A whole module that skips
-itself at import (``pytest.importorskip``) fails too, since its markers are not known yet.
+A run that silently left out the comparison with real Kafka would look like a pass. A module that skips itself at
+import (``pytest.importorskip``) fails too, because its markers are not known yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the tests run hypothesis' state machines: so many steps, so many times, however slow a step is."""
+"""A runner of hypothesis state machines with a number of steps and examples, and no deadline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 
 def run_machine(machine: type[RuleBasedStateMachine], *, steps: int, examples: int) -> None:
-    """``steps`` at most in each of the ``examples``."""
+    """Run ``examples`` examples of at most ``steps`` steps each."""
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(

@@ -1,4 +1,4 @@
-"""A directory's checkpoints: read when they are first asked for, once for all its partitions. Ids of new partitions."""
+"""A directory's checkpoints are read once, on first use, for all its partitions. Ids of new partitions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_path_that_is_not_one_of_them(home: Path) -> None:
 
 @pytest.mark.parametrize("housekeeping", [False, True])
 def test_a_new_partition_has_the_id_that_the_cluster_knows(golden_copy: GoldenFactory, housekeeping: bool) -> None:
-    """A broker takes one without for a stray, and sets it aside."""
+    """A broker treats a partition without an id as a stray, and sets it aside."""
     path = golden_copy(FLIGHTS)
     theirs = PartitionMetadata.read(LOCAL, path / "flights-0" / PARTITION_METADATA_FILE)
     with tidelog.open_directory(path, housekeeping=housekeeping) as directory:

@@ -1,4 +1,4 @@
-"""``open_directory(housekeeping=True)``: a directory kept in order while Python code writes to it."""
+"""``open_directory(housekeeping=True)`` runs the scheduled tasks of a directory while Python code writes to it."""
 
 from __future__ import annotations
 

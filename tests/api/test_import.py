@@ -1,4 +1,4 @@
-"""The package's names: lazy, complete, and no cheaper lie."""
+"""The package's names: complete, and imported lazily without large modules."""
 
 from __future__ import annotations
 

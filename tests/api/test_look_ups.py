@@ -1,4 +1,4 @@
-"""Counts and look-ups through the public API, of logs open for writing and for reading."""
+"""Counts and lookups through the public API, on logs that are open for writing and for reading."""
 
 from __future__ import annotations
 

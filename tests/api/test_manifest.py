@@ -1,4 +1,4 @@
-"""Every record that a real consumer read from the reference directories, read again from the files, read-only."""
+"""Every record that a real consumer read from the reference directories is read again, read-only."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_arrow_has_the_same_records(
 
 
 def everything(directory: Path) -> Mapping[str, tuple[int, int, int, str]]:
-    """Mode, times and contents of every file and directory."""
+    """Return mode, times and contents of every file and directory."""
     found = {}
     for path in sorted([directory, *directory.rglob("*")]):
         status = path.stat()
@@ -99,7 +99,7 @@ print(json.dumps(result))
 
 @pytest.fixture
 def open_to_all() -> Iterator[Path]:
-    """A directory that any user can reach (pytest's own cannot be)."""
+    """Make a directory that any user can reach. pytest's own is not accessible to others."""
     path = Path(tempfile.mkdtemp())
     path.chmod(0o755)
     yield path
@@ -111,7 +111,7 @@ def open_to_all() -> Iterator[Path]:
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
 def test_reading_changes_nothing_not_even_where_it_may_not(golden: GoldenFactory, open_to_all: Path, kind: str) -> None:
-    """Directories of mode 0555, files of mode 0444, and (where the tests run as root) another user."""
+    """Directories have mode 0555, files have mode 0444, and a different user reads them if the tests run as root."""
     root = Path(shutil.copytree(golden(SCENARIOS, kind), open_to_all / "data"))
     for path in [root, *root.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)

@@ -1,4 +1,4 @@
-"""Idempotent producers through the public API: sequences, repeated appends, epochs, fencing, ids, other processes."""
+"""Idempotent producers through the public API: sequences, repeated appends, epochs, fencing, ids, processes."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class TestRepeating:
             assert producer.append(b"6", sequence=6) == 6
 
     def test_sequences_go_around(self, path: Path) -> None:
-        """A producer that the log does not know may begin anywhere."""
+        """The sequences of a producer that the log does not know may begin anywhere."""
         with tidelog.open_log(path) as log, log.producer() as producer:
             assert producer.append_batch([b"a", b"b"], sequence=2**31 - 3) == range(2)
             assert producer.append_batch([b"c", b"d"]) == range(2, 4)
@@ -133,7 +133,7 @@ class TestRepeating:
             assert producer.append(b"e") == 4
 
     def test_a_write_that_failed_half_way(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The log takes no more writes; opened again it knows how many of the records it has."""
+        """The log accepts no further writes. After it is opened again, the producer knows how many records it has."""
         config = LogConfig(max_message_bytes=1_000)
         records = [b"%04d" % number for number in range(400)]
         log = tidelog.open_log(path, config=config)
@@ -159,12 +159,12 @@ class TestRepeating:
             done = again.next_sequence - begun
             assert 0 < done < 400
             with pytest.raises(OutOfOrderSequenceError):
-                again.append_batch(records, sequence=begun)  # its first batch is no longer known again
+                again.append_batch(records, sequence=begun)  # its first batch is no longer in the producer's cache
             assert again.append_batch(records[done:]) == range(done, 400)
             assert values(log) == records
 
     def test_a_killed_process_is_gone_on_from(self, path: Path) -> None:
-        """Sequences are line numbers: the next process loads the rest, whatever the first got done."""
+        """The sequences are line numbers, so the next process continues where the killed one stopped."""
         script = f"""
 import os, signal, tidelog
 log = tidelog.open_log({str(path)!r})

@@ -1,4 +1,4 @@
-"""Producers and transactions over two logs at random, beside lists of records: crashes and orderly stops between."""
+"""Random producers and transactions over two logs, compared with lists of records, across crashes and closes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARKER = None
 
 @dataclass(eq=False)
 class ModelTransaction:
-    """``state``: open, committed, aborted; ``logs`` are those it has records in."""
+    """A transaction of the model. ``state`` is open, committed or aborted; ``logs`` are those with its records."""
 
     state: str = "open"
     logs: set[int] = field(default_factory=set)
@@ -35,7 +35,7 @@ class ModelTransaction:
 
 class ModelRecord(NamedTuple):
     value: bytes | None
-    """MARKER for a marker."""
+    """The record's value, or MARKER for a marker."""
     transaction: ModelTransaction | None = None
 
 
@@ -47,7 +47,7 @@ class ModelBatch(NamedTuple):
 
 @dataclass
 class ModelProducer:
-    """One producer id: its epoch as granted last, and what each log knows of it."""
+    """The latest granted epoch of one producer id, and each log's knowledge of the producer."""
 
     epoch: int = -1
     known_epoch: dict[int, int] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.open: dict[int, DirectoryTransaction] = {}
         self.written = 0
         self.next_end = 10
-        """So many records are written before this life may end."""
+        """The number of records to write before the directory may be closed or crash."""
 
     def teardown(self) -> None:
         for log in range(2):
@@ -105,7 +105,7 @@ class TransactionMachine(RuleBasedStateMachine):
         return offsets
 
     def end(self, producer_id: int, state: str, epoch: int | None = None) -> None:
-        """Markers come to the logs with records of the transaction."""
+        """End the transaction. The logs with its records get markers."""
         known = self.producers[producer_id]
         transaction, known.transaction = known.transaction, None
         if transaction is not None:
@@ -203,12 +203,12 @@ class TransactionMachine(RuleBasedStateMachine):
         transaction.__exit__(type(error) if error else None, error, None)
         self.end(producer_id, "committed" if how in ("commit", "leave") else "aborted")
 
-    # --- other lives ---
+    # --- restarts ---
 
     @precondition(lambda self: self.written >= self.next_end)
     @rule()
     def stop_in_order(self) -> None:
-        """What is open is aborted, in the order in which the ids were taken up."""
+        """Close the directory, which aborts open transactions in the order in which their ids were acquired."""
         for producer_id in self.directory._producers._sessions:  # type: ignore[union-attr]
             self.end(producer_id, "aborted")
         self.directory.close()
@@ -217,7 +217,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.written >= self.next_end)
     @rule()
     def crash(self) -> None:
-        """The files as they are: a copy, without the marker of an orderly stop."""
+        """Copy the files before the directory is closed, so without the marker of a clean shutdown."""
         self.lives += 1
         copy = shutil.copytree(self.directory.paths[0], self.root / str(self.lives))
         self.directory.close()

@@ -1,4 +1,4 @@
-"""Transactions through the public API: both isolation levels, ends of all kinds, crashes, and a list as their model."""
+"""Transactions through the public API: both isolation levels, all endings, crashes, and a list as their model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def log(path: Path) -> Iterator[tidelog.Log]:
 
 @contextmanager
 def ends_with(kind: type[BaseException], match: str | None = None) -> Iterator[pytest.ExceptionInfo[BaseException]]:
-    """Around a transaction's block, of as many statements as that has."""
+    """Expect an error from a transaction's block of any number of statements."""
     with pytest.raises(kind, match=match) as caught:
         yield caught
 
@@ -224,7 +224,7 @@ class TestMisuse:
             transaction.append(b"x")
             log.producer(transaction.producer_id)
             raise KeyError
-        assert not hasattr(caught.value, "__notes__")  # it was aborted by the new holder
+        assert not hasattr(caught.value, "__notes__")  # the new holder aborted it
 
 
 class TestSeveralLogs:
@@ -261,7 +261,7 @@ class TestSeveralLogs:
                 directory.close()
 
     def test_a_marker_that_cannot_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The other logs get theirs; the id has to be taken up for the one that did not."""
+        """The other logs get their markers. A new producer with the id ends the transaction in the failed log."""
         directory = tidelog.open_directory(tmp_path)
         logs = [directory.log("t", number) for number in range(3)]
         producer = directory.producer()
@@ -289,7 +289,7 @@ class TestSeveralLogs:
 
     @pytest.mark.parametrize("opening", ["directory", "log"])
     def test_a_killed_process(self, tmp_path: Path, opening: str) -> None:
-        """What it left open holds readers back, is shown with its producer id, and goes when the id is taken up."""
+        """The open transaction limits read_committed readers, is listed with its id, and ends when the id returns."""
         script = f"""
 import os, signal, tidelog
 directory = tidelog.open_directory({str(tmp_path)!r})
@@ -331,7 +331,7 @@ with directory.transaction() as transaction:
             assert values(directory.log("t", 1)) == [b"committed", b"beside"]
 
     def test_a_crash_between_two_markers(self, tmp_path: Path) -> None:
-        """As the help of DirectoryTransaction says: committed in the first log, open and then aborted in the second."""
+        """The first log is committed. The second is open and then aborted, as DirectoryTransaction's help describes."""
         script = f"""
 import os, signal, tidelog
 directory = tidelog.open_directory({str(tmp_path)!r})
@@ -349,7 +349,7 @@ with directory.producer(9) as producer, producer.transaction() as transaction:
         assert rows("transactions", tmp_path) == []
 
     def test_what_a_broker_left_open(self, golden_copy: GoldenFactory) -> None:
-        """A real transaction, ended without its coordinator as kafka-transactions.sh does: epochs as they are."""
+        """A real transaction ends without its coordinator, as with kafka-transactions.sh: the epochs do not change."""
         path = golden_copy(SCENARIOS)
         (row,) = rows("transactions", path, "--now", 1_795_216_675_768)
         with tidelog.open_directory(path) as directory:

@@ -1,4 +1,4 @@
-"""A log through the public API: appended, read, closed, opened again, shared, refused."""
+"""A log through the public API: appended to, read, closed, opened again, shared, refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOW = 1_700_000_000_000
 
 
 class StoppedClock:
-    """Stands at NOW; sleeping moves it, and calls what the test wants to happen meanwhile."""
+    """A clock that starts at NOW. Sleeping moves it and calls the test's ``meanwhile``."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -142,7 +142,7 @@ class TestFollow:
             assert clock.naps == 4
 
     def test_over_rolls_and_in_another_reader(self, path: Path) -> None:
-        """The reader sees what the owner has checkpointed as its high watermark."""
+        """The reader sees records up to the high watermark that the owner has checkpointed."""
         clock = StoppedClock()
         config = LogConfig(segment_bytes=1_000, segment_index_bytes=1_000)
         with tidelog.open_log(path, config=config) as log:

@@ -27,7 +27,7 @@ class Field:
     data: bytes
 
     def decoded(self) -> str:
-        """What the bytes say, written as a page writes it."""
+        """Return the meaning of the bytes as a page writes it."""
         if self.type in INTEGERS:
             assert len(self.data) == INTEGERS[self.type], f"{self.name}: {len(self.data)} bytes of {self.type}"
             return str(int.from_bytes(self.data, "big", signed=self.type.startswith("int")))

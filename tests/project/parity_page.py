@@ -65,7 +65,7 @@ KAFKA_CASES = read_cases((ROOT / "tests/project/parity.toml").read_text())
 
 @cache
 def names_in(path: str) -> frozenset[str]:
-    """``test_x`` and ``TestY::test_x`` of a test file."""
+    """Return the tests of a file as ``test_x`` and ``TestY::test_x``."""
     names = set()
     for node in ast.parse((ROOT / "tests" / path).read_text()).body:
         if isinstance(node, ast.FunctionDef):

@@ -17,7 +17,7 @@ FLIGHTS = 20_000
 
 
 def demo(workspace: Path, *arguments: str) -> str:
-    """What it prints; it ends well only if all its checks hold."""
+    """Return the output of the demo, which succeeds only if all of its checks hold."""
     command = [sys.executable, str(DEMO), "--workspace", str(workspace), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     wide = environment | {"COLUMNS": "160"}

@@ -68,7 +68,7 @@ def test_every_command_and_option_of_the_readme_exists() -> None:
 
 
 def test_the_commands_of_the_readme_run(golden_copy: Callable[..., Path]) -> None:
-    """In their order, on a killed broker's directory in the place of /var/lib/kafka."""
+    """The commands run one after another on a killed broker's directory in place of /var/lib/kafka."""
     directory = golden_copy(FLIGHTS, "unclean")
     directory.rename(directory.with_name("kafka"))
     lines = "".join(code_blocks(README, "bash")).replace("/var/lib/", f"{directory.parent}/").splitlines()

@@ -1,4 +1,4 @@
-"""Every byte example in docs/format is what stands in the file it names, and says what it means."""
+"""Each byte example in docs/format equals the bytes in the file that it names, with their meaning."""
 
 from __future__ import annotations
 

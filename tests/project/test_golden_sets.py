@@ -1,4 +1,4 @@
-"""The fixtures that other tests stand on: what they hand out, and that the sets are complete."""
+"""The fixtures that hand out golden sets to other tests, and the completeness of the sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/metrics.md is what the tables in the code say, and its examples run."""
+"""docs/metrics.md equals the tables in the code, and its examples run."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ MUTANTS = SCRIPT.read_mutants()
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_fits_the_tree(mutant: SCRIPT.Mutant) -> None:
-    """Its place is in the file once, what it makes of the file is a program, and the tests it names exist."""
+    """The place of a mutant occurs once in its file, the changed file is a program, and its tests exist."""
     source = mutant.apply_to((ROOT / mutant.file).read_text())
     if mutant.file.endswith(".py"):
         compile(source, mutant.file, "exec")
@@ -30,7 +30,7 @@ def test_a_mutant_fits_the_tree(mutant: SCRIPT.Mutant) -> None:
 
 @pytest.mark.parametrize("row", sorted({row for mutant in MUTANTS for row in mutant.rows}))
 def test_the_test_of_a_row_of_parity_kills_a_mutant_of_its_rule(row: str) -> None:
-    """So the test that the row names does answer it: ``make mutants`` shows that it fails when the rule is broken."""
+    """``make mutants`` shows that the row's test fails if the row's rule is broken."""
     (behaviour,) = [one for one in BEHAVIOURS if one.id == row]
     killers = {test for mutant in MUTANTS if row in mutant.rows for test in mutant.tests}
     assert f"tests/{code(behaviour.test)}" in killers
@@ -54,7 +54,7 @@ def test_a_name_that_occurs_twice_is_refused(tmp_path: Path) -> None:
 
 
 class TestRunner:
-    """In a project of two files, whose mutants die in every way that there is."""
+    """The runner in a project of two files, whose mutants die in every possible way."""
 
     SOURCE = "def half(number):\n    return number // 2\n"
     TESTS = """\
@@ -130,7 +130,7 @@ def test_that_fails():
         assert verdict == (SCRIPT.Fate.UNCLEAR, "m: the text to replace occurs 0 times in src/halves.py, not once")
 
     def test_one_mutant_leaves_nothing_to_the_next(self, copy: SCRIPT.TreeCopy) -> None:
-        """Neither its text nor what Python compiled of it, though both texts have the same size and time."""
+        """Neither the changed text nor its bytecode remains, though both texts have the same size and time."""
         mutant = self.mutant("number // 1", "test_half")
         for _ in range(2):
             ((_, verdict, _),) = SCRIPT.try_mutants([copy], [mutant])

@@ -1,4 +1,4 @@
-"""What is published works on its own: sdist and wheel are built, installed into bare environments, and used there."""
+"""The published package works on its own: sdist and wheel are built, installed into bare environments, and used."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="module")
 def bare(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment with the wheel and what it depends on, nothing else; its python."""
+    """Return the Python of a new environment with only the wheel and its dependencies."""
     environment = tmp_path_factory.mktemp("bare") / "venv"
     run(sys.executable, "-m", "venv", environment)
     python = environment / "bin" / "python"

@@ -1,4 +1,4 @@
-"""docs/parity.md against the tree: what it names exists, what it says is well-formed, nothing stands in it twice."""
+"""docs/parity.md names only existing modules and tests, is well-formed, and has no row twice."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_is_partly_done_says_what_is_missing() -> None:
 
 
 def test_every_module_of_the_engine_is_named_or_belongs_to_one_that_is() -> None:
-    """A room of the engine without a row would be one that nobody asked for, or a gap in this page."""
+    """A room of the engine without a row would be unneeded, or a gap in the page."""
     rooms = {path.parent for path in project_files("src/tidelog/storage") if path.name != "__init__.py"}
     named = {(ROOT / "src" / "tidelog" / code(row.module)).parent for row in BEHAVIOURS if row.module != NOTHING}
     assert {ROOT / room for room in rooms} <= named

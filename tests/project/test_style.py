@@ -31,7 +31,7 @@ EXAMPLE_PATHS = (
     "/usr/bin/env",
     *KAFKA_PATHS,
 )
-"""Paths that examples use, the one that scripts begin with, and Kafka's."""
+"""Paths in examples and in the first line of scripts, and Kafka's."""
 URL = re.compile(r"\bhttps?://([\w.-]+)")
 HOSTS = {"www.apache.org", "maven.apache.org", "kafka.apache.org", "cwiki.apache.org", "issues.apache.org"} | {
     "github.com",
@@ -43,7 +43,7 @@ REGISTRY = re.compile(r"p[y]pi\.org|python[h]osted|repo1?\.maven|-index-url[=]|[
 MACHINERY = re.compile(
     r"\b(?:sub-?)?(?:ag[e]nt|ass[i]stant|chat ?b[o]t|l[l]m|g[p]t)s?\b|[c]laude|[a]nthropic|[o]penai", re.IGNORECASE
 )
-"""Written so that this file does not match itself: the project speaks of itself, not of what it was written with."""
+"""The pattern of words about tools that wrote the code. It is spelled so that this file does not match itself."""
 
 
 def text_files() -> Iterable[tuple[Path, str]]:
@@ -53,7 +53,7 @@ def text_files() -> Iterable[tuple[Path, str]]:
 
 
 def lines_with(pattern: re.Pattern[str]) -> Iterable[tuple[str, re.Match[str]]]:
-    """Where and what, for every place in the project that matches."""
+    """Yield the place and the match for each match in the project."""
     for path, text in text_files():
         for number, line in enumerate(text.splitlines(), 1):
             for match in pattern.finditer(line):
@@ -80,7 +80,7 @@ def test_no_loose_ends() -> None:
     found = [
         f"{path}:{number}: {line.strip()}"
         for path, text in text_files()
-        if path.suffix in CODE_SUFFIXES and ROOT / path != Path(__file__)  # which has to name what it looks for
+        if path.suffix in CODE_SUFFIXES and ROOT / path != Path(__file__)  # it names the words that it looks for
         for number, line in enumerate(text.splitlines(), 1)
         if LOOSE_ENDS.search(line) or BARE_IGNORE.search(line) or SKIPPED.search(line)
     ]

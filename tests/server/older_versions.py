@@ -1,4 +1,4 @@
-"""The other versions in which a request can be asked: all texts and ids of its values have a field there."""
+"""The other versions of a request that have a field for every text and id of its values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidelog.protocol.schemas import Direction, is_optional, struct_class, struc
 
 
 def other_versions(api: ApiKey, version: int, values: Mapping[str, Any]) -> Iterator[int]:
-    """``values`` without a field in a version have Kafka's defaults: numbers and flags, and what is null or empty."""
+    """Yield the versions. Fields that a version lacks have no effect if they are numbers, flags, null or empty."""
     for other in range(VERSIONS[api].oldest, VERSIONS[api].latest + 1):
         if other != version and _can_name(struct_class(api, Direction.REQUEST, other), values):
             yield other

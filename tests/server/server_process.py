@@ -1,4 +1,4 @@
-"""``tidelog serve`` as a process of its own: started, measured, stopped by signals, killed."""
+"""A ``tidelog serve`` process that tests start, measure, stop by signals, and kill."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ANY_PORT = "PLAINTEXT://127.0.0.1:0"
 
 
 class ServerProcess:
-    """One process; its data is in ``directory``/tidelog-data."""
+    """A process whose data is in ``directory``/tidelog-data."""
 
     def __init__(self, directory: Path, *arguments: str, code: str = RUN) -> None:
-        """``arguments``: behind ``serve``. ``code``: the program that is run, for a broker that is not quite itself."""
+        """Run ``serve`` with ``arguments``. ``code`` is the program, which a test may replace to modify the broker."""
         command = [sys.executable, "-c", code, "serve", *arguments]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=directory)
         self._lines: list[str] = []
@@ -32,23 +32,23 @@ class ServerProcess:
 
     @property
     def port(self) -> int:
-        """Where it serves; waits until it does."""
+        """The broker's port. Reading it waits until the broker is ready."""
         return int(self.line_with("serving").rsplit(":", 1)[1])
 
     @property
     def memory_bytes(self) -> int:
-        """Resident."""
+        """The resident memory."""
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     @property
     def lines(self) -> list[str]:
-        """What it has said on stderr so far."""
+        """The lines on stderr so far."""
         with self._said:
             return list(self._lines)
 
     def line_with(self, word: str) -> str:
-        """The first line on stderr that begins with ``word``; waits for it."""
+        """Wait for the first line on stderr that begins with ``word``, and return it."""
 
         def found() -> list[str]:
             return [line for line in self._lines if line.startswith(word)]
@@ -62,13 +62,13 @@ class ServerProcess:
         self._process.send_signal(number)
 
     def ended(self) -> tuple[int, str]:
-        """Its exit code and all it has said, once it has ended."""
+        """Wait for the process to end. Return its exit code and everything it wrote."""
         code = self._process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         return code, "".join(self._lines)
 
     def kill(self) -> None:
-        """Idempotent."""
+        """Send SIGKILL. The call is idempotent."""
         self._process.kill()
         self.ended()
 
@@ -86,7 +86,7 @@ class ServerProcess:
 
 @contextmanager
 def serving(directory: Path, *arguments: str, code: str = RUN) -> Iterator[ServerProcess]:
-    """As ``ServerProcess`` takes them; killed at the end if it still runs."""
+    """Yield a ``ServerProcess`` with these arguments. Kill it at the end if it still runs."""
     process = ServerProcess(directory, *arguments, code=code)
     try:
         yield process
@@ -96,7 +96,7 @@ def serving(directory: Path, *arguments: str, code: str = RUN) -> Iterator[Serve
 
 @contextmanager
 def served(directory: Path, **settings: str) -> Iterator[tuple[ServerProcess, WireClient]]:
-    """A broker on any port, and a client; ``settings``: Kafka's keys with ``_`` for ``.``."""
+    """Yield a broker on any port, and a client. ``settings`` are Kafka's keys with ``_`` for ``.``."""
     overrides = {"listeners": ANY_PORT} | {key.replace("_", "."): value for key, value in settings.items()}
     arguments = [word for key, value in overrides.items() for word in ("--override", f"{key}={value}")]
     with serving(directory, *arguments) as process, WireClient(process.port) as client:

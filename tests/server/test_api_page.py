@@ -1,4 +1,4 @@
-"""The page about the broker names the APIs that it serves, and tests that there are."""
+"""The page about the broker lists the APIs that it serves, and names existing tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ApiVersions over a real socket: the first thing every client asks."""
+"""ApiVersions over a real socket: the first request of every client."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_software_that_is_not_well_formed_is_refused(client: WireClient, name: s
 
 
 def test_features_are_those_of_a_new_cluster_of_kafka(client: WireClient) -> None:
-    """As a Kafka 4.4 answers that was formatted by its own tool (--standalone)."""
+    """The expected features are those of a Kafka 4.4 that was formatted with ``--standalone``."""
     answer = client.call(ApiKey.API_VERSIONS, 4, **SOFTWARE)
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "group.version": (0, 1),

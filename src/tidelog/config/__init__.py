@@ -1,1 +1,1 @@
-"""Kafka's configuration: which keys there are, what a text means, where a value came from.."""
+"""Kafka's configuration: the keys, the meaning of texts, and the origins of values."""

@@ -1,4 +1,4 @@
-"""Keys that Kafka's ``StandardAuthorizer`` reads by itself: they stand in no table of Kafka's.
+"""Keys that Kafka's ``StandardAuthorizer`` reads itself; Kafka's own tables do not have them.
 
 The columns are the fields of ``Key``. Source: Kafka's ``StandardAuthorizer``.
 """

@@ -1,13 +1,13 @@
-"""A broker's configuration: Kafka's broker keys with typed values, each of which knows where it comes from.
+"""A broker's configuration: Kafka's broker keys with typed values and their origins.
 
-An immutable value, made of layers, the later over the earlier: Kafka's defaults, a properties file, overrides, changes
-at run time for every broker, changes for this one. Every text is checked when it is made, each by itself and then
-together, and every mistake is named at once. Keys no table knows are warned of; known ones that tidelog takes no notice
-of are said once, at info. Passwords are kept and never shown.
+An immutable value, made of layers of which later ones win: Kafka's defaults, a properties file, overrides, run-time
+changes for every broker, run-time changes for this one. The constructor checks each text, then all values together. It
+raises ConfigError with every mistake. Unknown keys cause warnings. Known keys without effect in tidelog are logged
+once, at info. Passwords are kept and never shown.
 
-What Kafka wants before it starts a broker (``node.id``, ``process.roles``, listeners that fit) is not asked for here: a
-properties file is also read to learn of its log settings. ``missing`` names the first two.
-Called by: the server, tools. Source: Kafka's ``KafkaConfig`` and ``DynamicBrokerConfig``.
+The keys that a Kafka broker needs to start (``node.id``, ``process.roles``, matching listeners) are not required here,
+because a properties file is also read only for its log settings. ``missing`` names the required keys that are not set.
+Source: Kafka's ``KafkaConfig`` and ``DynamicBrokerConfig``.
 """
 
 from __future__ import annotations
@@ -30,29 +30,30 @@ from tidelog.model import ConfigError
 _log = logging.getLogger(__name__)
 
 _PREFIX_KEYS = ("remote.log.metadata.manager.impl.prefix", "remote.log.storage.manager.impl.prefix")
-"""Their values are prefixes of the keys that plug-ins read."""
+"""The keys whose values are prefixes of plug-ins' keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """``config["log.roll.hours"]`` is a key's own value, set or default, or None; KeyError for what is no key.
+    """``config["log.roll.hours"]`` is a key's own value, set or default, or None. It raises KeyError for an unknown
+    key.
 
-    What several keys decide together: ``topic_defaults``, ``log_dirs``, ``node_id``. Only ``shown`` reads a key without
-    effect. Anything else is an AssertionError, because the key's row in the table would be wrong.
+    ``topic_defaults``, ``log_dirs`` and ``node_id`` combine several keys. Only ``shown`` reads a key without effect.
+    Any other read raises AssertionError, because the key's row in the table would be wrong.
     """
 
     static: Mapping[str, Setting] = field(default_factory=dict)
-    """What was set at the start, by key."""
+    """The settings at the start, by key."""
     dynamic_defaults: Mapping[str, Setting] = field(default_factory=dict)
-    """What was changed since for every broker."""
+    """The run-time changes for every broker."""
     dynamic: Mapping[str, Setting] = field(default_factory=dict)
-    """What was changed since for this one."""
+    """The run-time changes for this broker."""
     settings: Mapping[str, Setting] = field(init=False, repr=False, compare=False)
-    """All of them: the layer that wins."""
+    """The settings of the layers together; the last layer wins."""
     warnings: tuple[str, ...] = field(init=False, default=())
-    """A sentence for each key that no table knows."""
+    """Sentences about unknown keys, and about ``config.providers``."""
     without_effect: tuple[str, ...] = field(init=False, default=())
-    """Keys that were set, are Kafka's, and have no effect in tidelog."""
+    """Kafka's keys that are set but have no effect in tidelog."""
     _values: Mapping[str, Value | None] = field(init=False, repr=False, compare=False)
     _topic_defaults: Mapping[str, Value] = field(init=False, repr=False, compare=False)
 
@@ -64,7 +65,7 @@ class BrokerConfig:
         object.__setattr__(self, "without_effect", tuple(self._without_effect()))
         if not mistakes:
             object.__setattr__(self, "_topic_defaults", self._found_topic_defaults())
-            # Kafka fills the old name of the id from the new one, where only the new one is set.
+            # Kafka copies ``node.id`` to its old name ``broker.id`` if only ``node.id`` is set.
             ids = {} if "broker.id" in self.settings else {"broker.id": values["node.id"]}
             try:
                 check_broker(values | ids, self._topic_defaults, self.log_dirs)
@@ -75,9 +76,9 @@ class BrokerConfig:
 
     @classmethod
     def load(cls, path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Self:
-        """A properties file, if there is one, and overrides over it.
+        """Read a properties file, if given, under ``overrides``.
 
-        ConfigError for a file that cannot be read, and for values that are not allowed: each with its line.
+        Raise ConfigError if the file cannot be read, or with every invalid value and its line.
         """
         settings = {} if path is None else read_server_properties(path)
         for key, text in (overrides or {}).items():
@@ -85,9 +86,10 @@ class BrokerConfig:
         return cls(static=settings)
 
     def with_changes(self, changes: Mapping[str, str | None], *, of_all: bool = False) -> Self:
-        """The configuration after changes at run time; None takes one back. ConfigError where Kafka refuses them.
+        """Return the configuration after run-time changes; None removes a change. Raise ConfigError if Kafka refuses
+        one.
 
-        ``of_all``: the changes are for every broker of the cluster, not for this one.
+        ``of_all`` makes the changes for every broker of the cluster instead of this one.
         """
         check_names(changes, of_all=of_all)
         layer = self.dynamic_defaults if of_all else self.dynamic
@@ -95,17 +97,17 @@ class BrokerConfig:
         return self._with_layer({name: text for name, text in texts.items() if text is not None}, of_all=of_all)
 
     def with_dynamic(self, texts: Mapping[str, str], *, of_all: bool = False) -> Self:
-        """The configuration after ``texts`` have taken the place of what was changed at run time before.
+        """Return the configuration with ``texts`` in place of all earlier run-time changes of the layer.
 
-        ConfigError where Kafka refuses one of them. ``of_all`` as in ``with_changes``.
+        Raise ConfigError if Kafka refuses one of them. ``of_all`` has the meaning of ``with_changes``.
         """
         check_names(texts, of_all=of_all)
         return self._with_layer(texts, of_all=of_all)
 
     def with_layers(self, of_all: Mapping[str, str], own: Mapping[str, str]) -> Self:
-        """The configuration with both layers of changes as they are given, whatever they were before: at a start.
+        """Return the configuration with new layers of run-time changes, for a broker's start.
 
-        ConfigError where Kafka allows no such setting.
+        Raise ConfigError for invalid settings. Limits on changes, such as for thread pools, do not apply.
         """
         check_names(of_all, of_all=True)
         check_names(own, of_all=False)
@@ -128,23 +130,23 @@ class BrokerConfig:
         return self._values[key]
 
     def shown(self, key: str) -> Value | None:
-        """Return the value of any key, for people and clients who ask what it is."""
+        """Return the value of any key, for people and clients that ask for it."""
         return self._values[key]
 
     def number(self, key: str) -> int:
-        """The value of a key whose type is SHORT, INT or LONG, and that is set or has a default."""
+        """Return the value of a SHORT, INT or LONG key that is set or has a default."""
         value = self[key]
         assert isinstance(value, int), key
         return value
 
     def flag(self, key: str) -> bool:
-        """The value of a BOOLEAN key."""
+        """Return the value of a BOOLEAN key."""
         value = self[key]
         assert isinstance(value, bool), key
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The items of a LIST key; none where it has neither value nor default."""
+        """Return the items of a LIST key; empty without a value and default."""
         value = self[key]
         assert isinstance(value, tuple | None), key
         return value or ()
@@ -156,18 +158,17 @@ class BrokerConfig:
         return None if setting is None else BROKER_KEYS[key].parse(setting.text)
 
     def origin(self, key: str) -> Origin:
-        """Where the value of a broker's key comes from."""
         setting = self.settings.get(key)
         return Origin(kind=OriginKind.DEFAULT, key=key) if setting is None else setting.origin
 
     def decided_by(self, key: str) -> str:
-        """The synonym of ``key`` whose value counts: the first that is set, else the first with a default."""
+        """Return the synonym whose value counts for ``key``: the first that is set, else the first with a default."""
         names = broker_synonyms(key)
         is_set = next((name for name in names if name in self.settings), None)
         return is_set or next((name for name in names if self._values[name] is not None), key)
 
     def topic_default(self, topic_key: str) -> tuple[Value, Origin] | None:
-        """What a topic has that does not set it, and where that comes from; None for a key without a broker's."""
+        """Return a topic setting's default and its origin, or None if no broker key sets it."""
         synonyms = TOPIC_SYNONYMS.get(topic_key)
         if synonyms is None:
             return None
@@ -177,7 +178,7 @@ class BrokerConfig:
         return in_topic_units(topic_key, synonym, value), self.origin(synonym.name)
 
     def topic_defaults(self) -> dict[str, Value]:
-        """Topic settings as the broker's keys say them; Kafka's ``extractLogConfigMap``."""
+        """Return the topic settings from the broker's keys, like Kafka's ``extractLogConfigMap``."""
         return dict(self._topic_defaults)
 
     def _found_topic_defaults(self) -> dict[str, Value]:
@@ -191,7 +192,7 @@ class BrokerConfig:
 
     @property
     def cordoned_log_dirs(self) -> tuple[str, ...]:
-        """The ones of ``log_dirs`` that get no new partitions (KIP-1066)."""
+        """The log directories that get no new partitions (KIP-1066)."""
         cordoned = self.texts("cordoned.log.dirs")
         return self.log_dirs if cordoned == (ALL_LOG_DIRS,) else cordoned
 
@@ -202,12 +203,12 @@ class BrokerConfig:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Keys a Kafka broker does not start without."""
+        """Required keys that are not set; a Kafka broker does not start without them."""
         required = (key.name for key in BROKER_KEYS.values() if key.required)
         return tuple(name for name in required if (self.node_id if name == "node.id" else self._values[name]) is None)
 
     def tell(self) -> None:
-        """Say once, in the log, what is odd about the keys that were set."""
+        """Log the warnings and the keys without effect, once."""
         for warning in self.warnings:
             _log.warning("%s", warning)
         if self.without_effect:
@@ -233,7 +234,7 @@ class BrokerConfig:
 
 
 def _place(origin: Origin) -> str:
-    """Where a mistake is, for people; a client that asked for a change knows."""
+    """Return a mistake's place for its message; empty for a run-time change, whose client knows it."""
     return "" if origin.kind in (OriginKind.DYNAMIC, OriginKind.DYNAMIC_DEFAULT) else f" ({origin})"
 
 
@@ -242,12 +243,12 @@ def _layer(texts: Mapping[str, str], kind: OriginKind) -> dict[str, Setting]:
 
 
 def _with_default(synonyms: tuple[Synonym, ...]) -> Synonym:
-    """Of synonyms of which none is set: the one whose default counts."""
+    """Return the synonym whose default counts if none of them is set."""
     return next(synonym for synonym in synonyms if BROKER_KEYS[synonym.name].default is not None)
 
 
 def _parsed(settings: Mapping[str, Setting]) -> tuple[dict[str, Value | None], list[str]]:
-    """Every broker key's own value, and what is wrong with those that were set."""
+    """Return every broker key's own value, and the mistakes in the settings."""
     values: dict[str, Value | None] = {name: key.default for name, key in BROKER_KEYS.items()}
     mistakes = []
     for name, setting in settings.items():

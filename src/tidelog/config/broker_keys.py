@@ -1,7 +1,7 @@
-"""Every broker key of Kafka 4.4 (``KafkaConfig``), and what is said of keys that are not among them.
+"""Every broker key of Kafka 4.4 (``KafkaConfig``), and the warnings about other keys.
 
-Not in the table and yet no mistake: keys that belong to a listener (``listener.name.NAME.KEY``), and those that
-plug-ins read by themselves, which Kafka hands on unread. Keys that Kafka 4 removed are named as such.
+Two kinds of keys are valid without a row in the tables: keys of a listener (``listener.name.NAME.KEY``), and keys that
+plug-ins read themselves, which Kafka passes on unread. A warning names a key that Kafka 4 removed as removed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ BROKER_AREAS: Mapping[str, Mapping[str, Key]] = {
     "Security": SECURITY_KEYS,
     "Access control": AUTHORIZER_KEYS,
 }
-"""The tables, by what they are about."""
+"""The tables by subject."""
 
 BROKER_KEYS: Mapping[str, Key] = {name: key for area in BROKER_AREAS.values() for name, key in area.items()}
 
 PLUG_IN_KEYS = frozenset((*REPORTER_KEYS, *AUTHORIZER_KEYS))
-"""Not Kafka's own, but those of classes that its settings name."""
+"""Keys of plug-in classes that Kafka's settings name. Kafka itself does not define them."""
 
 _LIKE_A_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*(\.[A-Za-z0-9_\-]+)+|[a-z]{1,20}")
 _LONGEST_NAME = 200
@@ -73,7 +73,7 @@ _REMOVED = frozenset(
 
 
 def listener_key(name: str) -> Key | None:
-    """The key that ``listener.name.NAME.KEY`` (or ``.MECHANISM.KEY``) sets for one listener."""
+    """Return the key that ``listener.name.NAME.KEY`` (or ``.MECHANISM.KEY``) sets for a listener."""
     if not name.startswith(_LISTENER_PREFIX):
         return None
     _, _, rest = name.removeprefix(_LISTENER_PREFIX).partition(".")
@@ -83,18 +83,22 @@ def listener_key(name: str) -> Key | None:
 
 
 def broker_key(name: str) -> Key | None:
-    """The key that ``name`` sets: a broker's, one for a listener, or a rate that is set at run time only."""
+    """Return the key that ``name`` sets: a broker's, a listener's, or a replication rate, which is set only at run
+    time.
+    """
     return BROKER_KEYS.get(name) or listener_key(name) or REPLICATION_RATES.get(name)
 
 
 def looks_like_key(name: str) -> bool:
-    """Whether ``name``, which no table knows, may be shown. A secret that was broken over several lines of a properties
-    file leaves lines that are taken for keys."""
+    """Return True if an unknown ``name`` may be shown.
+
+    A secret that spans several lines of a properties file leaves lines that look like keys.
+    """
     return len(name) <= _LONGEST_NAME and (_LIKE_A_KEY.fullmatch(name) is not None or bool(_near(name, BROKER_KEYS)))
 
 
 def unknown_key_text(name: str, known: Iterable[str] = BROKER_KEYS) -> str:
-    """What a warning says of a key that is not among ``known``."""
+    """Return the warning about a key that is not in ``known``."""
     if name in _REMOVED or name.startswith(_REMOVED_PREFIXES):
         return f"{name} has no effect: Kafka 4 removed it"
     if name in TOPIC_KEYS:

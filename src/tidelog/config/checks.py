@@ -1,8 +1,8 @@
-"""Rules that hold between settings, beyond the range of each. Pure: values in, ConfigError out, in Kafka's words.
+"""Rules between settings, in addition to the range of each.
 
-Topics: ``LogConfig.validateValues`` and, where tiered storage is asked for, ``validateTopicLogConfigValues``. Brokers:
-the part of ``KafkaConfig.validateValues`` that concerns storage; ``DynamicLogConfig`` and ``DynamicThreadPool`` for
-changes while the broker runs, and ``LogCleaner`` for its threads.
+The functions are pure and raise ConfigError in Kafka's words. Topics follow ``LogConfig.validateValues`` and, with
+tiered storage, ``validateTopicLogConfigValues``. Brokers follow the storage part of ``KafkaConfig.validateValues``.
+Run-time changes follow ``DynamicLogConfig``, ``DynamicThreadPool`` and, for the cleaner's threads, ``LogCleaner``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tidelog.model import ConfigError
 
 _MIB = 1024 * 1024
 _AS_RETENTION = -2
-"""Of ``local.retention.*``: whatever retention.* is."""
+"""The value of ``local.retention.*`` that stands for the value of ``retention.*``."""
 ALL_LOG_DIRS = "*"
-"""Of ``cordoned.log.dirs``, where nothing else may stand beside it."""
+"""The value of ``cordoned.log.dirs`` for all directories. No other value may stand next to it."""
 
 _DISABLED_WITHOUT_DELETION = (
     "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and turn"
@@ -26,7 +26,7 @@ _DISABLED_WITHOUT_DELETION = (
     " storage and delete all remote data, please set"
     " `remote.storage.enable=false,remote.log.delete.on.disable=true`."
 )
-"""Kafka's message, whole: people look for it."""
+"""Kafka's complete message, because people search for it."""
 
 THREAD_KEYS = (
     "background.threads",
@@ -42,7 +42,7 @@ Values = Mapping[str, Value | None]
 
 
 class RetentionNames(NamedTuple):
-    """The keys of one kind of retention: in all, on the local disk, and until a segment goes to remote storage."""
+    """The keys of one kind of retention: total, on the local disk, and until a segment is copied to remote storage."""
 
     retention: str
     local: str
@@ -60,7 +60,7 @@ BROKER_RETENTION = (
 
 
 def check_topic(values: Values) -> None:
-    """What holds for every topic. ``values``: every topic setting."""
+    """Raise ConfigError if the settings of a topic contradict each other. ``values`` has every topic setting."""
     low, high = number(values, "min.compaction.lag.ms"), number(values, "max.compaction.lag.ms")
     if low > high:
         raise ConfigError(
@@ -69,7 +69,7 @@ def check_topic(values: Values) -> None:
 
 
 def check_tiered_topic(values: Values, *, was_tiered: bool, system_is_tiered: bool) -> None:
-    """What holds between tiered storage and the rest. ``was_tiered``: before this change."""
+    """Raise ConfigError if a setting contradicts tiered storage. ``was_tiered`` is the state before this change."""
     if not values["remote.storage.enable"]:
         if was_tiered and not values["remote.log.delete.on.disable"]:
             raise ConfigError(_DISABLED_WITHOUT_DELETION)
@@ -95,7 +95,7 @@ def check_tiered_topic(values: Values, *, was_tiered: bool, system_is_tiered: bo
 
 
 def check_local_retention(values: Values, names: tuple[RetentionNames, ...]) -> None:
-    """The local disk keeps no more than all of it."""
+    """Raise ConfigError if the local disk would keep more than the total retention."""
     for key, local_key, _ in names:
         whole, local = number(values, key), number(values, local_key)
         if whole < 0 or local == _AS_RETENTION:
@@ -113,7 +113,7 @@ def check_local_retention(values: Values, names: tuple[RetentionNames, ...]) -> 
 
 
 def check_copy_lag(values: Values, names: tuple[RetentionNames, ...]) -> None:
-    """Refuse to keep a segment from remote storage for longer than it is kept on the local disk."""
+    """Raise ConfigError if a segment would leave the local disk before it is copied to remote storage."""
     for key, local_key, lag_key in names:
         local, lag = number(values, local_key), number(values, lag_key)
         effective = number(values, key) if local == _AS_RETENTION else local
@@ -124,7 +124,7 @@ def check_copy_lag(values: Values, names: tuple[RetentionNames, ...]) -> None:
 
 
 def check_broker(values: Values, topic_defaults: Mapping[str, Value], log_dirs: tuple[str, ...]) -> None:
-    """``values``: every broker key."""
+    """Raise ConfigError if the settings of a broker contradict each other. ``values`` has every broker key."""
     _check_ids(values)
     if number(topic_defaults, "segment.ms") < 1:
         raise ConfigError("log.roll.ms must be greater than or equal to 1")
@@ -142,7 +142,7 @@ def check_broker(values: Values, topic_defaults: Mapping[str, Value], log_dirs: 
 
 
 def check_thread_changes(old: Values, new: Values) -> None:
-    """A pool at most doubles or halves at a time."""
+    """Raise ConfigError if a change more than doubles a thread pool, or reduces it to less than half."""
     for key in THREAD_KEYS:
         before, after = number(old, key), number(new, key)
         failed = f"Dynamic thread count update validation failed for {key}={after}"
@@ -160,7 +160,7 @@ def number(values: Values, key: str) -> int:
 
 
 def _check_cleaner_threads(before: int, after: int) -> None:
-    """As the other pools, in words of its own."""
+    """Apply the rule for thread pools with the messages of Kafka's ``LogCleaner``."""
     if after < before // 2:
         raise ConfigError(f"Log cleaner threads cannot be reduced to less than half the current value {before}")
     if after > before * 2:
@@ -168,7 +168,10 @@ def _check_cleaner_threads(before: int, after: int) -> None:
 
 
 def _check_ids(values: Values) -> None:
-    """``values``: with the node's id under both names, where only the new one is set."""
+    """Raise ConfigError if the two names of the node's id have different values.
+
+    The caller copies ``node.id`` to ``broker.id`` if only ``node.id`` is set.
+    """
     node_id, broker_id = values["node.id"], values["broker.id"]
     if node_id is not None and broker_id != node_id:
         raise ConfigError(
@@ -192,7 +195,7 @@ def _check_cordoned(cordoned: Value | None, log_dirs: tuple[str, ...]) -> None:
 
 
 def _check_topic_defaults(values: Values, topic_defaults: Mapping[str, Value]) -> None:
-    """A broker looks at these when its log manager starts."""
+    """Apply the checks that a broker makes when its log manager starts."""
     check_topic(topic_defaults)
     if values["remote.log.storage.system.enable"]:
         check_local_retention(topic_defaults, TOPIC_RETENTION)

@@ -1,4 +1,4 @@
-"""The words that rows of the tables of keys are written with."""
+"""Short names for the values in the tables of keys."""
 
 from __future__ import annotations
 

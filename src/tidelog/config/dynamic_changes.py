@@ -1,17 +1,16 @@
-"""Changes of a broker's configuration while it runs: which of them Kafka allows. Pure.
+"""Rules for changing a broker's configuration while it runs.
 
 ===========================  =======================================================================================
-of one broker                every dynamic key
-of all brokers               dynamic keys but those of listeners and their security
+a change for one broker      allowed for every dynamic key
+a change for all brokers     allowed for dynamic keys, except those of listeners and their security
 a key that needs a restart   refused
 SSL keys                     only for a listener (``listener.name.NAME.ssl.…``)
-pools of threads             at most doubled or halved at a time
-None as the value            the change that was made before is taken back
+thread pools                 at most doubled or halved at a time
+None as the value            removes the earlier change
 ===========================  =======================================================================================
 
-What follows from a new value (listeners that open, threads that start) is the business of whoever runs them.
-Called by: ``BrokerConfig.with_changes``.
-Source: Kafka's ``DynamicBrokerConfig``, ``DynamicThreadPool``, ``DynamicLogConfig``, ``LogCleaner``.
+The caller applies a new value: it opens listeners or starts threads. The functions are pure. Source: Kafka's
+``DynamicBrokerConfig``, ``DynamicThreadPool``, ``DynamicLogConfig``, ``LogCleaner``.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _ONLY_FOR_A_LISTENER = frozenset(
 
 
 def check_names(names: Iterable[str], *, of_all: bool) -> None:
-    """ConfigError for keys that may not change like this. ``of_all``: for every broker of the cluster at once."""
+    """Raise ConfigError for keys that may not change. ``of_all`` means a change for every broker of the cluster."""
     names = tuple(names)
     fixed = [name for name in names if name in BROKER_KEYS and not BROKER_KEYS[name].is_dynamic]
     _refuse(fixed, "Cannot update these configs dynamically")
@@ -60,9 +59,9 @@ def check_names(names: Iterable[str], *, of_all: bool) -> None:
 
 
 def check_change(before: Values, after: Values, *, retention_ms: int) -> None:
-    """ConfigError for new values that do not fit the old ones, or each other.
+    """Raise ConfigError if new values conflict with the old ones or with each other.
 
-    ``retention_ms``: the default of topics after the change, whichever key says it.
+    ``retention_ms`` is the topics' default after the change, whichever key sets it.
     """
     check_thread_changes(before, after)
     retentions = {**after, "log.retention.ms": retention_ms}

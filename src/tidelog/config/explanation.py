@@ -1,7 +1,7 @@
-"""What there is to say of a key: its value, where that comes from, which other keys have a say in it. Pure.
+"""Explanations of keys: the value, its origin, and the other keys that can decide it.
 
-A name may be a broker's key, a topic's setting, or both (``compression.type``): then there are two explanations.
-Called by: ``tidelog config``.
+A name may be a broker's key, a topic's setting, or both (``compression.type``), which gives two explanations. The
+functions are pure.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ class KeyKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """``value`` None: not set. ``origin``: of the value; of one that is not set, of the key that decides instead.
+    """An explained key. ``value`` is None if it is not set.
 
-    ``synonyms``: the broker's keys that decide, the one that goes first in front; of a topic's setting its default's.
+    ``origin`` is the value's origin, or for an unset key the origin of the key that decides instead. ``synonyms`` are
+    the broker's keys that decide, by priority. For a topic's setting they decide its default.
     """
 
     name: str
@@ -41,12 +42,12 @@ class Explanation:
 
     @property
     def differs(self) -> bool:
-        """Whether the value is another than Kafka's default."""
+        """True if the value is not Kafka's default."""
         return self.value != self.key.default
 
 
 def explain(name: str, broker: BrokerConfig, topic: TopicSettings) -> list[Explanation]:
-    """Empty for a name that is no key. ``topic``: made over ``broker``."""
+    """Return the explanations of a key, none for an unknown name. ``topic`` must have been made over ``broker``."""
     found = []
     key = BROKER_KEYS.get(name)
     if key is not None:
@@ -59,7 +60,7 @@ def explain(name: str, broker: BrokerConfig, topic: TopicSettings) -> list[Expla
 
 
 def explain_all(broker: BrokerConfig, topic: TopicSettings) -> Iterator[Explanation]:
-    """The broker's keys, then the topic's, in the order of their names."""
+    """Yield the broker's keys, then the topic's, each sorted by name."""
     for name in sorted(BROKER_KEYS):
         yield _of_broker(BROKER_KEYS[name], broker)
     for name in sorted(TOPIC_KEYS):

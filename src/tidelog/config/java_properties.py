@@ -1,8 +1,8 @@
-"""The text of a Java properties file, as ``java.util.Properties`` loads and stores it. Pure: text in, text out.
+"""The text of a Java properties file, as ``java.util.Properties`` loads and stores it.
 
-Loading knows comments (``#``, ``!``), the separators ``=``, ``:`` and white space, lines continued by a backslash, and
-the escapes, ``\\uXXXX`` among them. Each property is given with the line it begins on, for messages that point there.
-Called by: server.properties, meta.properties. Source: the documentation of ``Properties.load``.
+The loader knows comments (``#``, ``!``), the separators ``=``, ``:`` and white space, lines continued by a backslash,
+and escapes such as ``\\uXXXX``. It returns each property's first line for error messages. The functions are pure.
+Source: the documentation of ``Properties.load``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEY_END = "=:" + _BLANKS
 
 
 class Property(NamedTuple):
-    """``line`` counts from 1."""
+    """A property and its line, counted from 1."""
 
     key: str
     value: str
@@ -27,12 +27,15 @@ class Property(NamedTuple):
 
 
 def load_properties(text: str) -> dict[str, str]:
-    """Keys and values, the last one of a key that occurs twice; ValueError for a malformed ``\\u`` escape."""
+    """Return the values by key; the last one of a repeated key counts.
+
+    Raise ValueError for a malformed ``\\u`` escape.
+    """
     return {entry.key: entry.value for entry in properties(text)}
 
 
 def properties(text: str) -> Iterator[Property]:
-    """Every property in the order of the text, the ones given twice too; ValueError as above, with the line."""
+    """Yield every property in the order of the text, also repeated ones. A ValueError names the line."""
     for line, number in _logical_lines(text):
         end = _key_end(line)
         rest = line[end:].lstrip(_BLANKS)
@@ -45,17 +48,17 @@ def properties(text: str) -> Iterator[Property]:
 
 
 def store_line(key: str, value: str) -> str:
-    """One ``key=value`` line, escaped, without its end."""
+    """Return an escaped ``key=value`` line without its line end."""
     return f"{_escape(key, key=True)}={_escape(value, key=False)}"
 
 
 def comments(text: str) -> list[str]:
-    """The comment lines, without the character that makes them one."""
+    """Return the comment lines, without the ``#`` or ``!``."""
     return [line.lstrip(_BLANKS)[1:] for line in _LINE_END.split(text) if line.lstrip(_BLANKS)[:1] in ("#", "!")]
 
 
 def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
-    """Each with the number of the natural line it begins on."""
+    """Yield each logical line with the number of its first natural line."""
     natural = enumerate(_LINE_END.split(text), start=1)
     for number, line in natural:
         logical = line.lstrip(_BLANKS)
@@ -94,7 +97,7 @@ def _unescape(text: str) -> str:
             if character == "u":
                 digits = text[position : position + 4]
                 if re.fullmatch(r"[0-9a-fA-F]{4}", digits) is None:
-                    raise ValueError("malformed \\u escape")  # what stands there may be part of a secret
+                    raise ValueError("malformed \\u escape")  # no digits here: they may be part of a secret
                 character = chr(int(digits, 16))
                 position += 4
             else:

@@ -1,7 +1,7 @@
-"""One configuration key: what the tables of topic and broker settings have a row of. Pure.
+"""The row type of the tables of configuration keys.
 
-The tables are the only place where names, types, defaults and ranges stand: parsing, ``LogConfig``, ``tidelog config``
-and ``docs/configuration.md`` read them. A test holds them against Kafka's own.
+The tables are the only source of names, types, defaults and ranges: parsing, ``LogConfig``, ``tidelog config`` and
+``docs/configuration.md`` read them. A test compares them with Kafka's own. This module is pure.
 """
 
 from __future__ import annotations
@@ -15,44 +15,42 @@ from tidelog.model import ConfigError
 
 
 class Importance(enum.StrEnum):
-    """Kafka's word for how often a key is worth a look."""
-
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
 
 
 class UpdateMode(enum.StrEnum):
-    """What may change a broker's key (Kafka's ``DynamicBrokerConfig``)."""
+    """The ways to change a broker's key (Kafka's ``DynamicBrokerConfig``)."""
 
     READ_ONLY = "read-only"
-    """A restart."""
+    """A change needs a restart."""
     PER_BROKER = "per-broker"
     """A dynamic setting of one broker."""
     CLUSTER_WIDE = "cluster-wide"
-    """A dynamic setting of one broker or of all."""
+    """A dynamic setting of one broker or of all brokers."""
 
 
 class Effect(enum.StrEnum):
-    """What comes of a key in tidelog, beyond its own type and range, which are checked of every key.
+    """A key's effect in tidelog, apart from the check of its type and range, which every key has.
 
-    The accessors of ``BrokerConfig`` hold the code to this: a value can only be read as its key's effect allows.
+    The accessors of ``BrokerConfig`` enforce it: code can read only a key that has an effect.
     """
 
     USED = "used"
-    """tidelog acts by the value."""
+    """tidelog acts on the value."""
     CHECKED = "checked"
-    """Settings are held against it, and some are refused. Nothing else comes of it."""
+    """The value only takes part in the checks of other settings."""
     NONE = "none"
-    """The value is shown to those who ask for it."""
+    """The value is only shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A row of the tables, written without names of fields so that it reads like one.
+    """A row of the tables, written without field names so that it reads like one.
 
-    ``default`` None: not set. ``required``: Kafka starts no broker without it. ``internal``: Kafka leaves it out of its
-    documentation.
+    ``default`` is None for no default. Kafka starts no broker without a ``required`` key, and does not document an
+    ``internal`` one.
     """
 
     name: str
@@ -67,7 +65,7 @@ class Key:
     internal: bool = False
 
     def parse(self, text: str) -> Value:
-        """The value a text stands for; ConfigError, in Kafka's words, where that is not allowed."""
+        """Return the value of a text. Raise ConfigError, in Kafka's words, if it is not allowed."""
         try:
             value = parse_value(text, self.type)
         except ValueError as error:
@@ -78,7 +76,7 @@ class Key:
         return value
 
     def check(self, value: Value) -> None:
-        """ConfigError for a value that is out of the range of its type or of the key."""
+        """Raise ConfigError if a value is outside the range of its type or key."""
         bits = INTEGER_BITS.get(self.type)
         if bits is not None and isinstance(value, int) and not -(1 << bits - 1) <= value < 1 << bits - 1:
             raise ConfigError(self._refused(format_value(value), f"Not a number of type {self.type}"))
@@ -87,7 +85,7 @@ class Key:
             raise ConfigError(refusal)
 
     def require_effect(self) -> None:
-        """AssertionError for a key that is read by what acts, although its row says that nothing comes of it."""
+        """Raise AssertionError if code reads a key whose row declares no effect."""
         assert self.effect is not Effect.NONE, f"{self.name} is read, but its table says that nothing comes of it"
 
     @property
@@ -104,7 +102,7 @@ class Key:
 
     @property
     def default_text(self) -> str:
-        """As a properties file would say it; empty where there is none."""
+        """The default as a properties file has it; empty if there is none, hidden for a password."""
         return HIDDEN if isinstance(self.default, Password) else format_value(self.default)
 
     def _refused(self, text: str, reason: str) -> str:
@@ -112,5 +110,5 @@ class Key:
 
 
 def table(*keys: Key) -> dict[str, Key]:
-    """By name, in the order given."""
+    """Return the keys by name, in the given order."""
     return {key.name: key for key in keys}

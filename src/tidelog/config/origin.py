@@ -1,4 +1,4 @@
-"""Where a value comes from: the topic, a change at run time, an override, a line of a file, or the default. Pure."""
+"""The origin of a value: the topic, a run-time change, an override, a line of a file, or the default."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 
 class OriginKind(enum.StrEnum):
-    """The one above wins."""
+    """The kinds of origin by priority, the highest first."""
 
     TOPIC = "topic"
     DYNAMIC = "dynamic"
-    """Of this broker."""
+    """A run-time change for this broker."""
     DYNAMIC_DEFAULT = "dynamic-default"
-    """Of every broker of the cluster."""
+    """A run-time change for every broker of the cluster."""
     OVERRIDE = "override"
     FILE = "file"
     DEFAULT = "default"
@@ -21,7 +21,7 @@ class OriginKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """``key``: the one that was set, which may be a synonym of the one asked for. ``file``, ``line``: of FILE."""
+    """``key`` is the key that was set, perhaps a synonym of the requested one. Only FILE has ``file`` and ``line``."""
 
     kind: OriginKind
     key: str
@@ -39,7 +39,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A text that was set, and where. The text may be a secret, so nothing that prints a setting prints it."""
+    """A text that was set, and its origin. The text may be a secret, so ``repr`` omits it."""
 
     text: str = field(repr=False)
     origin: Origin

@@ -1,6 +1,6 @@
-"""Keys that metrics reporters read by themselves: they stand in no table of Kafka's.
+"""Keys that metrics reporters read themselves; Kafka's own tables do not have them.
 
-The columns are the fields of ``Key``. Source: Kafka's ``KafkaCSVMetricsReporter``; ``tidelog.`` keys are our own.
+The columns are the fields of ``Key``. The ``tidelog.`` keys are our own. Source: Kafka's ``KafkaCSVMetricsReporter``.
 """
 
 from __future__ import annotations

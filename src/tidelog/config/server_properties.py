@@ -1,6 +1,6 @@
-"""``server.properties``: the text that was set for each key, and on which line.
+"""The settings of a ``server.properties`` file, with their lines.
 
-Java reads such files as ISO-8859-1, and of a key that occurs twice the last line counts. Called by: ``BrokerConfig``.
+Java reads the file as ISO-8859-1. The last line of a repeated key counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tidelog.model import ConfigError
 
 
 def read_server_properties(path: Path) -> dict[str, Setting]:
-    """By key. ConfigError for a file that cannot be read, or is not one of properties."""
+    """Return the settings by key. Raise ConfigError if the file cannot be read or is malformed."""
     try:
         text = path.read_text(encoding="latin-1")
         return parse_server_properties(text, path.name)
@@ -24,7 +24,7 @@ def read_server_properties(path: Path) -> dict[str, Setting]:
 
 
 def parse_server_properties(text: str, file_name: str) -> dict[str, Setting]:
-    """By key; ValueError for a malformed escape. ``file_name`` stands in origins."""
+    """Return the settings by key. Raise ValueError for a malformed escape. Origins carry ``file_name``."""
     settings = {}
     for key, value, line in properties(text):
         origin = Origin(kind=OriginKind.FILE, key=key, file=file_name, line=line)

@@ -1,4 +1,4 @@
-"""Which broker keys the fields of a settings class come from. Values; any thread."""
+"""The broker keys from which the fields of a settings class are read. Thread rule: any thread."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tidelog.config.broker_keys import BROKER_KEYS
 
 class SettingsKeys:
     def __init__(self, keys: Mapping[str, str]) -> None:
-        """``keys``: field to key."""
+        """``keys`` maps a field to its broker key."""
         self._keys = keys
 
     def default(self, field: str) -> Any:
-        """Kafka's; KeyError for no such field."""
+        """Return Kafka's default for a field. Raise KeyError if the field is unknown."""
         return BROKER_KEYS[self._keys[field]].default
 
     def read(self, config: BrokerConfig) -> dict[str, Any]:
-        """All fields, as a broker's properties say."""
+        """Return the values of all fields in a broker's configuration."""
         return {field: config[key] for field, key in self._keys.items()}

@@ -1,8 +1,8 @@
-"""Keys that say the same thing, by other names or in other units. Pure.
+"""Keys with the same meaning under other names or in other units.
 
-A topic setting has broker keys for its default; of several the first that is set decides, and what they count in may
-differ. Source: Kafka's ``ServerTopicConfigSynonyms``, ``DynamicBrokerConfig.brokerConfigSynonyms``, and the getters
-of ``KafkaConfig`` (``logRetentionTimeMillis`` and its like).
+A topic setting has broker keys for its default, in several units. The first key that is set decides. The functions are
+pure. Source: Kafka's ``ServerTopicConfigSynonyms``, ``DynamicBrokerConfig.brokerConfigSynonyms``, and the getters of
+``KafkaConfig`` (such as ``logRetentionTimeMillis``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SAME_NAME = (
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker key, and how many of the topic setting's units one of its own is."""
+    """A broker key, and the number of the topic setting's units in one of its own."""
 
     name: str
     factor: int = 1
@@ -68,7 +68,7 @@ TOPIC_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
     "segment.jitter.ms": (Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", _HOUR_MS)),
     "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", _HOUR_MS)),
 } | {name: _one(name) for name in _SAME_NAME}
-"""The broker keys of a topic setting's default, the one that decides first."""
+"""The broker keys of each topic setting's default, by priority."""
 
 _TIMES: Mapping[str, tuple[str, ...]] = {
     synonym.name: tuple(other.name for other in synonyms)
@@ -87,25 +87,29 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 
 
 def time_synonyms(name: str) -> tuple[str, ...]:
-    """As ``broker_synonyms``, of times in several units alone: what Kafka tells its clients of."""
+    """Return the synonyms among times in several units, the only ones that Kafka reports to clients."""
     return _TIMES.get(name, (name,))
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """The broker keys of which the first that is set decides what ``name`` is about; ``name`` alone where it has none.
+    """Return the broker keys for ``name`` by priority: the first key that is set decides. The default is ``name``
+    alone.
 
-    ``log.flush.scheduler.interval.ms`` is a key of its own: it lends its value, and takes none.
+    ``log.flush.scheduler.interval.ms`` is a fallback for another key, but has no synonyms itself.
     """
     return _GROUPS.get(name, (name,))
 
 
 def deciding(names: Iterable[Synonym], texts: Mapping[str, object]) -> Synonym | None:
-    """The first of ``names`` that is set in ``texts``."""
+    """Return the first of ``names`` that ``texts`` sets."""
     return next((synonym for synonym in names if synonym.name in texts), None)
 
 
 def in_topic_units(topic_key: str, synonym: Synonym, value: Value) -> Value:
-    """A broker key's value as the topic setting's: a negative retention, in any unit, sets no limit."""
+    """Convert a broker key's value to the topic setting's units.
+
+    A negative retention in any unit becomes -1, no limit.
+    """
     if topic_key == "retention.ms":
         assert isinstance(value, int), synonym
         return -1 if value < 0 else value * synonym.factor

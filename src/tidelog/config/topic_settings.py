@@ -1,7 +1,7 @@
-"""The settings of one topic: what was set for it, over the broker's defaults, over Kafka's. An immutable value.
+"""The settings of one topic: its own values over the broker's defaults over Kafka's.
 
-Made by ``TopicSettings.of``, which refuses what Kafka refuses when a topic is created or altered. Called by:
-``LogConfig.of``, ``tidelog config``. Source: Kafka's ``LogConfig.validate`` and ``LogConfig.fromProps``.
+A ``TopicSettings`` is immutable. ``TopicSettings.of`` rejects the values that Kafka rejects when a topic is created or
+altered. Source: Kafka's ``LogConfig.validate``, ``LogConfig.fromProps``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AS_RETENTION = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """``values``: every topic setting, None where it has neither value nor default. ``overrides``: as they were set."""
+    """``values`` has every topic setting, None without a value and default. ``overrides`` are the topic's own texts."""
 
     values: Mapping[str, Value | None]
     overrides: Mapping[str, str]
@@ -39,10 +39,10 @@ class TopicSettings:
         *,
         before: Mapping[str, str] | None = None,
     ) -> TopicSettings:
-        """ConfigError for an unknown key, a text of another type or out of range, and settings that contradict.
+        """Raise ConfigError for an unknown key, an invalid value, or settings that contradict each other.
 
-        With a broker its defaults are below the overrides, and what holds for tiered storage is checked too;
-        ``before`` are then the topic's overrides until now.
+        With a broker, its defaults are below the overrides, and the rules for tiered storage are checked too.
+        ``before`` are then the topic's overrides before this change.
         """
         values: dict[str, Value | None] = {key.name: key.default for key in TOPIC_KEYS.values()}
         if broker is not None:
@@ -68,7 +68,7 @@ class TopicSettings:
         return self._local("local.retention.bytes", "retention.bytes")
 
     def overrides_text(self) -> str:
-        """For a log file: what was set, with secrets and keys of unknown meaning redacted."""
+        """Return the overrides for a log line, with secrets and unknown keys redacted."""
         return "{" + ", ".join(f"{key}={shown_text(key, text)}" for key, text in sorted(self.overrides.items())) + "}"
 
     def _local(self, key: str, retention_key: str) -> int:
@@ -77,7 +77,7 @@ class TopicSettings:
 
 
 def parse_topic_settings(texts: Mapping[str, str], *, ignore_unknown: bool = False) -> dict[str, Value]:
-    """The values of texts, each by itself; ConfigError as in ``TopicSettings.of``."""
+    """Parse each text by itself. Raise ConfigError for an invalid value or, unless ignored, an unknown key."""
     values = {}
     for name, text in texts.items():
         key = TOPIC_KEYS.get(name)
@@ -89,14 +89,14 @@ def parse_topic_settings(texts: Mapping[str, str], *, ignore_unknown: bool = Fal
 
 
 class BrokerText(NamedTuple):
-    """A topic setting as a broker's key says it: the text in the topic's units, and which key it was."""
+    """A topic setting from a broker's key: the text in the topic's units, and the key."""
 
     text: str
     broker_key: str
 
 
 def topic_texts(broker_texts: Mapping[str, str]) -> dict[str, BrokerText]:
-    """Broker settings as topic settings, by topic key; ConfigError for a text that cannot be put in other units."""
+    """Return broker settings as topic settings, by topic key. Raise ConfigError if a text cannot be converted."""
     found = {}
     for topic_key, synonyms in TOPIC_SYNONYMS.items():
         synonym = deciding(synonyms, broker_texts)
@@ -111,6 +111,6 @@ def topic_texts(broker_texts: Mapping[str, str]) -> dict[str, BrokerText]:
 
 
 def shown_text(name: str, text: str) -> str:
-    """A text that may be shown: of a key that nobody knows the type of, it may be a secret."""
+    """Return the text, redacted for a password or an unknown key, whose value may be a secret."""
     key = TOPIC_KEYS.get(name) or BROKER_KEYS.get(name)
     return _REDACTED if key is None or key.is_secret else text

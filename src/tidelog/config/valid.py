@@ -1,8 +1,8 @@
-"""Which values a key may have, besides being of its type. Pure.
+"""Rules for a key's values, in addition to its type.
 
-Each rule refuses a value with Kafka's own sentence, and is written (``str``) as Kafka's documentation writes it;
-``words`` is for people.
-Source: the validators of ``ConfigDef``, ``CompressionType.levelValidator``, ``ThrottledReplicaListValidator``.
+Each rule rejects a value with Kafka's message. Its ``str`` is the text of Kafka's documentation, and ``words`` is for
+people. The rules are pure. Source: the validators of ``ConfigDef``, ``CompressionType.levelValidator``,
+``ThrottledReplicaListValidator``.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _THROTTLED_REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 class Valid(Protocol):
     def refusal(self, name: str, value: Value) -> str | None:
-        """Return why the value of the key ``name`` is refused, as a sentence; None if it is allowed."""
+        """Return why the value of the key ``name`` is rejected, as a sentence; None if it is allowed."""
 
     @property
     def words(self) -> str:
-        """What is allowed; empty where everything of the type is."""
+        """The allowed values; empty if every value of the type is allowed."""
 
 
 def invalid_value(name: str, text: str, reason: str) -> str:
-    """Return Kafka's sentence for a value that its key does not take (``ConfigException``)."""
+    """Return Kafka's message for a value that its key does not accept (``ConfigException``)."""
     return f"Invalid value {text} for configuration {name}: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Numbers from ``low`` to ``high``, both included; None sets no bound."""
+    """Numbers from ``low`` to ``high``, both included. None sets no bound."""
 
     low: int | float
     high: int | float | None = None
@@ -41,7 +41,7 @@ class Between:
         assert isinstance(value, int | float), name
         if self.high is not None and value > self.high:
             return invalid_value(name, format_value(value), f"Value must be no more than {self.high}")
-        if not value >= self.low:  # so is what is not a number
+        if not value >= self.low:  # true for NaN, too
             return invalid_value(name, format_value(value), f"Value must be at least {self.low}")
         return None
 
@@ -59,7 +59,7 @@ def at_least(low: int) -> Between:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Texts of a choice."""
+    """A choice of texts."""
 
     choices: tuple[str, ...]
     any_case: bool = False
@@ -84,13 +84,13 @@ def one_of(*choices: str) -> OneOf:
 
 
 def one_of_any_case(*choices: str) -> OneOf:
-    """``choices`` in upper case."""
+    """Return a rule that ignores case. ``choices`` must be in upper case."""
     return OneOf(choices, any_case=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Items of a list: none is empty, each is one of ``choices`` (if there are any). Repeated items count once."""
+    """List items that are not empty and are in ``choices``, if there are any. Repeated items count once."""
 
     choices: tuple[str, ...] = ()
     may_be_empty: bool = True
@@ -121,7 +121,7 @@ SOME_ITEMS = Items(may_be_empty=False)
 
 @dataclass(frozen=True, slots=True)
 class LevelOrDefault:
-    """The levels of gzip: a range, and beside it one number for the codec's default."""
+    """The levels of gzip: a range, and a number outside it for the codec's default."""
 
     low: int
     high: int
@@ -144,7 +144,7 @@ class LevelOrDefault:
 
 @dataclass(frozen=True, slots=True)
 class ThrottledReplicas:
-    """``partition:broker`` pairs, or ``*`` alone; one empty item may end the list, as in Kafka."""
+    """``partition:broker`` pairs, or ``*`` alone. The last item may be empty, as in Kafka."""
 
     def refusal(self, name: str, value: Value) -> str | None:
         assert isinstance(value, tuple), name
@@ -164,7 +164,7 @@ class ThrottledReplicas:
 
 @dataclass(frozen=True, slots=True)
 class NotEmpty:
-    """Texts, not the empty one."""
+    """Any text except the empty one."""
 
     def refusal(self, name: str, value: Value) -> str | None:
         return None if value else invalid_value(name, format_value(value), "String must be non-empty")
@@ -179,7 +179,7 @@ class NotEmpty:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """No rule of its own; ``written`` is what Kafka's documentation says in its place."""
+    """No rule. ``written`` is the text of Kafka's documentation."""
 
     written: str = ""
 

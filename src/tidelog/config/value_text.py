@@ -1,4 +1,4 @@
-"""Text of a configuration value, by Kafka's types: what a text means, and how a value is written. Pure.
+"""The text form of a configuration value, by Kafka's types.
 
 =========  ======================================  ==========================================================
 type       in Python                               text
@@ -8,14 +8,14 @@ SHORT      int of 16 bits                          digits with an optional sign
 INT        int of 32 bits                          the same
 LONG       int of 64 bits                          the same
 DOUBLE     float                                   a decimal number, an exponent, ``NaN``, ``Infinity``
-STRING     str                                     as it is
-CLASS      str                                     the name of a class of Java or Python; nothing is loaded here
+STRING     str                                     unchanged
+CLASS      str                                     the name of a Java or Python class; nothing is loaded here
 LIST       tuple[str, ...]                         items separated by commas; an empty text is an empty list
-PASSWORD   Password                                as it is; never shown
+PASSWORD   Password                                unchanged; never shown
 =========  ======================================  ==========================================================
 
-White space around a value, and around an item of a list, does not count. Source: ``ConfigDef.parseType`` and
-``ConfigDef.convertToString``; the reasons for a refusal are in Kafka's words, since people search for them.
+White space around a value, and around an item of a list, is ignored. The reasons for a rejection are in Kafka's words,
+because people search for them. The functions are pure. Source: ``ConfigDef.parseType``, ``ConfigDef.convertToString``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 HIDDEN = "[hidden]"
-"""What stands for a password wherever values are shown."""
+"""The text that is shown instead of a password."""
 
 _WHITE = "".join(map(chr, range(0x21)))
-"""What Java's ``trim`` takes off."""
+"""The characters that Java's ``trim`` removes."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[dDfF]?)", re.ASCII)
 _PLAIN_DOUBLES = (1e-3, 1e7)
-"""Java writes a double without an exponent from the first to below the second."""
+"""Java writes a double without an exponent from the first number to below the second."""
 
 
 class KeyType(enum.StrEnum):
@@ -52,7 +52,7 @@ class KeyType(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Password:
-    """A secret: only ``text`` says what it is."""
+    """A secret that only ``text`` reveals."""
 
     text: str
 
@@ -66,7 +66,7 @@ INTEGER_BITS = {KeyType.SHORT: 16, KeyType.INT: 32, KeyType.LONG: 64}
 
 
 def parse_value(text: str, key_type: KeyType) -> Value:
-    """ValueError with Kafka's reason where the text is not of that type."""
+    """Return the typed value. Raise ValueError with Kafka's reason if the text is not of that type."""
     text = text.strip(_WHITE)
     match key_type:
         case KeyType.BOOLEAN:
@@ -88,7 +88,7 @@ def parse_value(text: str, key_type: KeyType) -> Value:
 
 
 def format_value(value: Value | None) -> str:
-    """The text ``parse_value`` takes back; a password is hidden, and what is not set is an empty text."""
+    """Return the text that ``parse_value`` accepts; empty for None, and hidden for a password."""
     match value:
         case None:
             return ""
@@ -111,7 +111,7 @@ def _integer(text: str, key_type: KeyType) -> int:
 
 
 def _double_text(number: float) -> str:
-    """As ``Double.toString``."""
+    """Format a double as Java's ``Double.toString`` does."""
     if number != number or number in (float("inf"), float("-inf")):
         return str(number).replace("nan", "NaN").replace("inf", "Infinity")
     if number == 0 or _PLAIN_DOUBLES[0] <= abs(number) < _PLAIN_DOUBLES[1]:

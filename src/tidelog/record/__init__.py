@@ -1,1 +1,1 @@
-"""Bytes to and from record batches v0, v1 and v2: compression, control records, Arrow columns. No I/O, no clock."""
+"""Record batches v0, v1 and v2 from and to bytes: compression, control records, Arrow columns. No I/O, no clock."""

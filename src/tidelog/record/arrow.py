@@ -1,13 +1,13 @@
-"""Record columns to Arrow and back, without touching a record.
+"""Record columns to Arrow and back, without work per record.
 
-``to_arrow`` lends the columns' own buffers to Arrow: nothing is copied but timestamps asked for in microseconds. Its
-columns, of which those not decoded are left out::
+``to_arrow`` shares the columns' own buffers with Arrow; only timestamps in microseconds are copied. It leaves out the
+columns that were not decoded::
 
     offset int64 | timestamp | timestamp_type int8 (-1 none, 0 create, 1 log append) | key binary | value binary |
     headers list<struct<key: string, value: binary>>
 
-Every record has a list of headers, empty where it has none; keys, values and header values may be null. ``from_arrow``
-takes new records as people have them: see there. Pure; any thread.
+Every record has a list of headers, which may be empty; keys, values and header values may be null. ``from_arrow``
+accepts new records in several common types. Pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _PASSED_OVER: Final = frozenset({"offset", "timestamp_type"})
 def record_schema(
     *, keys: bool = True, values: bool = True, headers: bool = True, timestamps: TimestampUnit = "ms"
 ) -> pa.Schema:
-    """The schema that ``to_arrow`` gives for a decoder with these columns."""
+    """Return the schema of ``to_arrow`` for a decoder with these columns."""
     fields = [("offset", pa.int64()), ("timestamp", _TIMESTAMP_TYPES[timestamps]), ("timestamp_type", pa.int8())]
     wanted = [("key", pa.binary(), keys), ("value", pa.binary(), values), ("headers", HEADERS_TYPE, headers)]
     return pa.schema(fields + [(name, type_) for name, type_, is_wanted in wanted if is_wanted])
 
 
 def to_arrow(columns: RecordColumns, *, timestamps: TimestampUnit = "ms") -> pa.RecordBatch:
-    """The columns as one record batch; ``timestamps`` as for ``to_array``."""
+    """Return the columns as one record batch; ``timestamps`` as for ``to_array``."""
     names = ["offset", "timestamp", "timestamp_type"]
     wanted = {"key": columns.key_offsets, "value": columns.value_offsets, "headers": columns.header_offsets}
     names += [name for name, offsets in wanted.items() if offsets is not None]
@@ -51,10 +51,10 @@ def to_arrow(columns: RecordColumns, *, timestamps: TimestampUnit = "ms") -> pa.
 
 
 def to_array(columns: RecordColumns, name: str, *, timestamps: TimestampUnit = "ms") -> pa.Array:
-    """One column of ``record_schema``; ValueError for one that was not decoded.
+    """Return one column of ``record_schema``. Raise ValueError if it was not decoded.
 
-    ``timestamps``: "ms" is ``timestamp[ms, UTC]``; "us" is ``timestamp[us, UTC]``, as Spark wants it, null for a time
-    that microseconds cannot hold; "int64" is milliseconds as they stand in the log (-1: none).
+    ``timestamps``: "ms" is ``timestamp[ms, UTC]``. "us" is ``timestamp[us, UTC]``, the type of Spark, null for a time
+    beyond the range of microseconds. "int64" is milliseconds as in the log (-1: none).
     """
     size = len(columns)
     match name:
@@ -76,7 +76,7 @@ def to_array(columns: RecordColumns, name: str, *, timestamps: TimestampUnit = "
 
 
 def header_lists(columns: RecordColumns) -> pa.ListArray:
-    """The headers of each record; bytes of a key that are not UTF-8 are read as U+FFFD, as Kafka's clients do."""
+    """Return each record's headers; key bytes that are not UTF-8 become U+FFFD, as in Kafka's clients."""
     if columns.header_offsets is None or columns.header_key_offsets is None:
         raise ValueError("these columns were decoded without headers")
     count = len(columns.header_key_offsets) - 1
@@ -98,15 +98,15 @@ def header_lists(columns: RecordColumns) -> pa.ListArray:
 
 
 def from_arrow(data: pa.RecordBatch | pa.Table, *, default_timestamp_ms: int = -1) -> RecordColumns:
-    """New records from Arrow: offsets 0, 1, 2, …, create timestamps.
+    """Return new records from Arrow: offsets 0, 1, 2, …, create timestamps.
 
-    Columns by name; only ``value`` must be there. ``key`` and ``value``: any binary or string type, or null.
-    ``timestamp``: a timestamp of any unit (cut to milliseconds; without a zone it is UTC), a date, or integer
-    milliseconds; null or absent stands for ``default_timestamp_ms``. ``headers``: list of struct<key, value>, or a map;
-    a null list is an empty one. ``offset`` and ``timestamp_type``, which ``to_arrow`` gives, are passed over.
+    Columns are found by name; only ``value`` is required. ``key`` and ``value``: any binary or string type, or null.
+    ``timestamp``: a timestamp of any unit (floored to milliseconds; without a zone it is UTC), a date, or integer
+    milliseconds; null or absent means ``default_timestamp_ms``. ``headers``: list of struct<key, value>, or a map; a
+    null list is an empty one. ``offset`` and ``timestamp_type``, which ``to_arrow`` produces, are ignored.
 
-    InvalidRecordError for another column, a type that does not fit, a header without a key, or more than 2 GiB in a
-    column. Buffers are shared with ``data`` where their types allow.
+    Raise InvalidRecordError for another column, a type that does not fit, a header without a key, or more than 2 GiB
+    in a column. Buffers are shared with ``data`` if their types allow it.
     """
     names = data.schema.names
     unknown = sorted(set(names) - _TAKEN - _PASSED_OVER)
@@ -167,7 +167,7 @@ def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(column, pa.Array):
         return column
     combined = column.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):  # Arrow's way to say that it does not fit
+    if isinstance(combined, pa.ChunkedArray):  # Arrow returns chunks if the column exceeds 2 GiB
         if combined.num_chunks > 1:
             raise InvalidRecordError("a column of more than 2 GiB does not fit: give the records in several parts")
         return combined.chunk(0) if combined.num_chunks else pa.array([], combined.type)
@@ -193,7 +193,7 @@ def _milliseconds(array: pa.Array, default_timestamp_ms: int) -> npt.NDArray[np.
 
 
 def _string_parts(name: str, array: pa.BinaryArray) -> dict[str, Any]:
-    """The parts of a column; an array that is a slice keeps its data and gets offsets and bitmap of its own."""
+    """Return the parts of a column; a sliced array shares its data but gets its own offsets and bitmap."""
     validity, offsets, data = array.buffers()
     first, size = array.offset, len(array)
     bitmap = None

@@ -6,7 +6,7 @@
           unused    delete horizon  control  transactional  timestamp type  codec
                     `------ v2 only (0 in v0 and v1) -----'  (v1 and v2)
 
-Pure functions over integers; called by everything that reads or builds batches. Source: Kafka's ``DefaultRecordBatch``
+Pure functions over integers. Source: Kafka's ``DefaultRecordBatch``
 and ``LegacyRecord``; codec numbers: ``CompressionType``; the delete horizon: KIP-534.
 """
 
@@ -29,18 +29,18 @@ LZ4: Final = 3
 ZSTD: Final = 4
 
 CODECS: Final[dict[int, str]] = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-"""Codec number to Kafka's name for it."""
+"""Kafka's codec names by number."""
 
 _NUMBERS: Final = {name: number for number, name in CODECS.items()}
 
 
 def codec_of(attributes: int) -> int:
-    """The codec's number, 0 to 7; 5 to 7 are not defined (``codec_name`` raises for them)."""
+    """Return the codec's number, 0 to 7; 5 to 7 are not defined (``codec_name`` raises for them)."""
     return attributes & CODEC_MASK
 
 
 def codec_name(codec: int) -> str:
-    """Kafka's name of a codec; UnsupportedCompressionError where the number is not defined."""
+    """Return Kafka's name of a codec. Raise UnsupportedCompressionError if the number is not defined."""
     name = CODECS.get(codec)
     if name is None:
         raise UnsupportedCompressionError(
@@ -50,7 +50,7 @@ def codec_name(codec: int) -> str:
 
 
 def codec_number(codec: int | str) -> int:
-    """The number of a codec given by number or by name; UnsupportedCompressionError where there is none."""
+    """Return the number of a codec given by number or name. Raise UnsupportedCompressionError if it is unknown."""
     if isinstance(codec, int):
         codec_name(codec)
         return codec
@@ -61,7 +61,7 @@ def codec_number(codec: int | str) -> int:
 
 
 def timestamp_type_of(attributes: int, magic: int = 2) -> TimestampType:
-    """Who set the timestamps; format v0 has none."""
+    """Return the clock that set the timestamps; format v0 has none."""
     if magic == 0:
         return TimestampType.NONE
     return TimestampType.LOG_APPEND if attributes & TIMESTAMP_TYPE_FLAG else TimestampType.CREATE
@@ -75,7 +75,7 @@ def batch_attributes(
     control: bool = False,
     delete_horizon: bool = False,
 ) -> int:
-    """The attributes of a v2 batch. A v2 batch has no timestamp type NONE: ValueError."""
+    """Return the attributes of a v2 batch. Raise ValueError for timestamp type NONE, which v2 does not have."""
     if timestamp_type is TimestampType.NONE:
         raise ValueError("a v2 batch has create or log append timestamps, never none")
     return (

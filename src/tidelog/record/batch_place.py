@@ -1,10 +1,10 @@
-"""How a batch begins: the fields that say where it stands in a log, which its CRC does not cover.
+"""The first fields of a batch, which give its place in a log; its CRC does not cover them.
 
 ::
 
     base offset   length           leader epoch   …
     8 bytes       4 bytes          4 bytes
-                  of what follows
+                  of the rest
 
 Source: Kafka's ``DefaultRecordBatch``.
 """
@@ -15,6 +15,6 @@ from struct import Struct
 from typing import Final
 
 PREFIX_BYTES: Final = 12
-"""Base offset and length: the length counts what follows them."""
+"""The bytes of base offset and length: the length counts the bytes after them."""
 PLACE: Final = Struct(">qii")
-"""Base offset, length, leader epoch."""
+"""The base offset, length and leader epoch."""

@@ -1,15 +1,15 @@
-"""Records into v2 batches, laid out as Kafka's producer and broker lay them out.
+"""The builder of v2 batches, in the layout of Kafka's producer and broker.
 
 ::
 
-    base offset int64 | length int32 | leader epoch int32 | magic int8 = 2 | crc uint32 (CRC-32C of all that follows) |
+    base offset int64 | length int32 | leader epoch int32 | magic int8 = 2 | crc uint32 (CRC-32C of the bytes after it) |
     attributes int16 | last offset delta int32 | base timestamp int64 | max timestamp int64 |
     producer id int64 | producer epoch int16 | base sequence int32 | record count int32 | records, compressed together
 
-The base timestamp is the first record's (with a delete horizon: the horizon, KIP-534), the max timestamp the highest;
-where the broker sets the time, every record has it. Offsets are 0, 1, 2, … above ``base_offset`` unless they are kept.
-Encoding, CRC and codecs are compiled and work without the GIL. Pure; any thread. Source: Kafka's
-``DefaultRecordBatch``, ``MemoryRecordsBuilder``; KIP-98.
+The base timestamp is the first record's (with a delete horizon: the horizon, KIP-534), the max timestamp the highest.
+With log append time, every record has that time. Offsets are 0, 1, 2, … above ``base_offset`` unless they are kept.
+Encoding, CRC and codecs are compiled and work without the GIL. Pure. Thread rule: any thread.
+Source: Kafka's ``DefaultRecordBatch``, ``MemoryRecordsBuilder``; KIP-98.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DEFAULT_MAX_BATCH_BYTES: Final = 1_000_000
-"""A little below the default of ``max.message.bytes``, 1,048,588."""
+"""A little below the default of ``max.message.bytes``, 1,048,588 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFields:
-    """Header fields that do not follow from the records; the defaults are those of a batch without a producer id."""
+    """The header fields that do not follow from the records; the defaults are those of a batch without a producer id."""
 
     codec: int | str = NONE
-    """Number or Kafka's name."""
+    """The codec's number or Kafka's name for it."""
     level: int | None = None
     """Kafka's level of that codec; None is Kafka's default."""
     timestamp_type: TimestampType = TimestampType.CREATE
     append_time_ms: int | None = None
-    """With timestamp type LOG_APPEND the time of all records; None: the highest of theirs."""
+    """The time of all records with timestamp type LOG_APPEND; None: their highest timestamp."""
     delete_horizon_ms: int | None = None
     leader_epoch: int = -1
     producer_id: int = -1
@@ -82,12 +82,12 @@ def build_batch(
     keep_offsets: bool = False,
     last_offset: int | None = None,
 ) -> bytearray:
-    """One batch of ``records``, at least one (ValueError; ``build_empty_batch`` is for none).
+    """Build one batch from at least one record.
 
-    ``keep_offsets``: the records' own offsets count, ascending, not below ``base_offset`` and within 31 bits above it.
-    ``last_offset`` is the batch's where its last records were removed. See ``BatchFields`` for the others. ValueError
-    for offsets that break these rules, OverflowError past 2 GiB, UnsupportedCompressionError and ConfigError for a
-    codec or level that does not exist.
+    ``keep_offsets`` keeps the records' own offsets: ascending, not below ``base_offset``, within 31 bits above it.
+    ``last_offset`` sets the batch's last offset after its last records were removed. See ``BatchFields`` for the other
+    arguments. Raise ValueError for no records (use ``build_empty_batch``) or offsets that break these rules. Raise
+    OverflowError for more than 2 GiB, UnsupportedCompressionError and ConfigError for an unknown codec or level.
     """
     fields = BatchFields(
         codec=codec,
@@ -130,14 +130,14 @@ def build_batches(
     transactional: bool = False,
     keep_offsets: bool = False,
 ) -> list[bytearray]:
-    """All ``records`` in batches, offsets counting on from ``base_offset``, sequences from ``base_sequence``.
+    """Build batches of all ``records``; offsets continue from ``base_offset``, sequences from ``base_sequence``.
 
-    ``keep_offsets``: the records' own offsets count, ascending, and a batch begins where the one before it ended, as in
-    a log that was compacted; each within 31 bits of that, else ValueError.
+    ``keep_offsets`` keeps the records' own ascending offsets. As in a compacted log, a batch begins at the end of the
+    one before, and its offsets must lie within 31 bits above that, else ValueError.
 
-    No batch passes ``max_batch_bytes``, header included and before compression, unless one record alone does. Arrow
-    data as ``arrow.from_arrow`` takes it, which also says what ``default_timestamp_ms`` is for. Errors as there and as
-    ``build_batch``; no records give no batches.
+    No batch exceeds ``max_batch_bytes`` (with header, before compression), except for a single large record. Arrow data
+    and ``default_timestamp_ms`` follow ``arrow.from_arrow``. Errors as there and in ``build_batch``. Without records
+    there are no batches.
     """
     fields = BatchFields(
         codec=codec,
@@ -167,7 +167,7 @@ def build_batches(
 
 
 def build_empty_batch(*, base_offset: int, last_offset: int, max_timestamp: int, fields: BatchFields) -> bytearray:
-    """A batch that lost all its records, kept by the cleaner for its producer's state: no codec, no delete horizon."""
+    """Build a batch without records, which the cleaner keeps for its producer's state: no codec, no delete horizon."""
     if last_offset < base_offset:
         raise ValueError(f"the last offset {last_offset} is below the base offset {base_offset}")
     payload = Payload(bytearray(), 0, last_offset - base_offset, -1, max_timestamp)
@@ -184,7 +184,7 @@ def build_end_transaction_batch(
     producer_epoch: int,
     leader_epoch: int = -1,
 ) -> bytearray:
-    """The control batch that ends a producer's transaction; ``timestamp`` in milliseconds."""
+    """Build the control batch that ends a producer's transaction; ``timestamp`` is in ms."""
     record = Record(base_offset, timestamp, TimestampType.CREATE, marker.key(), marker.value())
     return build_batch(
         [record],
@@ -198,7 +198,7 @@ def build_end_transaction_batch(
 
 
 def sequence_after(base_sequence: int, count: int) -> int:
-    """The sequence ``count`` records on: after 2^31 - 1 comes 0; -1 (none) stays (Kafka's ``incrementSequence``)."""
+    """Return the sequence ``count`` records later: 0 follows 2^31 - 1; -1 (none) stays (``incrementSequence``)."""
     return base_sequence if base_sequence < 0 else (base_sequence + count) & 0x7FFFFFFF
 
 

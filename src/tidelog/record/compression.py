@@ -1,10 +1,9 @@
-"""Compressed payloads of batches: from and to plain bytes, by codec number.
+"""The compression of batch payloads by codec number.
 
-Called by the decoder (the records of a v2 batch; the value of a v0 or v1 wrapper) and by the builder. Pure functions;
-any thread; the libraries work without the GIL. What is read is what Kafka reads; what cannot be read raises
-CorruptRecordError with a sentence. No input makes a call take more than ``max_bytes`` (1 GiB unless told) for plain
-bytes and 256 MiB for the library's own buffers. A codec and its library are imported when first used: a broker that
-starts has no need of them.
+It covers the records of a v2 batch and the value of a v0 or v1 wrapper. Everything that Kafka reads can be read here;
+other data raises CorruptRecordError. Any input costs at most ``max_bytes`` (default 1 GiB) for plain bytes and 256 MiB
+for the library's own buffers. A codec and its library are imported at the first use, so that a broker starts without
+them. Pure; the libraries work without the GIL. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def decompress(codec: int, data: Buffer, *, magic: int = 2, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
-    """The plain bytes of ``data``.
+    """Return the plain bytes of ``data``.
 
-    ``magic`` is the format of the batch around it: v0 has its own lz4 header checksum, and only v2 has zstd. Raises
-    CorruptRecordError for data that is not of that codec, is cut short, or comes to more than ``max_bytes``, and
+    ``magic`` is the format of the surrounding batch: v0 has its own lz4 header checksum, and only v2 has zstd. Raise
+    CorruptRecordError if the data is not of that codec, is truncated, or has more than ``max_bytes``. Raise
     UnsupportedCompressionError for a codec number that Kafka does not define.
     """
     view = memoryview(data).cast("B")
@@ -50,7 +49,7 @@ def decompress(codec: int, data: Buffer, *, magic: int = 2, max_bytes: int = MAX
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
-    """Compress, framed as by Kafka's Java client; ``level``: Kafka's of that codec, ConfigError beyond its range."""
+    """Compress with the framing of Kafka's Java client. Raise ConfigError if ``level`` is out of Kafka's range."""
     view = memoryview(data).cast("B")
     match codec:
         case attributes.NONE:

@@ -1,8 +1,8 @@
-"""Control records: what a broker writes into a log between the clients' records.
+"""Control records, which a broker writes into a log between the clients' records.
 
-The key of every record in a control batch is ``version int16 | type int16``; the value belongs to the type. Here stand
-the key and the marker that ends a transaction. Versions above the known ones are read as the known one, as by Kafka:
-new fields come behind the old. Pure; any thread.
+The key of every record in a control batch is ``version int16 | type int16``. The type decides the value's layout. This
+module has the key and the marker that ends a transaction. A version above the known one is read as the known one, as
+Kafka does, since new fields follow the old ones. Pure. Thread rule: any thread.
 
 Source: Kafka's ``ControlRecordType``, ``EndTransactionMarker``; KIP-98, KIP-595, KIP-630, KIP-853.
 """
@@ -25,7 +25,7 @@ _VERSION: Final = 0
 
 
 class ControlType(enum.IntEnum):
-    """The numbers are Kafka's; UNKNOWN is a type of a later release, to be passed over."""
+    """Kafka's numbers; UNKNOWN is a type of a later release, which readers skip."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -41,7 +41,7 @@ _TYPES: Final = {int(member): member for member in ControlType}
 
 
 def control_type_id(key: Buffer | None) -> int:
-    """The type number in a control record's key; CorruptRecordError where the key is no such key."""
+    """Return the type number in a control record's key. Raise CorruptRecordError for other bytes."""
     view = memoryview(b"" if key is None else key)
     if view.nbytes < _KEY.size:
         raise CorruptRecordError(f"a control record's key has at least {_KEY.size} bytes, not {view.nbytes}")
@@ -56,7 +56,7 @@ def control_type(key: Buffer | None) -> ControlType:
 
 
 def control_key(type_: ControlType) -> bytes:
-    """The key bytes for a type; ValueError for UNKNOWN."""
+    """Return the key bytes for a type. Raise ValueError for UNKNOWN."""
     if type_ is ControlType.UNKNOWN:
         raise ValueError("an unknown control record cannot be written")
     return _KEY.pack(_VERSION, type_)
@@ -64,14 +64,14 @@ def control_key(type_: ControlType) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionMarker:
-    """Ends a producer's transaction in this partition; ``coordinator_epoch`` fences older transaction coordinators."""
+    """The end of a producer's transaction in a partition; ``coordinator_epoch`` fences older transaction coordinators."""
 
     committed: bool
     coordinator_epoch: int
 
     @classmethod
     def parse(cls, key: Buffer | None, value: Buffer | None) -> Self:
-        """CorruptRecordError where key or value is not that of a marker."""
+        """Parse a marker. Raise CorruptRecordError for another key or value."""
         type_ = control_type(key)
         if type_ not in (ControlType.COMMIT, ControlType.ABORT):
             raise CorruptRecordError(f"a transaction ends with COMMIT or ABORT, not with {type_.name}")

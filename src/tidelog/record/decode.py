@@ -1,10 +1,11 @@
-"""Batches of any format and codec into columns: the compiled decoder, fed with what it cannot open itself.
+"""The decoder of batches of any format and codec into columns.
 
-``ColumnDecoder.add_batches`` takes runs of uncompressed v2 batches; at a compressed or legacy row it stops, and that
-row is decompressed or unwrapped here and handed over. No Python runs per record, but for messages of v0 and v1.
+``ColumnDecoder.add_batches`` (compiled) takes runs of uncompressed v2 batches and stops at a compressed or legacy row.
+This module decompresses or unwraps that row and passes it on. No Python code runs per record, except for messages of
+v0 and v1.
 
-Called by readers with a chunk of a segment and its batch table. Pure: no I/O; a decoder belongs to one thread, several
-threads with a decoder each use several cores (codecs and decoder work without the GIL).
+Pure. Thread rule: a decoder belongs to one thread. Several threads with a decoder each use several cores (codecs and
+decoder work without the GIL).
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ __all__ = ["decode_chunk", "decode_columns", "iter_records"]
 
 _V2_HEADER_BYTES: Final = 61
 _RECORD_OVERHEAD_BYTES: Final = 16
-"""At least what the decoder counts for a record beside its key and value."""
+"""A lower bound for the bytes that the decoder counts for a record in addition to its key and value."""
 _BLOCK_ROWS: Final = 64
-"""Rows of the table taken out as Python values at once."""
+"""The number of table rows converted to Python values in one step."""
 
 
 def decode_chunk(
@@ -47,15 +48,15 @@ def decode_chunk(
     keep: npt.NDArray[np.bool_] | None = None,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> int:
-    """Add the rows [first, last) of ``table`` to ``decoder``; ``buffer`` begins at ``base_position`` of the positions.
+    """Add the rows [first, last) of ``table`` to ``decoder``; ``buffer`` begins at ``base_position`` in its positions.
 
-    Returns ``last``, or the row to go on from once the caller has called ``decoder.finish()``: the decoder is full, or
-    the row's records do not fit below 2 GiB a column beside those it holds. Records get the batch number ``batch`` +
-    row; rows where ``keep`` is False are passed over. ``max_bytes`` bounds one batch decompressed.
+    Return ``last``, or the row to continue from after the caller has called ``decoder.finish()``: the decoder is full,
+    or the row's records do not fit into 2 GiB per column with the records it holds. Records get the batch number
+    ``batch`` + row. Rows with a False ``keep`` are skipped. ``max_bytes`` limits one decompressed batch.
 
-    Raises CorruptRecordError (with position and offset) for a batch that fails its CRC or contradicts itself, and
-    UnsupportedCompressionError: rows before it are added, ``decoder.stopped_at`` is its row. OverflowError where one
-    batch alone passes a column's limit.
+    Raise CorruptRecordError (with position and offset) for a batch with a wrong CRC or contradicting contents, and
+    UnsupportedCompressionError: the rows before it are added, and ``decoder.stopped_at`` is its row. Raise
+    OverflowError if a single batch exceeds a column's limit.
     """
     view = memoryview(buffer).cast("B")
     end = len(table) if last is None else last
@@ -82,7 +83,7 @@ def decode_columns(
     base_position: int = 0,
     keep: npt.NDArray[np.bool_] | None = None,
 ) -> Iterator[RecordColumns]:
-    """All rows of ``table`` as columns, in as many parts as the decoder's limits ask for; no part is empty."""
+    """Yield all rows of ``table`` as columns, in parts by the decoder's limits; no part is empty."""
     row = 0
     while row < len(table):
         row = decode_chunk(buffer, table, decoder, base_position=base_position, first=row, keep=keep)
@@ -93,13 +94,13 @@ def decode_columns(
 def _add_row(
     view: memoryview, row: BatchRow, decoder: ColumnDecoder, base_position: int, batch: int, max_bytes: int
 ) -> bool:
-    """Add one compressed or legacy row; False where it does not fit beside the records that the decoder holds."""
+    """Add one compressed or legacy row; return False if it does not fit with the records that the decoder holds."""
     start = row.position - base_position
     entry = view[start : start + row.size]
     try:
         if row.magic < 2:
             return _add_legacy(entry, decoder, batch, max_bytes)
-        if row.record_count == 0:  # the cleaner's empty batches keep a codec in some releases, but no payload
+        if row.record_count == 0:  # in some releases, a batch emptied by the cleaner keeps its codec but has no payload
             return True
         codec = attribute_bits.codec_of(row.attributes)
         payload = decompress(codec, entry[_V2_HEADER_BYTES:], max_bytes=max_bytes)

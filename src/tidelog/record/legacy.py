@@ -6,21 +6,21 @@
     key length int32 | key | value length int32 | value
     (length -1: null; size counts from crc; crc is the CRC-32 of all that follows it)
 
-A message whose attributes name a codec is a wrapper: its value is a compressed sequence of messages of the same magic,
-none of them compressed again. Which offset and timestamp an inner message has:
+A message with a codec in its attributes is a wrapper: its value is a compressed sequence of messages of the same magic,
+and these are not compressed again. An inner message has this offset and timestamp:
 
 ===========  =============================================================  ==========================================
 magic        offset                                                         timestamp
 ===========  =============================================================  ==========================================
 0            as written inside                                              none
-1            wrapper's offset - last inner offset + inner offset            as written inside; the wrapper's where the
-             (wrapper's offset 0: as written inside, as some early          wrapper's attributes say log append time
+1            wrapper's offset - last inner offset + inner offset            as written inside; the wrapper's if the
+             (wrapper's offset 0: as written inside, as some early          wrapper's attributes have log append time
              librdkafka producers did)
 ===========  =============================================================  ==========================================
 
-A message that is cut off at the end of a set ends it, as old brokers cut sets to a fetch's size. The codec zstd is not
-allowed. Pure; any thread; views into the given bytes, not copies. Source: Kafka's ``LegacyRecord``,
-``AbstractLegacyRecordBatch``; KIP-31, KIP-32.
+A partial message ends a set, since old brokers limited sets to a fetch's size. The codec zstd is not allowed. The
+results are views into the given bytes, without copies. Pure. Thread rule: any thread.
+Source: Kafka's ``LegacyRecord``, ``AbstractLegacyRecordBatch``; KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ _HEADER: Final = struct.Struct(">qiIbb")
 _TIMESTAMP: Final = struct.Struct(">q")
 _LENGTH: Final = struct.Struct(">i")
 _MIN_SIZE: Final = (14, 22)
-"""Least ``size`` field by magic: everything but key and value."""
+"""The smallest ``size`` field by magic: all fields without key and value."""
 
 
 class InvalidWrapperError(CorruptRecordError):
-    """A wrapper that says what no wrapper may, though its bytes are sound. Kafka's brokers answer INVALID_RECORD."""
+    """A wrapper with impossible contents, though its bytes are valid. Kafka's brokers return INVALID_RECORD."""
 
 
 class LegacyMessage(NamedTuple):
-    """One message; ``timestamp`` in milliseconds (-1: none); ``attributes`` and ``crc`` are its own, the type the
-    wrapper's. ``crc_ok`` is of a message inside a wrapper; the outer one's CRC is not looked at."""
+    """A message with its own ``attributes`` and ``crc``; ``timestamp`` is in ms (-1: none), its type the wrapper's.
+
+    ``crc_ok`` holds for messages inside a wrapper; the outer CRC is not checked here.
+    """
 
     offset: int
     timestamp: int
@@ -64,10 +66,10 @@ class LegacyMessage(NamedTuple):
 def read_messages(
     entry: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, checked: bool = True
 ) -> list[LegacyMessage]:
-    """The messages of one shallow ``entry`` (12-byte prefix to last byte): itself, or what is in it if it is a wrapper.
+    """Return the message of a shallow ``entry`` (12-byte prefix to last byte), or a wrapper's inner messages.
 
-    The shallow CRC is the caller's to check (the batch table has it). Raises CorruptRecordError; where not ``checked``,
-    inner messages with a codec or with a wrong CRC are given as they are.
+    The caller checks the shallow CRC (the batch table has it). Raise CorruptRecordError. If not ``checked``, inner
+    messages with a codec or a wrong CRC are returned unchanged.
     """
     message = _parse(entry, 0, len(entry), check_crc=False)
     if not attribute_bits.codec_of(message.attributes):
@@ -101,7 +103,7 @@ def _read_set(plain: memoryview) -> list[LegacyMessage]:
 
 
 def _check_inner(messages: list[LegacyMessage]) -> None:
-    """Of any magic: cleaners of old brokers put v0 messages into wrappers of v1, and Kafka reads them (KAFKA-4298)."""
+    """Check CRC and codec, not magic: old brokers' cleaners put v0 messages into v1 wrappers (KAFKA-4298)."""
     for message in messages:
         if not message.crc_ok:
             raise CorruptRecordError(f"the CRC of a message inside a wrapper is wrong, inner offset {message.offset}")
@@ -128,7 +130,7 @@ def _unwrap(wrapper: LegacyMessage, messages: list[LegacyMessage]) -> list[Legac
 
 
 def _parse(data: memoryview, start: int, end: int, *, check_crc: bool) -> LegacyMessage:
-    """The message in ``data[start:end]``, which is at least a prefix and 14 bytes long where it comes from a set."""
+    """Parse the message in ``data[start:end]``; from a set, it has at least a prefix and 14 bytes."""
     if end - start < _PREFIX.size + _MIN_SIZE[0]:
         raise CorruptRecordError(f"a message has {end - start} bytes; the least is {_PREFIX.size + _MIN_SIZE[0]}")
     offset, _, crc, magic, attributes = _HEADER.unpack_from(data, start)

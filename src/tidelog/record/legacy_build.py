@@ -1,9 +1,9 @@
-"""Messages of the formats v0 and v1, made as brokers before 4.0 made them: alone, or a set compressed in one wrapper.
+"""Messages of formats v0 and v1, built as brokers before 4.0 did: single, or a set compressed in a wrapper.
 
-The layout stands in ``legacy``. In a wrapper, offsets are relative to the first one in v1 and absolute in v0; the
-wrapper has the last one's offset and, in v1, the largest timestamp. Where the log sets the time, every message says so,
-inside a wrapper too. For logs as old brokers left them, never for new ones. Pure; any thread. Source: Kafka's
-``LegacyRecord``, ``MemoryRecordsBuilder``; KIP-31, KIP-32.
+``legacy`` explains the layout. Inside a wrapper, offsets are relative to the first message in v1 and absolute in v0.
+The wrapper has the last message's offset and, in v1, the largest timestamp. With log append time, every message has its
+flag, also inside a wrapper. These messages fill old logs, never new ones. Pure. Thread rule: any thread.
+Source: Kafka's ``LegacyRecord``, ``MemoryRecordsBuilder``; KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 PREFIX_BYTES: Final = 12
 OVERHEAD_BYTES: Final = (14, 22)
-"""By magic: a message's bytes behind the prefix, without key and value."""
+"""The bytes of a message by magic, without prefix, key and value."""
 _NULL: Final = struct.pack(">i", -1)
 
 
 class MessageFields(NamedTuple):
-    """``timestamp`` in milliseconds; format v0 does not keep it."""
+    """The fields of a message. ``timestamp`` is in ms; format v0 does not store it."""
 
     timestamp: int
     key: Buffer | None
@@ -43,9 +43,10 @@ def build_set(
     level: int | None = None,
     append_time_ms: int | None = None,
 ) -> bytearray:
-    """The messages with offsets counted from ``base_offset``, in a wrapper where there is a codec.
+    """Build the messages with offsets from ``base_offset``, in a wrapper if there is a codec.
 
-    ``append_time_ms``: the log sets the time, to this. UnsupportedCompressionError for zstd, which came with v2.
+    ``append_time_ms`` is the log append time of all messages. Raise UnsupportedCompressionError for zstd, which only
+    v2 has.
     """
     if codec == ZSTD:
         raise UnsupportedCompressionError(f"a message of format v{magic} cannot be compressed with zstd")
@@ -65,7 +66,7 @@ def build_set(
 
 
 def build_message(message: MessageFields, offset: int, *, magic: int, attributes: int = 0) -> bytes:
-    """One message, prefix and CRC included."""
+    """Build one message with prefix and CRC."""
     body = bytearray((magic, attributes))
     if magic:
         body += struct.pack(">q", message.timestamp)

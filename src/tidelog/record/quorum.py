@@ -1,9 +1,9 @@
 """The values of KRaft's control records: leader change, snapshot header and footer, KRaft version, KRaft voters.
 
-Each begins with its own version (int16), by which the rest is read. Kafka 4.1 writes (and reads) a leader change of
-version 1 in the layout of version 0, without directory ids: where the bytes are of that layout, it is read so.
-Fields come as a dict by Kafka's names, see ``internal.control_tables``; keys and types of control records are in
-``control``. Pure; any thread. Source: KIP-595, KIP-630, KIP-853.
+Each value begins with its own version (int16), which decides the layout. Kafka 4.1 writes (and reads) a leader change
+of version 1 in the layout of version 0, without directory ids. So a value whose bytes fit an older layout is read with
+that one. Fields are a dict by Kafka's names, see ``internal.control_tables``; keys and types of control records are in
+``control``. Pure. Thread rule: any thread. Source: KIP-595, KIP-630, KIP-853.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MESSAGES: Final[dict[ControlType, Message]] = {
 
 
 def quorum_fields(type_: ControlType, value: bytes | None) -> dict[str, Any]:
-    """The fields of a value, ``version`` first.
+    """Return the fields of a value, ``version`` first.
 
-    ValueError for a type that is none of KRaft's, UnsupportedFormatError for a version that is not known,
-    CorruptRecordError for bytes that do not fit.
+    Raise ValueError for a type outside KRaft, UnsupportedFormatError for an unknown version, CorruptRecordError for
+    bytes that do not fit.
     """
     message = _message(type_)
     if value is None or len(value) < 2:
@@ -44,7 +44,7 @@ def quorum_fields(type_: ControlType, value: bytes | None) -> dict[str, Any]:
 
 
 def quorum_value(type_: ControlType, fields: Mapping[str, Any]) -> bytes:
-    """The bytes of a value; errors as ``quorum_fields``, InvalidRecordError for a field that does not fit."""
+    """Return the bytes of a value. Errors as ``quorum_fields``, and InvalidRecordError for a field that does not fit."""
     return encode_message(_message(type_), fields, fields.get("version", 0))
 
 

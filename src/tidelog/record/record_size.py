@@ -1,7 +1,7 @@
-"""How large a record of a compressed batch may be, once it is decompressed: ``max.decompressed.message.bytes``.
+"""The size limit for a record of a compressed batch after decompression: ``max.decompressed.message.bytes``.
 
-A record counts without the varint that tells its length, a message of format v0 or v1 without its offset and size.
-Called by: whoever opens batches of a log for the log's own work; readers take any size. Pure.
+A record counts without the varint of its length, a message of format v0 or v1 without its offset and size. The limit
+applies to the log's own work; readers accept any size. Pure.
 Source: Kafka 4.4's ``DefaultRecord.readFrom``, ``AbstractLegacyRecordBatch``.
 """
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MAX_RECORD_BYTES: Final = 2_147_483_639
-"""No limit: what Kafka can allocate at most."""
+"""No limit: the largest allocation that Kafka can make."""
 _LONGEST_VARINT: Final = 5
 
 
 def require_records(payload: Buffer, max_bytes: int) -> None:
-    """InvalidRecordError where one of the records of a decompressed v2 ``payload`` is larger."""
+    """Raise InvalidRecordError if a record of a decompressed v2 ``payload`` is larger."""
     found = first_larger(payload, max_bytes)
     if found is not None:
         raise too_large(f"record {found} of its batch", max_bytes)
 
 
 def require_messages(messages: Iterable[LegacyMessage], max_bytes: int) -> None:
-    """InvalidRecordError where one of the messages of a wrapper is larger."""
+    """Raise InvalidRecordError if a message of a wrapper is larger."""
     for number, message in enumerate(messages):
         parts = sum(len(part) for part in (message.key, message.value) if part is not None)
         if OVERHEAD_BYTES[message.magic] + parts > max_bytes:
@@ -38,7 +38,7 @@ def require_messages(messages: Iterable[LegacyMessage], max_bytes: int) -> None:
 
 
 def first_larger(payload: Buffer, max_bytes: int) -> int | None:
-    """Number of the first record that is larger; None without one, or where the payload is malformed before it."""
+    """Return the number of the first larger record, or None; also None if the payload is malformed before it."""
     view = memoryview(payload).cast("B")
     if len(view) <= max_bytes:
         return None
@@ -62,7 +62,7 @@ def first_larger(payload: Buffer, max_bytes: int) -> int | None:
 
 
 def too_large(which: str, max_bytes: int) -> InvalidRecordError:
-    """The error for a record, which ``which`` names."""
+    """Return the error for a record, which ``which`` names."""
     return InvalidRecordError(
         f"{which} is larger than {max_bytes:,} bytes, which max.decompressed.message.bytes allows it"
     )

@@ -1,7 +1,7 @@
 """Records as Python values: columns to ``Record`` tuples, and lists of Python values to columns.
 
-The slow door, for people and small logs; bulk goes through Arrow. Still nothing is looked at record by record that a
-list or an array can do at once. Pure; any thread.
+This is the slow way, for people and small logs; bulk data goes through Arrow. Even so, lists and arrays are used where
+possible instead of single records. Pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 _NO_HEADERS: Final[tuple[Header, ...]] = ()
 _TYPES: Final = {int(member): member for member in TimestampType}
 _BLOCK_ROWS: Final = 2_048
-"""Records made into Python objects at once."""
+"""The number of records that become Python objects in one step."""
 _MAX_DATA_BYTES: Final = 2**31 - 1
 
 _new_record: Final = partial(tuple.__new__, Record)
@@ -33,7 +33,7 @@ _new_header: Final = partial(tuple.__new__, Header)
 
 
 class _Valid(NamedTuple):
-    """Which strings are not null, unpacked once; None for a column that was not decoded."""
+    """Masks of the strings that are not null, unpacked once; None for a column that was not decoded."""
 
     keys: Bools | None
     values: Bools | None
@@ -41,7 +41,7 @@ class _Valid(NamedTuple):
 
 
 def iter_records(columns: RecordColumns) -> Iterator[Record]:
-    """The records in order; a column that was not decoded comes as None (headers: as none)."""
+    """Yield the records; a column that was not decoded gives None (headers: an empty tuple)."""
     size = len(columns)
     valid = _Valid(columns.key_valid, columns.value_valid, columns.header_value_valid)
     starts = range(0, size, _BLOCK_ROWS)
@@ -49,7 +49,7 @@ def iter_records(columns: RecordColumns) -> Iterator[Record]:
 
 
 def columns_from_records(records: Iterable[Record]) -> RecordColumns:
-    """Columns of ``records`` with the offsets and timestamps they have."""
+    """Return the columns of ``records``, with their offsets and timestamps."""
     listed = list(records)
     columns = columns_from_lists(
         [record.value for record in listed],
@@ -70,11 +70,11 @@ def columns_from_lists(
     headers: Sequence[Iterable[HeaderLike]] | None = None,
     default_timestamp_ms: int = -1,
 ) -> RecordColumns:
-    """Columns of new records: offsets 0, 1, 2, …, create timestamps.
+    """Return the columns of new records: offsets 0, 1, 2, …, create timestamps.
 
-    All sequences have the length of ``values`` (ValueError otherwise); None in ``timestamps``, or no timestamps, stands
-    for ``default_timestamp_ms``. TypeError for keys and values that are no bytes; OverflowError past 2 GiB of keys,
-    values or headers.
+    All sequences must have the length of ``values``, else ValueError. A None in ``timestamps``, or no timestamps, means
+    ``default_timestamp_ms``. Raise TypeError for keys and values that are not bytes. Raise OverflowError for more than
+    2 GiB of keys, values or headers.
     """
     size = len(values)
     for name, column in (("keys", keys), ("timestamps", timestamps), ("headers", headers)):
@@ -127,7 +127,7 @@ def _byte_strings(
 def _cut(
     offsets: npt.NDArray[np.int32], data: memoryview, start: int, end: int
 ) -> tuple[bytes, Iterator[tuple[int, int]]]:
-    """The bytes that the strings [start, end) lie in, and where each begins and ends in them."""
+    """Return the bytes of the strings [start, end), and the bounds of each string in them."""
     bounds = offsets[start : end + 1]
     return bytes(data[bounds[0] : bounds[-1]]), pairwise((bounds - bounds[0]).tolist())
 
@@ -162,7 +162,7 @@ def _string_columns(name: str, strings: Sequence[Bytes | None]) -> dict[str, Any
     for string in present:
         if not isinstance(string, bytes | bytearray | memoryview):
             raise TypeError(f"a {name.replace('_', ' ')} is bytes or None, not {type(string).__name__}")
-    data = b"".join(present)  # type: ignore[arg-type] # the Nones are out
+    data = b"".join(present)  # the Nones are removed
     if len(data) > _MAX_DATA_BYTES:
         raise OverflowError(f"{len(data):,} bytes of {name} in one call; at most {_MAX_DATA_BYTES:,} fit")
     offsets = np.zeros(len(strings) + 1, np.int32)

@@ -119,7 +119,7 @@ def test_topics_that_the_member_may_not_see_are_not_matched() -> None:
 
 
 def test_what_an_expression_costs_tells_nothing_of_topics_that_are_not_seen(caplog: pytest.LogCaptureFixture) -> None:
-    """Hidden topics are not matched, so that a correctly guessed name costs no more time than a wrong one."""
+    """Hidden topics are not matched, so that a correct guess of a name and a wrong one take the same time."""
     for guess in ("secret-", "secrez-"):
         rig = Rig(MemoryTopics(mine=1, **{f"secret-{'a' * 200}": 1, f"secret-{'a' * 201}": 1}))
         one = Consumer(rig, "m1", topic_regex=f"mine|{guess}{SLOW}", visible_topics={"mine"}.intersection)

@@ -1,4 +1,4 @@
-"""Images for tests of the controller's rules: brokers, and topics whose partitions are as a test wants them."""
+"""Images for tests of the controller's rules: brokers, and topics whose partitions a test defines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def directory_of(broker: int) -> uuid.UUID:
 
 
 def settings(**keys: str) -> ControllerSettings:
-    """Kafka's keys with ``_`` for ``.``."""
+    """Return settings from Kafka's keys with ``_`` for ``.``."""
     config = BrokerConfig.load(overrides={key.replace("_", "."): value for key, value in keys.items()})
     return ControllerSettings(node_id=1, config=config, random=Random(7))
 
@@ -33,7 +33,7 @@ def settings(**keys: str) -> ControllerSettings:
 def image_of(
     brokers: Iterable[int] = (1,), *, fenced: Iterable[int] = (), racks: dict[int, str] | None = None
 ) -> MetadataImage:
-    """A new cluster's, with registered brokers."""
+    """Return the image of a new cluster with registered brokers."""
     image = MetadataImage(cluster_id="cluster")
     for name, level in NEW_CLUSTER.items():
         image.apply(feature_record(name, level))
@@ -54,7 +54,7 @@ def image_of(
 
 
 def partition_of(replicas: tuple[int, ...], **fields: Any) -> PartitionState:
-    """Led by the first of its in-sync replicas, all of them unless told otherwise."""
+    """Return a partition whose leader is its first in-sync replica. By default, all replicas are in sync."""
     isr = fields.pop("isr", replicas)
     return PartitionState(
         replicas=replicas,
@@ -66,7 +66,7 @@ def partition_of(replicas: tuple[int, ...], **fields: Any) -> PartitionState:
 
 
 def with_topic(image: MetadataImage, *partitions: PartitionState, name: str = "t") -> MetadataImage:
-    """The same image."""
+    """Add a topic and return the same image."""
     topic_id = TOPIC_ID if name == "t" else uuid.uuid5(TOPIC_ID, name)
     image.apply(MetadataRecord("TopicRecord", {"name": name, "topicId": uuid_to_text(topic_id)}))
     for number, state in enumerate(partitions):

@@ -1,4 +1,4 @@
-"""A directory on this machine's disk that a run of the metadata left, with whatever records a test wants in it."""
+"""A directory on this machine's disk that a run of the metadata left, with any records that a test adds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidelog.storage.fs import LOCAL
 def left(
     directory: Path, *records: MetadataRecord, settings: dict[str, str] | None = None, topic: str = "there"
 ) -> MetadataHome:
-    """What a run left that wrote ``records``, with a topic before them."""
+    """Create a topic, write ``records``, and close the metadata."""
     home = MetadataHome(LOCAL, {"log.dirs": str(directory), **(settings or {})})
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""The embedded metadata of one node on a simulated disk, its clock held: opened, stopped, opened again."""
+"""The embedded metadata of one node on a simulated disk with a manual clock, for tests that restart it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METADATA = DATA / "__cluster_metadata-0"
 
 
 class MetadataHome:
-    """``settings``: Kafka's keys."""
+    """``settings`` contains Kafka's keys."""
 
     def __init__(
         self, fs: FileSystem | None = None, settings: dict[str, str] | None = None, *, node_id: int = 1
@@ -40,7 +40,7 @@ class MetadataHome:
         self.scheduler.startup()
         self.failures: list[TidelogError] = []
         self.epoch: int | None = None
-        """Of the last run that ended in order."""
+        """The broker epoch of the last run with a clean shutdown."""
 
     def made(self) -> EmbeddedMetadata:
         return EmbeddedMetadata(
@@ -57,7 +57,7 @@ class MetadataHome:
         )
 
     async def started(self) -> EmbeddedMetadata:
-        """Up to the point where the broker is still to register."""
+        """Start the metadata up to the broker's registration."""
         metadata = self.made()
         metadata.format()
         metadata.load()
@@ -65,7 +65,7 @@ class MetadataHome:
         return metadata
 
     async def joined(self) -> EmbeddedMetadata:
-        """With a registered broker."""
+        """Start the metadata and register the broker."""
         metadata = await self.started()
         await self.register(metadata)
         return metadata
@@ -83,14 +83,14 @@ class MetadataHome:
         return properties.directory_id
 
     async def stop(self, metadata: EmbeddedMetadata) -> None:
-        """In order."""
+        """Stop with a clean shutdown."""
         await metadata.shut_down_broker()
         self.epoch = metadata.broker_epoch
         await metadata.close()
 
 
 def at_once(work: Callable[..., T], /, *arguments: Any) -> Awaitable[T]:
-    """In place of a thread."""
+    """Run the work immediately instead of in a background thread."""
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     try:
         done.set_result(work(*arguments))
@@ -100,7 +100,7 @@ def at_once(work: Callable[..., T], /, *arguments: Any) -> Awaitable[T]:
 
 
 def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """A coroutine function, on a loop of its own."""
+    """Run a coroutine function on a new event loop."""
     return asyncio.run(work())
 
 

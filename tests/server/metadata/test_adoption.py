@@ -1,4 +1,4 @@
-"""``tidelog import``: a ZooKeeper-era directory gets a metadata log, and is served as it was."""
+"""``tidelog import``: a ZooKeeper-era directory gets a metadata log, and is served with its data."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class TestSurvey:
 
 @pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_crash_leaves_what_was_there_or_what_goes_on(golden_copy: GoldenCopy, tmp_path: Path, every: int) -> None:
-    """``every``: so many-th change of the disk is one at which the power goes."""
+    """Power fails at every ``every``-th change of the disk."""
     whole = golden_copy(FORMATS, "clean")
     for name in ("v0-lz4-0", "v1-none-0"):
         (whole / name / PARTITION_METADATA_FILE).unlink()
@@ -199,7 +199,7 @@ def test_a_crash_leaves_what_was_there_or_what_goes_on(golden_copy: GoldenCopy, 
 
 
 def check_what_is_left(home: Path) -> None:
-    """Either a broker starts on it, or it is as it was and an import goes through; then a broker does."""
+    """Check that a broker starts on the directory. If the import did not change it, repeat the import first."""
     directories = home / "data", home / "other"
     properties = MetaProperties.read(LOCAL, home / "data" / META_PROPERTIES_FILE)
     assert properties is not None
@@ -232,6 +232,6 @@ def surveyed(*directories: Path) -> Survey:
 
 
 def without_metadata(directory: Path) -> None:
-    """As a broker with ZooKeeper would have left it."""
+    """Make the directory look like that of a broker with ZooKeeper."""
     shutil.rmtree(directory / "__cluster_metadata-0")
     (directory / META_PROPERTIES_FILE).write_text("version=0\nbroker.id=1\ncluster.id=PPHkimXOT_2-xjXVnSwxdg\n")

@@ -1,4 +1,4 @@
-"""Brokers come and go in any order, leaders alter who is in sync, replicas move: what always holds of partitions."""
+"""Invariants of partitions while brokers start and stop, leaders alter the ISR and replicas move."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.image = image_of(BROKERS)
-        self.settings = controller_settings(min_insync_replicas="2")  # with a chance of its own
+        self.settings = controller_settings(min_insync_replicas="2")  # has its own random numbers
         self.offset = 100
         topics = [NewTopic(name=f"t{count}", partitions=2, replication_factor=count) for count in BROKERS]
         self.apply(create_topics(self.image, self.settings, topics).records)
@@ -45,7 +45,7 @@ class BrokerMachine(RuleBasedStateMachine):
         return {(topic.name, number): state for topic, number, state in self.image.partitions()}
 
     def apply(self, records: Sequence[MetadataRecord]) -> None:
-        """As the log would give them back."""
+        """Apply the records after a round trip through the log's encoding."""
         for record in records:
             self.image.apply(decode_record(encode_record(record, self.image.metadata_version)))
         self.offset += len(records)
@@ -79,7 +79,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def alter(self, data: st.DataObject) -> None:
-        """A leader says who is in sync: itself, and others that are alive."""
+        """The leader alters the ISR to itself and other live replicas."""
         led = [(key, state) for key, state in self.states().items() if state.has_leader]
         if not led:
             return
@@ -106,7 +106,7 @@ class BrokerMachine(RuleBasedStateMachine):
         wanted = [Reassignment("t2", 0, None if back else replicas[:count])]
         self.apply(alter_reassignments(self.image, self.settings, wanted, may_change_factor=True).records)
 
-    # --- what holds ---
+    # --- invariants ---
 
     @invariant()
     def partitions_agree_with_themselves(self) -> None:
@@ -121,7 +121,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @invariant()
     def leaders_are_alive_and_there_is_one_where_there_can_be(self) -> None:
         for state in self.states().values():
-            eligible = set(state.isr or state.elr) & set(state.replicas)  # a replica that left may still be eligible
+            eligible = set(state.isr or state.elr) & set(state.replicas)  # a removed replica may still be eligible
             assert state.has_leader == any(map(self.image.is_active, eligible))
             if state.has_leader:
                 assert self.image.is_active(state.leader)
@@ -140,7 +140,8 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: all(map(self.image.is_active, BROKERS)))
     @invariant()
     def all_are_led_when_everybody_is_there(self) -> None:
-        """But for a partition whose only eligible leaders are no replicas any more: Kafka 4.4 elects none there."""
+        """The exception is a partition whose eligible leaders are all removed replicas: Kafka 4.4 elects no leader
+        there."""
         for state in self.states().values():
             assert state.has_leader or (not state.isr and set(state.elr).isdisjoint(state.replicas) and state.elr)
 

@@ -1,4 +1,4 @@
-"""Brokers come, are fenced and leave; leaders are elected, directories fail: what becomes of the partitions."""
+"""Brokers register, are fenced and shut down; leaders are elected; directories fail: the effects on partitions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS = settings()
 
 
 def applied(image: MetadataImage, records: Sequence[MetadataRecord], number: int = 0) -> PartitionState:
-    """The partition after them."""
+    """Apply the records and return the partition."""
     for record in records:
         image.apply(record)
     return image.topics["t"].partitions[number]
@@ -225,7 +225,11 @@ class TestDirectories:
 
     def test_that_are_cordoned_are_recorded_when_that_is_new(self) -> None:
         image = image_of((1,))
-        for cordoned in ([], [directory_of(1)], []):  # the first one, of none, too: nothing was known before
+        for cordoned in (
+            [],
+            [directory_of(1)],
+            [],
+        ):  # the first, empty list is recorded too: the state was unknown before
             (record,) = cordon_directories(image, 1, cordoned).records
             image.apply(record)
             assert image.brokers[1].cordoned_log_dirs == frozenset(cordoned)

@@ -1,4 +1,4 @@
-"""What clients are told of the cluster, its brokers and its quorum, and features that they change."""
+"""Responses about the cluster, its brokers and its quorum, and updates of features."""
 
 from __future__ import annotations
 

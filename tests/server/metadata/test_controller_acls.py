@@ -1,4 +1,4 @@
-"""Access control lists changed by the controller: what is added once, what is removed, what is refused."""
+"""ACLs are changed by the controller: added once, removed by filters, or refused."""
 
 from __future__ import annotations
 

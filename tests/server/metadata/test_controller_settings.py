@@ -1,4 +1,4 @@
-"""Settings, quotas and features changed by the controller, and producer ids: what is refused, what is written."""
+"""Settings, quotas, features and producer ids are changed by the controller: errors, and written records."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import FeatureUpdate, QuotaChange, UpgradeType
 
 HOSTILE_PATTERNS = ("a{99999999999}", "a{" + "9" * 5000 + "}", "(" * 4000, "(?<=a*)b", "[")
-"""The first three are more than Python's engine counts, reads and nests."""
+"""The first three exceed limits of Python's engine: repeat count, number of digits and nesting."""
 WIDE_RANGES = "(?i)[" + "".join(f"\x01-{chr(0xE000 + number)}" for number in range(2000)) + "]"
-"""A hundred million characters, where ranges are of Unicode's: twenty seconds and more."""
+"""A hundred million characters, which take over twenty seconds if ranges follow Unicode."""
 MOST_CPU_SECONDS = 3.0
 BROKER, BROKERS = ConfigResource(ResourceType.BROKER, "1"), ConfigResource(ResourceType.BROKER, "")
 TOPIC = topic_resource("t")

@@ -1,4 +1,4 @@
-"""The life of the embedded metadata: what is changed is there at the next start, and epochs tell the runs apart."""
+"""The embedded metadata over restarts: changes are durable, and epochs distinguish the runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestStart:
         run(work)
 
     def test_the_first_records_are_copied_from_the_snapshot_of_formatting_into_the_log(self) -> None:
-        """Kafka's brokers take no record from that snapshot (``MetadataLoader.handleLoadBootstrap``)."""
+        """Kafka's brokers load no record from that snapshot (``MetadataLoader.handleLoadBootstrap``)."""
 
         async def work() -> None:
             home = MetadataHome()
@@ -360,7 +360,7 @@ class TestBroker:
         run(work)
 
     def test_reports_no_cordoned_directories_before_it_registers(self) -> None:
-        """Until then the registration is that of the run before."""
+        """Until it registers, the registration is the previous run's."""
 
         async def work() -> None:
             home = MetadataHome()

@@ -1,4 +1,4 @@
-"""The image: what records come to, what a change tells of them, and the records from which it is made again."""
+"""The metadata image: applied records, reported changes, and the records from which it is built again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def quota(value: float, *, remove: bool = False) -> MetadataRecord:
 
 
 def full_image() -> MetadataImage:
-    """Something of everything."""
+    """Return an image with records of every kind."""
     image = with_topic(
         image_of((1, 2), fenced=(2,), racks={1: "r"}),
         partition_of((1, 2), leader_epoch=4, partition_epoch=9),
@@ -119,7 +119,7 @@ class TestChanges:
         assert image.configs[TOPIC] == {"segment.ms": "6"}
 
     def test_of_replicas_without_directories_leave_those_that_stay_where_they_are(self) -> None:
-        """As logs of metadata.version below 17 have it."""
+        """Logs with a metadata.version below 17 contain records without directories."""
         image = full_image()
         image.apply(MetadataRecord("PartitionChangeRecord", {"topicId": ID, "partitionId": 0, "replicas": [3, 4, 1]}))
         state = image.topics["t"].partitions[0]

@@ -1,4 +1,4 @@
-"""Directories that a Kafka 4.1 wrote, stopped in order or killed: a broker of ours serves what is in them."""
+"""Our broker serves directories that Kafka 4.1 left after a clean or unclean shutdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUIET = {
     "log_cleaner_enable": "false",
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": str(2**31 - 1),
 }
-"""Nothing happens to what is there, however old it is."""
+"""The settings leave the data unchanged, however old it is."""
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])

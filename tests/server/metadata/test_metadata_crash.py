@@ -1,4 +1,4 @@
-"""The power goes at any moment: the metadata is there again, with every change that somebody was told of."""
+"""After a power failure at any moment, the metadata contains every acknowledged change."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ SETTINGS = {
     "metadata.max.retention.bytes": "2500",
     "internal.metadata.log.segment.bytes": "1200",
 }
-"""Snapshots are taken, and old ones go, while all this happens."""
+"""The settings make the controller write and delete snapshots during the test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What somebody was told of."""
+    """The acknowledged state."""
 
     topics: dict[str, int] = field(default_factory=dict)
-    """Their numbers of partitions."""
+    """The number of partitions by topic."""
     next_producer_id: int = 0
     runs: int = 0
 
     def check(self, image: MetadataImage, after: Known) -> None:
-        """``after``: with the change under way, which may be there or not."""
+        """Check the image. ``after`` includes the change in progress, which may exist or not."""
         found = {name: len(topic.partitions) for name, topic in image.topics.items()}
         assert found in (self.topics, after.topics)
         assert image.next_producer_id in (self.next_producer_id, after.next_producer_id)
@@ -39,7 +39,7 @@ class Known:
 
 @dataclass(slots=True)
 class Story:
-    """``now`` is known; ``coming`` is what is asked for."""
+    """``now`` is acknowledged. ``coming`` includes the requested change."""
 
     now: Known = Known()
     coming: Known = Known()
@@ -52,7 +52,7 @@ class Story:
 
 
 async def live(home: MetadataHome, story: Story) -> None:
-    """Two runs, both ended in order, in which something of everything happens."""
+    """Run twice with a clean shutdown, and make every kind of change."""
     for number in range(2):
         metadata = await home.joined()
         story.expect(runs=number + 1)
@@ -83,7 +83,7 @@ async def change_everything(metadata: EmbeddedMetadata, story: Story, number: in
 
 @pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.slow)])
 def test_nothing_that_was_told_is_lost(every: int) -> None:
-    """``every``: so many-th call is one at which the power goes."""
+    """Power fails before every ``every``-th call."""
 
     async def lived() -> None:
         disk, story = SimulatedDisk(), Story()

@@ -1,4 +1,4 @@
-"""The metadata log and its snapshots: when they are taken, when they go, and what becomes of damage."""
+"""The metadata log and its snapshots: creation, deletion, and damaged files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALONE = Voters(kraft_version=0, voters=())
 
 
 def snapshots(fs: FileSystem) -> list[SnapshotId]:
-    """But for the one that formatting leaves."""
+    """Return the snapshots, except the one that formatting writes."""
     found = (SnapshotId.parse(name) for name in fs.list_names(METADATA))
     return [one for one in found if one is not None and one.offset > 0]
 

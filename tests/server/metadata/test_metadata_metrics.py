@@ -1,4 +1,4 @@
-"""What the metrics say of the metadata is what a count of the image says, whatever happened before."""
+"""The metadata's metrics equal a count over the image, after any changes."""
 
 from __future__ import annotations
 

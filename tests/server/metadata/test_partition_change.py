@@ -1,4 +1,4 @@
-"""What is written where something is wanted of a partition: leader, in-sync and eligible replicas, assignment."""
+"""The record of a partition's wanted change: leader, in-sync and eligible replicas, assignment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def changed(
     keeps_eligible: bool = True,
     metadata_version: int = 27,
 ) -> dict[str, Any]:
-    """The fields of the record but for those that say which partition; empty where there is none."""
+    """Return the record's fields without those that identify the partition, or an empty dict if there is no record."""
     living = set(alive)
     rules = ElectionRules(
         min_isr=min_isr,

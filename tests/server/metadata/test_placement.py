@@ -1,4 +1,4 @@
-"""Where replicas are put: spread over racks and brokers, never led by a fenced one."""
+"""Replicas are spread over racks and brokers, and a fenced broker is never the leader."""
 
 from __future__ import annotations
 

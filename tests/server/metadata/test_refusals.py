@@ -1,4 +1,4 @@
-"""What a broker does not take over: named, and the directory as it was, byte for byte."""
+"""Metadata that a broker refuses: the error names it, and the directory stays the same byte for byte."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class TestRecordsThatCannotBe:
         assert_not_loaded(home, tmp_path, DirectoryError, words)
 
     def test_what_only_recovery_brings_to_light_is_refused_too(self, tmp_path: Path) -> None:
-        """A finished result of cleaning takes its segment's place when the log is opened, not when it is looked at."""
+        """A ``.swap`` file replaces its segment when the log is opened, which is after the first check."""
         home = left(tmp_path)
         before = metadata_log(tmp_path).read_bytes()
         append(tmp_path, encoded("TopicRecord", {"name": "../../evil", "topicId": NEW_ID}))
@@ -206,7 +206,7 @@ class TestRecordsThatCannotBe:
 
     @pytest.mark.parametrize("file", [BOOTSTRAP_FILE, f"__cluster_metadata-0/{BOOTSTRAP_ID.file_name}"])
     def test_a_bootstrap_that_only_recovery_makes_the_first_is_refused_too(self, tmp_path: Path, file: str) -> None:
-        """The log is empty once recovery has replaced its only segment."""
+        """Recovery replaces the log's only segment by an empty one, so that the bootstrap's records are the first."""
         home = left(tmp_path)
         formatted = tmp_path / "__cluster_metadata-0" / BOOTSTRAP_ID.file_name
         evil = encoded("TopicRecord", {"name": "../../evil", "topicId": NEW_ID})
@@ -316,7 +316,7 @@ def assert_refused(home: MetadataHome, directory: Path, error: type[TidelogError
 
 
 def assert_not_loaded(home: MetadataHome, directory: Path, error: type[TidelogError], words: str) -> None:
-    """Refused when all of the log has been read, before a record is appended."""
+    """Check that loading fails once all of the log is read, before any record is appended."""
     kept = {path: path.read_bytes() for path in directory.rglob("*") if path.suffix in (".log", ".checkpoint")}
     metadata = home.made()
     metadata.format()
@@ -330,7 +330,7 @@ def encoded(name: str, fields: Mapping[str, Any]) -> bytes:
 
 
 def append(directory: Path, value: bytes, *, epoch: int = 1, gap: int = 0) -> int:
-    """Where it is, behind ``gap`` offsets: what somebody adds who is no controller."""
+    """Append a record without a controller, ``gap`` offsets after the end. Return its offset."""
     offset = read_end(directory) + gap
     with metadata_log(directory).open("ab") as file:
         file.write(build_records([value], base_offset=offset, epoch=epoch, now_ms=0))
@@ -362,7 +362,7 @@ def voter_of(directory: Path) -> Voter:
 
 
 def new_snapshot(directory: Path, voters: Voters) -> None:
-    """The newest there is: of nothing but the quorum."""
+    """Write the newest snapshot, which contains only the quorum."""
     data = build_snapshot((), last_timestamp_ms=0, now_ms=0, quorum=voters.control_records())
     name = SnapshotId(read_end(directory), 1).file_name
     write_whole(LOCAL, directory / "__cluster_metadata-0" / name, data)

@@ -1,4 +1,4 @@
-"""Users' SCRAM credentials set and removed: what is refused, in Kafka's words, and what is written."""
+"""Users' SCRAM credentials are set and removed: Kafka's error messages, and the written records."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_request_does_not_show_passwords() -> None:
 
 
 def test_users_are_there_after_a_restart(tmp_path: Path) -> None:
-    """Set over the wire, described without their keys, still there after a kill, and removed."""
+    """A credential that is set over the wire survives a kill, is described without its keys, and can be removed."""
     with SecureHome(tmp_path) as home:
         with home.wire("PLAINTEXT") as client:
             salted = salted_password(ScramMechanism.SHA_512, PASSWORD, iterations=5000, salt=SALT)

@@ -1,4 +1,4 @@
-"""Logs that the metadata does not have here."""
+"""Logs of partitions that the metadata does not assign to this broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[PartitionLog]:
-    """``t-1``, without an id."""
+    """Open ``t-1``, which has no topic id."""
     request = OpenRequest(
         fs=LOCAL, directory=tmp_path / "t-1", clock=SYSTEM_CLOCK, config=LogConfig(), clean_shutdown=True
     )

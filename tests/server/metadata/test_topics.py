@@ -1,4 +1,4 @@
-"""Topics made, deleted and given more partitions: what is refused, in Kafka's words, and what is written."""
+"""Topics are created, deleted and extended: Kafka's error messages, and the written records."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestNames:
         assert result_of(image, name="a-b.c").error is ErrorCode.NONE
 
     def test_each_name_is_compared_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """However many topics there are, and however many are asked for."""
+        """The number of comparisons is linear in the existing and the new topics."""
         image = image_of()
         for number in range(100):
             with_topic(image, partition_of((1,)), name=f"a_{number}")

@@ -1,4 +1,4 @@
-"""A listener on a loop in a thread, with a service that a test writes as a function."""
+"""A listener on an event loop in a background thread, with a service that a test writes as a function."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Answerer = Callable[[bytes], Reply | Awaitable[Reply]]
 
 
 def tls() -> ListenerSecurity:
-    """With the tests' certificate."""
+    """Return TLS settings with the tests' certificate."""
     texts = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": server_identity().key_pem(),
@@ -53,7 +53,7 @@ def echo(frame: bytes) -> Reply:
 
 
 def sendfile_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes each later call of ``os.sendfile`` sends, as the list grows."""
+    """Return a list to which each later call of ``os.sendfile`` appends the number of bytes that it sent."""
     counts: list[int] = []
     sendfile = os.sendfile
 
@@ -67,12 +67,12 @@ def sendfile_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 class ListenerHome:
     security: ClassVar[ListenerSecurity] = OPEN
-    """TLS or none: a test may have both, one after the other."""
+    """The listeners' security. A test may run with TLS and without it."""
 
     def __init__(self, answer: Answerer, *, host: str = "127.0.0.1", **limits: Any) -> None:
-        """``limits``: fields of NetworkLimits, over Kafka's defaults."""
+        """Override Kafka's defaults with ``limits``, which are fields of NetworkLimits."""
         self.begun: list[bytes] = []
-        """Requests whose answer was asked for, in order."""
+        """The requests that reached the service, by time."""
         self.clock = HeldClock(1_000_000)
         self._answer = answer
         self._changed = threading.Condition()
@@ -106,7 +106,7 @@ class ListenerHome:
             assert self._changed.wait_for(lambda: len(self.begun) >= count, PATIENCE_S), self.begun
 
     def client(self) -> FrameClient:
-        """A new connection; the caller closes it."""
+        """Open a connection, which the caller closes."""
         client = FrameClient(self.listener.port)
         if self.security.tls is not None:
             context = ssl.create_default_context(cadata=authority().pem)
@@ -119,7 +119,7 @@ class ListenerHome:
 
 
 class FrameClient(WireClient):
-    """Sends and receives frames of any bytes."""
+    """A client that sends and receives frames with any content."""
 
     def send_frames(self, *frames: bytes) -> None:
         self.socket.sendall(b"".join(length_prefix([frame]) + frame for frame in frames))
@@ -131,7 +131,7 @@ class FrameClient(WireClient):
 
 @contextmanager
 def listening(answer: Answerer, **options: Any) -> Iterator[ListenerHome]:
-    """Options: as ``ListenerHome`` takes them."""
+    """Yield a listener with the options of ``ListenerHome``."""
     home = ListenerHome(answer, **options)
     try:
         yield home

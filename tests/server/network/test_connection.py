@@ -1,4 +1,4 @@
-"""What a connection does with frames that come fast, slowly, in pieces or not at all, and with answers nobody reads."""
+"""A connection with fast, slow, fragmented or missing frames, and with responses that the client does not read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _security(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_frames_that_come_together_are_answered_in_order() -> None:
-    """Some at once, some later: an answer that is quick does not overtake one that is slow."""
+    """A fast response does not overtake a slow one."""
 
     def answer(frame: bytes) -> Reply | Awaitable[Reply]:
         return later(frame) if frame[-1] % 3 == 0 else reply(frame)
@@ -172,7 +172,7 @@ def test_parts_of_files_and_bytes_go_out_in_order(
 def test_the_bytes_of_a_file_go_out_by_sendfile_unless_they_are_encrypted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them, in however many calls; TLS has to encrypt them in memory."""
+    """``sendfile`` sends all bytes, in any number of calls. TLS must encrypt them in memory."""
     path = tmp_path / "file"
     path.write_bytes(bytes(range(256)) * 1000)
     counts = sendfile_counts(monkeypatch)
@@ -250,7 +250,7 @@ def test_a_peer_that_leaves_is_forgotten_whatever_it_was_at() -> None:
 
 @pytest.mark.parametrize("last", [b"\0\0", struct.pack(">i", 1) + b"0", struct.pack(">i", 5) + b"later"])
 def test_a_peer_that_resets_the_connection_with_its_last_bytes_is_forgotten(last: bytes) -> None:
-    """The bytes and the reset are there at once: part of a request, one that wants no answer, and one that waits."""
+    """The bytes and the reset arrive together: a partial request, one without a response, and a delayed one."""
 
     async def later() -> Reply:
         await asyncio.sleep(0)
@@ -318,7 +318,7 @@ def test_a_file_that_is_closed_meanwhile_ends_the_connection(tmp_path: Path) -> 
 
 
 def test_a_request_goes_on_when_its_peer_has_left() -> None:
-    """What it has begun to change is changed; its connection is there until then."""
+    """A change that has begun is completed. The connection exists until then."""
     waiting: list[asyncio.Future[Reply]] = []
 
     def answer(_frame: bytes) -> Awaitable[Reply]:
@@ -361,7 +361,7 @@ def test_a_request_that_only_waits_ends_when_its_peer_has_left() -> None:
 
 
 def test_what_is_sent_on_while_a_request_is_under_way_waits() -> None:
-    """It is looked at once, not again and again."""
+    """The connection stops reading instead of checking the bytes repeatedly."""
     waiting: list[asyncio.Future[Reply]] = []
 
     def answer(frame: bytes) -> Reply | Awaitable[Reply]:

@@ -1,4 +1,4 @@
-"""Connections that come too fast: for the broker, a listener, an address."""
+"""Limits on the rate of new connections: per broker, per listener and per address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LISTENER, OTHER, ADDRESS = "PLAINTEXT", "OTHER", "127.0.0.1"
 
 
 def until_one_waits(come: Callable[[], int]) -> tuple[int, int]:
-    """How many came before, and how long it waits."""
+    """Return the number of connections without a wait, and the next one's wait in ms."""
     for number in range(1000):
         if wait_ms := come():
             return number, wait_ms
@@ -131,7 +131,7 @@ def test_the_listener_between_brokers_is_full_by_its_own_limit_only() -> None:
 
 
 def tire(home: ListenerHome) -> None:
-    """Let so many come that the next is one too many; none of them stays."""
+    """Use up the burst, so that the next connection exceeds the rate. None of these connections stays open."""
     for _ in range(10):
         with home.client() as client:
             assert client.exchange(b"?") == b"?"

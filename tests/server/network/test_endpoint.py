@@ -1,4 +1,4 @@
-"""What ``listeners`` and ``advertised.listeners`` come to."""
+"""Endpoints from ``listeners`` and ``advertised.listeners``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in, who has to wait, and who is sent away."""
+"""Connections that a listener accepts, delays or closes."""
 
 from __future__ import annotations
 

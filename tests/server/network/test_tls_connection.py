@@ -1,4 +1,4 @@
-"""What is peculiar to a connection with TLS; ``test_connection`` holds with it as without."""
+"""Behavior that is specific to TLS connections. ``test_connection`` holds for them too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _security(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class PieceClient:
-    """Speaks TLS in pieces of its own choice: ``cut`` says where."""
+    """A client that sends TLS in pieces. ``cut`` splits the bytes."""
 
     def __init__(self, home: ListenerHome, cut: Callable[[bytes], list[bytes]]) -> None:
         self.raw = WireClient(home.listener.port)
@@ -31,7 +31,7 @@ class PieceClient:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
 
     def shake_hands(self) -> None:
-        """But for the last flight, which goes with whatever is sent next."""
+        """Shake hands up to the last flight, which is sent with the next bytes."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -58,7 +58,7 @@ class PieceClient:
         return data
 
     def say_good_bye(self) -> None:
-        """The end of TLS, not of the connection."""
+        """End TLS without closing the connection."""
         with pytest.raises(ssl.SSLWantReadError):
             self._tls.unwrap()
         self.flush()
@@ -70,7 +70,7 @@ def bytewise(data: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("cut", [bytewise, lambda data: [data]])
 def test_pieces_need_not_be_records(cut: Callable[[bytes], list[bytes]]) -> None:
-    """Byte by byte; and the end of the handshake with several requests in one piece."""
+    """The bytes arrive one by one, or the handshake's end and several requests arrive in one piece."""
     with listening(echo) as home:
         client = PieceClient(home, cut)
         with client.raw:
@@ -81,7 +81,7 @@ def test_pieces_need_not_be_records(cut: Callable[[bytes], list[bytes]]) -> None
 
 
 def test_requests_within_one_record_are_all_answered() -> None:
-    """The socket tells of the first only."""
+    """The socket reports only the first one."""
     frames = [b"%d" % number for number in range(500)]
     with listening(echo) as home, home.client() as client:
         client.send_frames(*frames)
@@ -89,7 +89,7 @@ def test_requests_within_one_record_are_all_answered() -> None:
 
 
 def test_who_ends_tls_has_left() -> None:
-    """Also while its request is under way, where that is all that it waits for."""
+    """This also holds during a request that waits only for the client."""
     waiting: list[asyncio.Future[Reply]] = []
 
     def answer(_: bytes) -> Awaitable[Reply]:
@@ -128,7 +128,7 @@ def test_what_is_sent_on_while_a_request_is_under_way_is_answered_after_it() -> 
 
 
 def test_a_client_is_told_that_nothing_is_missing() -> None:
-    """The broker ends TLS before the connection, so that a cut is told from an end."""
+    """The broker ends TLS before the connection, so that the client can detect a truncated stream."""
     with listening(echo) as home, home.client() as client:
         assert client.exchange(b"?") == b"?"
         context = ssl.create_default_context(cadata=authority().pem)

@@ -1,4 +1,4 @@
-"""Clients that have more than their quota, and are held back."""
+"""Clients that exceed their quota are throttled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 class QuotaHome:
-    """Quotas with time that stands still."""
+    """Quotas with a manual clock."""
 
     def __init__(self) -> None:
         self.clock = HeldClock(1_000_000)
@@ -78,7 +78,7 @@ def test_produced_and_fetched_are_counted_apart(home: QuotaHome) -> None:
 
 @pytest.mark.parametrize("limit", [math.nan, math.inf, 1e308, 5e-324])
 def test_whatever_number_a_quota_is_clients_are_answered(home: QuotaHome, limit: float) -> None:
-    """The controller takes no NaN, but a directory may have one that somebody else has made."""
+    """The controller refuses NaN, but a directory may contain one from another writer."""
     keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
     home.quotas.change({OF_C: dict.fromkeys(keys, limit)})
     longest_ms = 2**31 - 1 if limit < 1 else 0
@@ -115,7 +115,7 @@ def test_changes_are_refused_when_something_is_owed(home: QuotaHome) -> None:
     home.quotas.change({OF_C: {"controller_mutation_rate": 2.0}})
     assert home.quotas.limits_changes(home.context())
     assert not home.quotas.limits_changes(home.context("d"))
-    assert home.quotas.may_change(home.context(), 24, is_strict=True)  # a burst of 11 s, and 2 owed
+    assert home.quotas.may_change(home.context(), 24, is_strict=True)  # the burst of 11 s is 22, so 2 are owed
     context = home.context()
     assert not home.quotas.may_change(context, 1, is_strict=True)
     assert context.peer.held_back_ms == 1000
@@ -166,7 +166,7 @@ def test_who_owes_partitions_is_not_forgotten(home: QuotaHome) -> None:
 
 @pytest.mark.parametrize("name", ["CN=broker, O=Acme*", "ann+bob@x", "Zoë", "a/b\x00~"])
 def test_users_of_any_name(home: QuotaHome, name: str) -> None:
-    """As records have them: with all their characters. Reports have them as Kafka's do."""
+    """Records contain the name with all its characters. Metrics contain Kafka's sanitized form."""
     home.quotas.change({(("user", name),): {"producer_byte_rate": 100.0}, (("user", None),): {"request_percentage": 1}})
     context = home.context(user=name)
     assert home.quotas.throttle(context, produced=2000) == 10_000
@@ -181,7 +181,7 @@ SANITIZED = {
     "Zoë": "Zo%C3%AB",
     "a/b\x00~": "a%2Fb%00%7E",
 }
-"""What ``Sanitizer.sanitize`` of Kafka 4.1 makes of them."""
+"""The result of ``Sanitizer.sanitize`` in Kafka 4.1 for each name."""
 
 
 def test_what_clients_had_and_waited_is_reported(home: QuotaHome) -> None:
@@ -218,7 +218,7 @@ def test_no_more_is_fetched_at_once_than_the_windows_allow(home: QuotaHome) -> N
 
 
 class HoldingBack(ListenerHome):
-    """Each answer to ``hold`` costs its connection half a second."""
+    """Each response to ``hold`` throttles its connection for half a second."""
 
     def begin(self, frame: bytearray, peer: Peer) -> Reply:
         if bytes(frame) == b"hold":
@@ -301,7 +301,7 @@ def test_a_fetch_gets_no_more_than_the_windows_allow(tmp_path: Path) -> None:
 
 
 def test_the_time_of_requests_is_said_with_any_answer(tmp_path: Path) -> None:
-    """And one whose answer has no room for it is answered as well."""
+    """A response without a field for the throttle time is sent too."""
     with running_broker(tmp_path) as running, running.client(client_id="admin") as admin:
         set_quota(admin, "request_percentage", 0.001)
         context = QuotaHome().context("test")
@@ -315,7 +315,7 @@ def test_the_time_of_requests_is_said_with_any_answer(tmp_path: Path) -> None:
 
 
 def test_topics_that_are_too_many(tmp_path: Path) -> None:
-    """Something may be owed; who owes something makes and deletes nothing."""
+    """One request may exceed the quota. A client over its quota can create and delete nothing."""
     quota = ("controller_mutation_rate", 0.01)
     with running_broker(tmp_path) as running, running.client(client_id="admin") as admin:
         set_quota(admin, *quota)

@@ -1,7 +1,7 @@
-"""Ours and a real Kafka with the same quotas and the same load: who waits, and about how long.
+"""Our broker and Kafka's throttle the same clients for about as long, with the same quotas and the same load.
 
-What a client had counts by the second it came in, so times are not the same to the millisecond: they are held to be of
-the same order. Windows are few, or bursts would take long to use up.
+Usage is counted in windows of a second, so that times differ by some ms: the tests only compare their order of
+magnitude. The number of windows is small, because bursts would otherwise take long to use up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 WINDOWS = 3
 SETTINGS = {**SMALL, **QUIET, "quota.window.num": str(WINDOWS), "controller.quota.window.num": str(WINDOWS)}
 RATE = 100_000
-"""Bytes a second; twice as many come at once."""
+"""The rate in bytes a second. A burst may be twice as large."""
 RECORD = 50_000
 
 ENTITIES: dict[str, list[dict[str, str | None]]] = {
@@ -32,11 +32,11 @@ ENTITIES: dict[str, list[dict[str, str | None]]] = {
     "request": [{"client-id": "request"}],
     "mutation": [{"user": "ANONYMOUS", "client-id": None}],
 }
-"""Whose quota it is, by what the client calls itself."""
+"""The quota's entity by client id."""
 
 
 class Throttled(NamedTuple):
-    """Milliseconds that were told with the answers to one load."""
+    """Throttle times in ms of the responses to one load."""
 
     total: int
     longest: int
@@ -56,7 +56,7 @@ class Home(NamedTuple):
         with self.client("admin") as admin:
             answer = admin.call(ApiKey.ALTER_CLIENT_QUOTAS, entries=[entry], validate_only=False)
             assert answer.entries[0].error_code == 0, answer
-            self.create(admin, f"after-{key}")  # what the broker knows of it, it knows after the quota
+            self.create(admin, f"after-{key}")  # the broker applies this topic after the quota
 
     def create(self, client: WireClient, *names: str, partitions: int = 1) -> Any:
         topics = [{"name": name, "num_partitions": partitions, "replication_factor": 1} for name in names]
@@ -93,7 +93,7 @@ def told(times: list[int]) -> Throttled:
 
 
 def produced(home: Home, client_id: str = "produce", topic: str = "p") -> Throttled:
-    """Ten records, one after the other."""
+    """Produce ten records, one after the other."""
     with home.client("admin") as admin:
         home.create(admin, topic)
     batch = records(b"x" * RECORD)
@@ -107,7 +107,7 @@ def produced(home: Home, client_id: str = "produce", topic: str = "p") -> Thrott
 
 
 def fetched(home: Home) -> Throttled:
-    """Ten records, until all have come. Kafka sends none with an answer that says to wait."""
+    """Fetch until ten records have arrived. Kafka's throttled responses contain no records."""
     produced(home, "admin", "f")
     times, size = [], 0
     with home.client("fetch") as client:
@@ -146,7 +146,7 @@ def test_time_of_requests_costs_a_window(kafka: Home, ours: Home) -> None:
 
 
 def test_making_topics(kafka: Home, ours: Home) -> None:
-    """Twenty partitions are let in where one in ten seconds may be; the next is refused, and told to wait."""
+    """Twenty partitions are accepted at a rate of one in ten seconds. The next request fails with a throttle time."""
     codes, waits = [], []
     for home in (kafka, ours):
         home.set_quota("controller_mutation_rate", 0.1, ENTITIES["mutation"][0])
@@ -160,7 +160,8 @@ def test_making_topics(kafka: Home, ours: Home) -> None:
 
 
 def test_connections_of_an_address(kafka: Home, ours: Home) -> None:
-    """Last, for it holds for everybody: twice the rate is let in, and who comes after that is not."""
+    """This test is the last because its quota applies to all clients: twice the rate is accepted, further connections
+    are not."""
     served = []
     for home in (kafka, ours):
         home.set_quota("connection_creation_rate", 2.0, {"ip": "127.0.0.1"})

@@ -1,4 +1,4 @@
-"""Of several quotas the most particular holds."""
+"""The most specific of several quotas applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates as Kafka samples them: the expected numbers are those of its ``Rate`` with 11 windows of a second."""
+"""Rates as Kafka samples them: the expected numbers come from its ``Rate`` with 11 windows of one second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ START_MS = 1_000_000
 
 
 def rate_of(*amounts: tuple[int, float]) -> SampledRate:
-    """Amounts at milliseconds after the start."""
+    """Record amounts at these milliseconds after the start."""
     rate = SampledRate(windows=11, window_ms=1000)
     for after_ms, amount in amounts:
         rate.record(amount, START_MS + after_ms)

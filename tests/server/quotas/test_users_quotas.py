@@ -1,4 +1,4 @@
-"""Quotas of users, by the name that they have logged in with."""
+"""Quotas of users, who are identified by their authenticated name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def set_quota(home: SecureHome, **entity: str | None) -> None:
 
 
 def throttled(home: SecureHome, user: str | None) -> bool:
-    """Whether one who produces a batch is held back; None: one who does not say who it is."""
+    """Return True if a batch of this user is throttled. ``None`` stands for a client without authentication."""
     with home.wire("PLAINTEXT" if user is None else "SASL") as client:
         if user is not None:
             assert log_in(client, "PLAIN", user, PASSWORDS[user]).error_code == 0

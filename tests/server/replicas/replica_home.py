@@ -1,4 +1,4 @@
-"""A replica manager over real logs and an image made by hand, on a loop that runs when it is told to."""
+"""A replica manager over real logs and a hand-made image, on an event loop that runs on demand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 class ReplicaHome:
     def __init__(self, *directories: Path, **settings: Any) -> None:
-        """``settings``: of every log."""
+        """Use ``settings`` for every log."""
         self.clock = HeldClock(BASE_TIME)
         self.timers = HeldTimers(self.clock)
         self.image = MetadataImage()
@@ -84,12 +84,12 @@ class ReplicaHome:
         self.run(followed())
 
     def create(self, name: str, partitions: int = 1, **state: Any) -> Topic:
-        """Led from here, unless ``state`` says otherwise."""
+        """Create a topic. Its leader is this broker unless ``state`` names another one."""
         self.follow(self.creation(name, partitions, **state))
         return self.image.topics[name]
 
     def creation(self, name: str, partitions: int = 1, **state: Any) -> MetadataChange:
-        """The image is changed, nobody is told."""
+        """Change the image without applying the change."""
         values = {"replicas": (NODE,), "isr": (NODE,), "leader": NODE, **state}
         values.setdefault("directories", (UNASSIGNED,) * len(values["replicas"]))
         topic = Topic(name=name, id=uuid.uuid4())
@@ -112,7 +112,7 @@ class ReplicaHome:
         self.follow(self.deletion(name))
 
     def deletion(self, name: str) -> MetadataChange:
-        """The image is changed, nobody is told."""
+        """Change the image without applying the change."""
         topic = self.image.topics.pop(name)
         del self.image.topics_by_id[topic.id]
         change = MetadataChange(deleted_topics=[topic])
@@ -145,13 +145,13 @@ async def in_this_thread(function: Callable[..., Result], *args: Any) -> Result:
 
 
 def records(*values: bytes) -> bytearray:
-    """As a producer sends them."""
+    """Return records as a producer sends them."""
     return bytearray(batch(0, values or (b"value",)))
 
 
 async def soon(work: Awaitable[Result]) -> asyncio.Task[Result]:
-    """``work`` as a task that has come as far as it can without anything else happening."""
+    """Start ``work`` as a task and run it as far as it can go by itself."""
     task = asyncio.ensure_future(work)
     for _ in range(5):
         await asyncio.sleep(0)
-    return task  # type: ignore[return-value] # of a coroutine it is a task
+    return task  # type: ignore[return-value] # a coroutine becomes a task

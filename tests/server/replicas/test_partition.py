@@ -1,4 +1,4 @@
-"""One partition as this broker leads it: epochs, in-sync replicas, the high watermark."""
+"""A partition with this broker as its leader: epochs, in-sync replicas, the high watermark."""
 
 from __future__ import annotations
 

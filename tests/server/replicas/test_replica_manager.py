@@ -1,4 +1,4 @@
-"""Following the metadata: which logs are made, served and given up, and who is told."""
+"""Applying the metadata: logs are created, served and closed, and listeners are notified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of our own, and what it signs, in every form that a setting may name."""
+"""Certificates for tests: an authority and certificates that it signs, in every form that settings accept."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class Identity(NamedTuple):
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
 
     def store(self, password: str = PASSWORD) -> bytes:
-        """PKCS12, with its key and its issuer."""
+        """Return a PKCS12 store with the key and its issuer."""
         encryption = BestAvailableEncryption(password.encode())
         return pkcs12.serialize_key_and_certificates(b"kafka", self.key, self.certificate, [self.issuer], encryption)
 
 
 class OddCertificate(NamedTuple):
-    """Of a name whose bytes need not be what their tag says: not every library reads it."""
+    """A certificate whose name may contain bytes that contradict their tag. Not every library reads it."""
 
     der: bytes
     key_pem: str
 
     @property
     def pem(self) -> str:
-        """With its key."""
+        """The certificate with its key."""
         return self.key_pem + ssl.DER_cert_to_PEM_cert(self.der)
 
 
@@ -75,12 +75,12 @@ class Authority:
         return self.certificate.public_bytes(Encoding.PEM).decode()
 
     def trust_store(self, password: str = PASSWORD) -> bytes:
-        """PKCS12, with its certificate alone, as Java's keytool writes it."""
+        """Return a PKCS12 store with only the certificate, as Java's keytool writes it."""
         entry = pkcs12.PKCS12Certificate(self.certificate, b"authority")
         return pkcs12.serialize_java_truststore([entry], BestAvailableEncryption(password.encode()))
 
     def issue(self, *attributes: x509.NameAttribute[str], expired: bool = False) -> Identity:
-        """For this machine, and for a client of that name."""
+        """Issue a certificate for this machine, and for a client with this name."""
         return self.issue_parts([x509.RelativeDistinguishedName([one]) for one in attributes], expired=expired)
 
     def issue_parts(self, parts: Sequence[x509.RelativeDistinguishedName], *, expired: bool = False) -> Identity:
@@ -91,7 +91,7 @@ class Authority:
         return self.issue(x509.NameAttribute(NameOID.COMMON_NAME, name), expired=expired)
 
     def issue_weak(self, name: str) -> tuple[x509.Certificate, rsa.RSAPrivateKey]:
-        """With a key of 1024 bits."""
+        """Issue a certificate with a key of 1024 bits."""
         key = rsa.generate_private_key(65537, 1024)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         return self._signed(subject, key.public_key()), key
@@ -150,7 +150,7 @@ class Authority:
 
 
 class WeakAuthority(Authority):
-    """Its certificates are signed with SHA-1, which the library can check and does not write any more."""
+    """Signs certificates with SHA-1, which the library can verify but no longer write."""
 
     _SHA256, _SHA1 = bytes.fromhex("2a864886f70d01010b"), bytes.fromhex("2a864886f70d010105")
     """The object identifiers of RSA signatures."""
@@ -171,7 +171,7 @@ class WeakAuthority(Authority):
 
 @cache
 def authority() -> Authority:
-    """The one that tests trust."""
+    """Return the authority that tests trust."""
     return Authority("tests")
 
 
@@ -190,18 +190,18 @@ def client_identity() -> Identity:
 
 
 CLIENT_NAME = "CN=alice,O=Example\\, Inc.,C=SE"
-"""As Java says it."""
+"""The client's name in Java's format."""
 
 
 class Files(NamedTuple):
-    """What clients and servers are given."""
+    """The files of clients and servers."""
 
     server: Path
-    """Key and chain, in PEM; so is the next."""
+    """Key and chain in PEM, also in ``client``."""
     client: Path
     authority: Path
     server_store: Path
-    """PKCS12; so are the next."""
+    """PKCS12, also in the next two files."""
     client_store: Path
     trust_store: Path
 

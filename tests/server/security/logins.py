@@ -1,4 +1,4 @@
-"""Brokers whose listeners ask who clients are, and clients that speak TLS and SASL by themselves."""
+"""Brokers whose listeners authenticate clients, and clients that implement TLS and SASL themselves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MODULE = "org.apache.kafka.common.security"
 
 
 def security_settings(files: Files) -> dict[str, str]:
-    """Of a broker with every kind of listener; alice is a user of PLAIN."""
+    """Return the settings of a broker with every kind of listener, and alice as a PLAIN user."""
     users = f'{_MODULE}.plain.PlainLoginModule required user_alice="{PASSWORD}" user_bob="bob\'s";'
     return {
         "listeners": ",".join(f"{name}://127.0.0.1:0" for name in LISTENERS),
@@ -57,7 +57,7 @@ def security_settings(files: Files) -> dict[str, str]:
 
 
 class SecureHome(BrokerHome):
-    """With a listener of each kind."""
+    """A broker with a listener of each kind."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, held_time: bool = False) -> None:
         self.files = write_files(directory / "certificates")
@@ -69,12 +69,12 @@ class SecureHome(BrokerHome):
         return next(one for one in self.server.listeners if one.endpoint.name == name)
 
     def counts(self, name: str) -> tuple[int, int]:
-        """Clients that were let in, and that were not."""
+        """Return the numbers of successful and failed authentications."""
         counts = self.listener(name).authentications
         return self.call(lambda: (counts.successful, counts.failed))
 
     def set_password(self, user: str, password: str = PASSWORD, iterations: int = 4096) -> None:
-        """For both kinds of SCRAM."""
+        """Set the password for both SCRAM mechanisms."""
         for mechanism in ScramMechanism:
             salt = random_salt()
             salted = salted_password(mechanism, password, iterations=iterations, salt=salt)
@@ -83,7 +83,7 @@ class SecureHome(BrokerHome):
             assert not outcomes[user].is_failure, outcomes
 
     def wire(self, name: str) -> WireClient:
-        """A new connection to a listener; the caller closes it."""
+        """Open a connection to a listener. The caller closes it."""
         port = self.listener(name).port
         return TlsClient(port) if LISTENERS[name] in ("SSL", "SASL_SSL") else WireClient(port)
 
@@ -113,7 +113,7 @@ def token(client: WireClient, data: bytes, version: int = 2) -> Struct:
 def log_in(
     client: WireClient, mechanism: str, user: str = "alice", password: str = PASSWORD, version: int = 2
 ) -> Struct:
-    """The answer to the last token."""
+    """Return the response to the last token."""
     assert handshake(client, mechanism).error_code == ErrorCode.NONE
     if mechanism == "PLAIN":
         return token(client, f"\0{user}\0{password}".encode(), version)
@@ -125,7 +125,7 @@ def log_in(
 
 
 def bare(client: WireClient, data: bytes) -> bytes:
-    """A token without headers, and its answer."""
+    """Send a token without headers and return the response."""
     client.socket.sendall(length_prefix([data]) + data)
     return client.receive_frame()
 
@@ -138,7 +138,7 @@ def is_served(client: WireClient) -> bool:
 
 
 def user_of(home: SecureHome, name: str) -> str:
-    """Of the one connection to a listener."""
+    """Return the principal of a listener's only connection."""
     (connection,) = home.listener(name).connections
     return home.call(lambda: str(connection.peer.principal))
 

@@ -1,4 +1,4 @@
-"""Names in certificates: what Java's ``X500Principal.getName`` said of the same certificates."""
+"""Names in certificates, compared with Java's ``X500Principal.getName`` for the same certificates."""
 
 from __future__ import annotations
 

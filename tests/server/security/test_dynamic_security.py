@@ -1,4 +1,4 @@
-"""Keys and mechanisms of listeners that change while the broker runs: in effect for the connections to come."""
+"""Keys and mechanisms of listeners that change while the broker runs take effect for new connections."""
 
 from __future__ import annotations
 

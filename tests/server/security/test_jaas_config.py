@@ -1,4 +1,4 @@
-"""The text of ``sasl.jaas.config``."""
+"""The format of ``sasl.jaas.config``."""
 
 from __future__ import annotations
 

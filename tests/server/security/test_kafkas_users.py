@@ -1,4 +1,4 @@
-"""Users of SCRAM go with the directory: from ours to a real Kafka, and back."""
+"""SCRAM users are stored in the directory: our broker and Kafka's authenticate the other's users."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SALT = b"a salt"
 
 @contextmanager
 def kafka(directory: Path, work: Path) -> Iterator[tuple[int, WireClient]]:
-    """The port of its listener with SASL, and a client at the open one."""
+    """Yield the port of the SASL listener, and a client of the listener without authentication."""
     with keep_port() as place:
         port = place.getsockname()[1]
         broker = Broker(directory, work=work, properties=SECURITY, more_listeners=f"SASL://127.0.0.1:{port}")
@@ -46,14 +46,14 @@ def kafka(directory: Path, work: Path) -> Iterator[tuple[int, WireClient]]:
 
 
 def outcomes(port: int, *users: tuple[str, str]) -> list[bool]:
-    """Whether each is let in with its password, by both mechanisms."""
+    """Return a list of bools: each user can authenticate with its password, by both mechanisms."""
     found = []
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         for user, password in users:
             with WireClient(port) as client:
                 try:
                     found.append(log_in(client, mechanism, user, password).error_code == ErrorCode.NONE)
-                except AssertionError:  # a user there is not: Kafka tells so at the first token
+                except AssertionError:  # Kafka refuses an unknown user after the first token
                     found.append(False)
     return found
 
@@ -76,7 +76,7 @@ def set_passwords(client: WireClient, user: str, password: str) -> None:
 
 @pytest.mark.parametrize("first", ["ours", "kafka"])
 def test_users_are_let_in_by_whoever_serves_the_directory(tmp_path: Path, first: str) -> None:
-    """Each sets a password, and changes one of the other's."""
+    """Each broker sets a password, and changes a password that the other one set."""
     directory = tmp_path / "secure" / "data"
     turns = ["ours", "kafka", "ours"] if first == "ours" else ["kafka", "ours", "kafka"]
     passwords: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Key stores that Java's keytool writes, which is how users of Kafka have them."""
+"""Key stores that Java's keytool writes, as Kafka's users have them."""
 
 from __future__ import annotations
 

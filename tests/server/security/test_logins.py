@@ -1,4 +1,4 @@
-"""Who gets in at a listener with SASL or TLS, what others are answered, and what is left of it in log and counters."""
+"""Authentication at listeners with SASL or TLS: success, responses to failures, log lines and counters."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def test_tokens_without_headers_are_those_of_old_clients(home: SecureHome, mecha
 def test_a_wrong_name_and_a_wrong_password_are_told_the_same(
     home: SecureHome, caplog: pytest.LogCaptureFixture, mechanism: str, user: str, password: str
 ) -> None:
-    """In Kafka's words; one line in the log, without name or password; counted; then closed."""
+    """The response contains Kafka's message. The log gets one line without name and password, and the connection is
+    closed."""
     before = home.counts("SASL")
     with home.wire("SASL") as client:
         answer = log_in(client, mechanism, user, password)
@@ -180,7 +181,7 @@ def test_versions_of_a_later_release_are_asked_for_again(home: SecureHome) -> No
 
 
 def test_a_log_in_of_who_is_in_is_an_error_and_no_more(home: SecureHome) -> None:
-    """Where log-ins last for ever; so it is at a listener that asks nobody."""
+    """This holds if authentication never expires, and at a listener without authentication."""
     for name in ("SASL", "PLAINTEXT"):
         with home.wire(name) as client:
             if name == "SASL":
@@ -192,7 +193,7 @@ def test_a_log_in_of_who_is_in_is_an_error_and_no_more(home: SecureHome) -> None
 
 
 def test_before_a_client_is_known_its_requests_are_small(home: SecureHome, caplog: pytest.LogCaptureFixture) -> None:
-    """What it announces is refused before it is sent; afterwards requests may be as large as everywhere."""
+    """A large request is refused by its announced size. After authentication, the usual limit applies."""
     before = home.counts("SASL")
     with connected(home.listener("SASL").port) as sock:
         sock.sendall(struct.pack(">i", 524_289))

@@ -1,5 +1,4 @@
-"""Certificates that a trusted authority has signed, of names that are no users': their clients are nobody, and are not
-served as one who shows no certificate is."""
+"""A trusted certificate whose name maps to no user is refused. Its client is not served as an anonymous one."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ def context_of(tag: int, name: bytes, directory: Path) -> ssl.SSLContext:
 
 
 def refusal(home: SecureHome, context: ssl.SSLContext, caplog: pytest.LogCaptureFixture) -> str:
-    """The line of the log."""
+    """Return the line of the log."""
     before = home.counts("MUTUAL")
     with TlsClient(home.listener("MUTUAL").port, context) as client, pytest.raises((ssl.SSLError, OSError)):
         client.call(ApiKey.METADATA, topics=[])
@@ -44,7 +43,7 @@ def refusal(home: SecureHome, context: ssl.SSLContext, caplog: pytest.LogCapture
 
 
 def test_one_that_a_rule_is_about_is_served(home: SecureHome, tmp_path: Path) -> None:
-    """Without this the other tests would prove nothing."""
+    """Without this fact the other tests would prove nothing."""
     with TlsClient(home.listener("MUTUAL").port, context_of(T61, b"svc-a", tmp_path)) as client:
         assert is_served(client)
         assert user_of(home, "MUTUAL") == "User:svc-a"

@@ -1,4 +1,4 @@
-"""SASL PLAIN: who is let in, and what the others are told."""
+"""SASL PLAIN: successful authentication, and responses to failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_who_knows_the_password_is_let_in(token: bytes) -> None:
 
 
 def test_a_wrong_name_is_told_as_a_wrong_password() -> None:
-    """In Kafka's words, and the log does not say more."""
+    """Both have Kafka's message, and the log contains no more details."""
     texts = {(one.told, one.message) for one in (refusal(b"\0alice\0bob's"), refusal(b"\0carol\0alice's"))}
     assert texts == {("Authentication failed: Invalid username or password", "a wrong name or password")}
 

@@ -1,4 +1,4 @@
-"""From a certificate's name to a user: Kafka's own examples, and what is no rule."""
+"""Rules that map a certificate's name to a user: Kafka's own examples, and invalid rules."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_by_default_it_is_the_name(text: str) -> None:
     ],
 )
 def test_replacements_are_javas(rules: str, name: str, user: str | None) -> None:
-    """``replaceAll`` on the whole name: a pattern that matches nothing matches once more at the end."""
+    """Java applies ``replaceAll`` to the complete name: a pattern that can be empty matches once more at the end."""
     assert PrincipalRules(rules).user_of(name) == user
 
 

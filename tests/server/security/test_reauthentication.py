@@ -1,4 +1,4 @@
-"""Log-ins that expire (KIP-368), and answers that wait: time is held, and passes when a test says so."""
+"""Authentication that expires (KIP-368), and delayed responses, with a manual clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DELAY_MS = 5_000
 
 
 class HeldHome(SecureHome):
-    """With a clock that stands still."""
+    """A broker with a manual clock."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(
@@ -85,7 +85,7 @@ def test_who_does_not_is_closed_with_its_next_request(home: HeldHome, caplog: py
 
 
 def test_it_is_never_too_late_to_authenticate_again(home: HeldHome, client: WireClient) -> None:
-    """As in Kafka: it is requests that an expired log-in refuses."""
+    """Kafka behaves the same: expired authentication only refuses other requests."""
     log_in(client, "PLAIN")
     home.advance(10 * LIFETIME_MS)
     assert log_in(client, "PLAIN").error_code == 0
@@ -156,7 +156,7 @@ def test_the_answer_to_a_failed_log_in_waits_and_nothing_is_read_meanwhile(home:
     try:
         assert client.receive(ApiKey.SASL_AUTHENTICATE, 2, first).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     except ConnectionResetError:
-        pass  # what was sent on and never read makes the system forget the answer
+        pass  # the system drops the response if data that was sent after it is never read
     assert client.is_closed_by_broker()
     assert home.counts("SASL") == (0, 1)
 
@@ -171,7 +171,7 @@ def test_who_leaves_while_the_answer_waits_is_forgotten(home: HeldHome) -> None:
 
 
 def test_a_log_in_right_after_the_handshake_needs_no_wait(home: HeldHome, client: WireClient) -> None:
-    """A client that sends both at once, and a request behind them."""
+    """The client sends both at once, followed by another request."""
     one = client.send(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
     two = client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=f"\0alice\0{PASSWORD}".encode())
     three = client.send(ApiKey.METADATA, 9, topics=[])
@@ -181,7 +181,7 @@ def test_a_log_in_right_after_the_handshake_needs_no_wait(home: HeldHome, client
 
 
 def pass_the_delay(home: HeldHome) -> None:
-    """Once the broker has begun to wait."""
+    """Advance the clock once the broker delays the response."""
     counts = home.listener("SASL").authentications
     home.wait_for(lambda: counts.failed_reauth == 1)
     home.advance(DELAY_MS)

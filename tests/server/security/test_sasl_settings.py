@@ -1,4 +1,4 @@
-"""What a listener's SASL settings come to, and what is refused by name."""
+"""A listener's SASL settings, and the errors that name invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SCRAM credentials: the examples of the RFCs, and what is kept of a password."""
+"""SCRAM credentials: the examples of the RFCs, and the data that is stored for a password."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ RFC_7677_MESSAGES = (
 
 
 def test_the_example_of_rfc_7677() -> None:
-    """SCRAM-SHA-256, user ``user``, password ``pencil``: the proof fits the stored key, the signature the server's."""
+    """The proof matches the stored key and the signature matches the server key, for user ``user`` and password
+    ``pencil``."""
     credential = ScramCredential.of_password(ScramMechanism.SHA_256, "pencil", salt=RFC_7677_SALT)
     proof = base64.b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
     signature = hmac.digest(credential.stored_key, RFC_7677_MESSAGES, "sha256")
@@ -32,7 +33,7 @@ def test_the_example_of_rfc_7677() -> None:
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)
 def test_keys_are_as_the_rfc_defines_them(mechanism: ScramMechanism) -> None:
-    """By its formulas, step by step, PBKDF2 too: ``Hi`` of RFC 5802."""
+    """The expected keys follow the RFC's formulas step by step. PBKDF2 is ``Hi`` of RFC 5802."""
     password, salt, iterations = "pässword", b"salt of some bytes", 3
     block = hmac.digest(password.encode(), salt + b"\0\0\0\1", mechanism.digest)
     salted = int.from_bytes(block)

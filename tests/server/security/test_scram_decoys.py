@@ -1,4 +1,4 @@
-"""Users there are not, as somebody sees them who tries names: as those there are."""
+"""A client that tries names cannot distinguish unknown users from known ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ SHA_256 = ScramMechanism.SHA_256
 
 
 def test_users_there_are_not_look_as_those_that_there_are() -> None:
-    """Salts of 16 bytes go with 5,000 iterations here, Kafka's with 4,096. A user who comes changes few others."""
+    """Fake credentials copy the combinations of real ones: 16-byte salts with 5,000 iterations, Kafka's salts with
+    4,096. A new user changes few of them."""
     kafkas = ScramCredential.of_password(SHA_256, "secret")
     others = ScramCredential.of_password(SHA_256, "secret", iterations=5000, salt=bytes(range(16)))
     users = {f"user {number}": kafkas if number % 2 else others for number in range(20)}
@@ -38,7 +39,7 @@ def test_they_are_the_same_after_a_restart(tmp_path: Path) -> None:
 
 
 def challenge(home: SecureHome, user: str) -> list[str]:
-    """Salt and iterations."""
+    """Return salt and iterations."""
     with home.wire("SASL") as client:
         handshake(client, SHA_256.title)
         answer = token(client, Client(user=user).first())

@@ -1,4 +1,4 @@
-"""SASL SCRAM: the RFC's exchange, who is let in, and everything that must not be."""
+"""SASL SCRAM: the RFC's exchange, successful authentication, and all kinds of invalid messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ USERS = Users({"alice": ScramCredential.of_password(SHA_256, "secret")})
 
 @dataclass(kw_only=True)
 class Client:
-    """As RFC 5802 has it; each part can be made wrong."""
+    """A client according to RFC 5802. Each part can be made wrong."""
 
     user: str = "alice"
     password: str = "secret"
@@ -71,7 +71,7 @@ class Client:
         return f"{unproved},p={base64.b64encode(proof).decode()}".encode()
 
     def verify(self, answer: bytes) -> None:
-        """That the server knows the password too."""
+        """Check that the server knows the password too."""
         signature = hmac.digest(self.server_key, self.messages, self.mechanism.digest)
         assert answer == b"v=" + base64.b64encode(signature)
 
@@ -120,7 +120,7 @@ def test_extensions_are_ignored_and_an_own_authorization_id_is_none() -> None:
 
 
 def test_a_user_there_is_not_is_refused_where_and_as_a_wrong_password_is() -> None:
-    """After the proof, in the same words, with a salt that stays, as long as others, and usual iterations."""
+    """Both fail after the proof with the same text. An unknown user's salt is stable, and its iterations are usual."""
     users = Users({"alice": ScramCredential.of_password(SHA_256, "secret", iterations=8192)})
     wrong, unknown = Client(password="guess"), Client(user="mallory", password="guess")
     assert str(refusal(wrong, users)) == str(refusal(unknown, users))
@@ -135,7 +135,7 @@ def test_a_user_there_is_not_is_refused_where_and_as_a_wrong_password_is() -> No
 
 
 def test_nobody_gets_in_by_the_keys_of_a_user_there_is_not() -> None:
-    """Not even who guessed the secret they are made of."""
+    """Knowing the secret behind the fake credentials does not help."""
     users = Users({})
     stand_in = decoy(SHA_256, "mallory", {}, users.secret)
     exchange = ScramExchange(SHA_256, users)
@@ -193,7 +193,7 @@ def test_the_final_message_alone_is_none() -> None:
 
 
 def test_a_proof_of_another_mechanism_is_none() -> None:
-    """A client that was talked into a weaker mechanism than its user has."""
+    """The client was downgraded to a weaker mechanism than its user has."""
     users = Users({"alice": ScramCredential.of_password(ScramMechanism.SHA_512, "secret")})
     exchange, client = ScramExchange(ScramMechanism.SHA_512, users), Client()
     with pytest.raises(SaslError, match="length of a proof"):
@@ -230,7 +230,7 @@ def test_a_message_with_one_byte_changed_or_cut_lets_nobody_in(position: int, by
 
 
 def test_bits_behind_a_proofs_last_byte_are_none_of_it() -> None:
-    """The last character of its base64 has two of them; Kafka's decoder, Java's, does not look at them either."""
+    """The last base64 character has two unused bits. Java's decoder, which Kafka uses, ignores them too."""
     client, exchange = Client(), ScramExchange(SHA_256, USERS)
     final = client.final(exchange.respond(client.first()))
     last = _BASE64.index(final[-2:-1])
@@ -245,7 +245,7 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def _proved(final: bytes) -> tuple[bytes, bytes]:
-    """What is proved, and the bytes of the proof."""
+    """Return the message without the proof, and the proof's bytes."""
     unproved, _, proof = final.rpartition(b",p=")
     return unproved, base64.b64decode(proof, validate=True)
 
@@ -273,7 +273,7 @@ def test_texts_that_look_like_messages_are_refused(first: str, final: str) -> No
 
 
 def test_a_long_message_takes_no_long_time() -> None:
-    """Of the most bytes that a listener takes, made to be tried in many ways."""
+    """The messages have the largest size that a listener accepts, and provoke backtracking."""
     for message in (
         b"n,," + b"n=" + b"=2C" * 170_000,
         b"n,,n=a,r=b" + b",x=y" * 130_000 + b",",

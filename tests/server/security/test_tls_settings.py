@@ -1,4 +1,4 @@
-"""Keys and certificates from wherever Kafka's settings have them, and what is refused by name."""
+"""Keys and certificates from all sources that Kafka's settings support, and the errors that name invalid ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def inline(key_password: str | None = None) -> dict[str, str]:
 
 
 def shake_hands(settings: TlsSettings, *, client: ssl.SSLContext | None = None) -> ssl.SSLObject:
-    """The server's side, after both have done their part. SSLError where either cannot."""
+    """Complete both sides of a handshake and return the server's. Raise SSLError if either side fails."""
     client = client or ssl.create_default_context(cadata=authority().pem)
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = (
@@ -110,7 +110,7 @@ def test_a_listeners_own_store_goes_before_that_of_all(files: Files) -> None:
 
 
 def test_properties_files_may_break_the_lines_of_pem(files: Files) -> None:
-    """As Kafka's documentation does."""
+    """Kafka's documentation breaks them this way."""
     text = "ssl.keystore.key=" + inline()["ssl.keystore.key"].strip().replace("\n", " \\\n") + "\n"
     key = load_properties(text)["ssl.keystore.key"]
     assert "\n" not in key
@@ -191,10 +191,10 @@ def test_suites_have_javas_names(files: Files) -> None:
 
 
 class TestSecurityLevel:
-    """What OpenSSL takes for too weak is refused by name, and served where the administrator allows it."""
+    """Keys and signatures that OpenSSL considers too weak are refused by name, unless the administrator allows them."""
 
     def served(self, certificate: Certificate, key: str, authority_pem: str, entries: str = "") -> None:
-        """ConfigError where it is refused."""
+        """Complete a handshake. Raise ConfigError if the certificate is refused."""
         texts = {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.key": key,

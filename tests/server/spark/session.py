@@ -1,4 +1,4 @@
-"""Run by the interpreter that has PySpark 4.0.0: what SparkClient asks of a session. Keys and values are text."""
+"""The Spark session for SparkClient, run by the interpreter with PySpark 4.0.0. Keys and values are text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Session:
         self._query: StreamingQuery | None = None
 
     def write(self, rows: Sequence[Sequence[Any]], options: Mapping[str, str]) -> None:
-        """A batch to the sink; ``rows`` as ROWS says, headers as pairs of texts."""
+        """Write a batch to the sink. ``rows`` match ``ROWS``, with headers as pairs of texts."""
         typed = [
             (*row, None if headers is None else [(name, text.encode()) for name, text in headers])
             for *row, headers in rows
@@ -27,7 +27,7 @@ class Session:
         self.spark.createDataFrame(typed, ROWS).write.format("kafka").options(**options).save()
 
     def read(self, options: Mapping[str, str]) -> list[list[Any]]:
-        """A batch from the source: partition, offset, timestamp in ms, key, value, headers; in the order of the log."""
+        """Read a batch from the source: partition, offset, timestamp in ms, key, value, headers. Sort it by offset."""
         table = self.spark.read.format("kafka").options(includeHeaders="true", **options).load()
         columns = ("partition", "offset", "unix_millis(timestamp)", "cast(key as string)", "cast(value as string)")
         found = sorted(table.selectExpr(*columns, "headers").collect(), key=lambda row: row[:2])
@@ -36,13 +36,13 @@ class Session:
         ]
 
     def start(self, source: Mapping[str, str], sink: Mapping[str, str], checkpoint: str) -> None:
-        """A stream from the broker to the broker; the rows as they are, by key."""
+        """Start a stream from the broker to the broker that copies key and value."""
         rows: DataFrame = self.spark.readStream.format("kafka").options(**source).load().select("key", "value")
         writer = rows.writeStream.format("kafka").options(**sink).option("checkpointLocation", checkpoint)
         self._query = writer.start()
 
     def work_off(self) -> int:
-        """Wait until what lies in the source by now is in the sink; how many batches there have been."""
+        """Wait until the sink has all present records of the source. Return the number of batches with rows."""
         assert self._query is not None
         self._query.processAllAvailable()
         return sum(progress.numInputRows > 0 for progress in self._query.recentProgress)

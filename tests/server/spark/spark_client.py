@@ -1,4 +1,5 @@
-"""Spark as a client of a broker: a process with PySpark 4.0.0, since its Kafka source is fetched for that release."""
+"""Spark as a client of a broker: a process with PySpark 4.0.0, because its Kafka source is downloaded for that
+release."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from spark.oldest_process import OldestSpark
 
 
 class Row(NamedTuple):
-    """A record as Spark has it; ``timestamp`` in ms."""
+    """A record as Spark returns it. ``timestamp`` is in ms."""
 
     partition: int
     offset: int
@@ -23,32 +24,32 @@ class SparkClient(OldestSpark):
     """A process that reads from and writes to one broker."""
 
     def __init__(self, directory: Path, bootstrap: str) -> None:
-        """``directory``: for what Spark leaves."""
+        """Use ``directory`` for Spark's files."""
         super().__init__("server.spark.session", directory)
         self.checkpoints = directory / "checkpoints"
         self._servers = {"kafka.bootstrap.servers": bootstrap}
 
     def write(self, rows: list[tuple[Any, ...]], **options: str) -> None:
-        """``rows``: topic, partition, key, value, headers."""
+        """Write rows of topic, partition, key, value and headers."""
         self.ask("write", rows=rows, options=self._servers | options)
 
     def read(self, topic: str, **options: str) -> list[Row]:
-        """``options``: of the source, with ``_`` for ``.``."""
+        """Read a topic. ``options`` are the source's, with ``_`` for ``.``."""
         given = {name.replace("_", "."): value for name, value in options.items()}
         return [Row(*row) for row in self.ask("read", options=self._servers | {"subscribe": topic} | given)]
 
     def start_stream(self, topic: str, to: str, **options: str) -> None:
-        """From topic to topic; its checkpoint is that of the pair. ``options``: of the source."""
+        """Copy one topic to another. Each pair of topics has its own checkpoint. ``options`` are the source's."""
         source = self._servers | {"subscribe": topic, "startingOffsets": "earliest"} | options
         checkpoint = str(self.checkpoints / f"{topic}-{to}")
         self.ask("start", source=source, sink=self._servers | {"topic": to}, checkpoint=checkpoint)
 
     def work_off(self) -> int:
-        """As Session.work_off says."""
+        """Run ``Session.work_off``."""
         return int(self.ask("work_off"))
 
     def wait_for_a_batch(self) -> None:
-        """Until the stream has carried one over."""
+        """Wait until the stream has copied a batch."""
         self.ask("wait_for_a_batch")
 
     def stop_stream(self) -> None:

@@ -1,4 +1,4 @@
-"""Spark's own Kafka source and sink, batches and streams, against ``tidelog serve`` as a process."""
+"""Spark's own Kafka source and sink, with batches and streams, against a ``tidelog serve`` process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spark(server: LastingServer, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 def topic(server: LastingServer) -> str:
-    """With two partitions."""
+    """Create a topic with two partitions."""
     return make_topic(server)
 
 
@@ -49,7 +49,7 @@ def make_topic(server: LastingServer) -> str:
 
 
 def produce(server: LastingServer, topic: str, numbers: range) -> None:
-    """A record a number, by turns to the two partitions."""
+    """Produce one record for each number, alternating between the two partitions."""
     sent = [Sent(b"%d" % number, b"%d" % number, partition=number % 2) for number in numbers]
     Librdkafka().produce(server.bootstrap, topic, sent)
 
@@ -87,7 +87,7 @@ def test_many_rows_find_their_partitions_by_key(spark: SparkClient, topic: str) 
 
 
 def test_a_batch_reads_between_offsets_and_between_times(server: LastingServer, spark: SparkClient, topic: str) -> None:
-    """Every partition has a record a second, the numbers from 0 on."""
+    """Every partition has one record a second, numbered from 0."""
     sent = [
         Sent(b"%d" % second, timestamp=BEGIN_MS + second * 1000, partition=n) for second in range(20) for n in (0, 1)
     ]
@@ -134,7 +134,7 @@ def test_aborted_and_open_transactions_are_left_out(server: LastingServer, spark
 
 
 def test_a_stream_goes_on_from_its_checkpoint(server: LastingServer, spark: SparkClient, topic: str) -> None:
-    """Stopped, and the broker killed, between the batches of a first run and those of a second."""
+    """The stream is stopped and the broker killed between the batches of a first and a second run."""
     copy = make_topic(server)
     produce(server, topic, range(100))
     spark.start_stream(topic, copy, maxOffsetsPerTrigger="40")
@@ -150,7 +150,7 @@ def test_a_stream_goes_on_from_its_checkpoint(server: LastingServer, spark: Spar
 
 
 def test_a_stream_outlives_its_broker(server: LastingServer, spark: SparkClient, topic: str) -> None:
-    """It goes on where the broker is back: no task of it has failed, so no row is there twice."""
+    """The stream continues when the broker is back. No task has failed, so no row exists twice."""
     copy = make_topic(server)
     produce(server, topic, range(200))
     spark.start_stream(topic, copy, maxOffsetsPerTrigger="40")

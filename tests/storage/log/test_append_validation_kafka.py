@@ -1,6 +1,6 @@
 """Appends compared with Kafka 4.1's own ``LogValidator``: the same bytes and facts, or the same refused records.
 
-Data that is compressed again has the same records, header and batch boundaries. ``OTHERWISE`` lists our differences and
+Data that is compressed again has the same records, header and batch boundaries. ``OTHERWISE`` gives the differences and
 their reasons.
 """
 

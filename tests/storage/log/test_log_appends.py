@@ -324,7 +324,7 @@ class TestVerification:
 
 class TestFailures:
     def test_an_aborted_transaction_that_cannot_be_indexed(self, home: LogHome) -> None:
-        """The marker is in the log, but the transaction still holds the last stable offset until recovery indexes it."""
+        """The marker is in the log, but the transaction stays open for readers until recovery has indexed it."""
         log = home.open()
         home.produce(log, [b"x"] * 10, producer_id=1, sequence=0, attributes=TRANSACTIONAL)
         index = home.directory / f"{0:020d}.txnindex"

@@ -126,7 +126,7 @@ class TestOthersFollow:
     )
 )
 def test_they_stay_in_order(steps: list[tuple[str, int]]) -> None:
-    """The offsets stay sorted after any allowed calls: a log start up to the high watermark, a log end above it."""
+    """Log start, high watermark and log end stay sorted, and the recovery point stays at or below the log end."""
     log = offsets()
     for step, offset in steps:
         match step:

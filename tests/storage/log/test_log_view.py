@@ -180,9 +180,7 @@ class TestLeftovers:
         assert offsets(view_of(root)) == list(range(300))
 
     def test_a_finished_swap_replaces_what_it_covers(self, root: Path) -> None:
-        """The cleaner kept one batch of each of the first two segments, and a kill came before the old ones were
-        deleted.
-        """
+        """The cleaner kept one batch of each of two segments, and a kill came before the old ones were deleted."""
         write_segment(root / "t-0", 0, [plain(50), plain(190)], suffix=".swap")
         assert offsets(view_of(root)) == [*range(50, 60), *range(190, 300)]
 
@@ -197,9 +195,7 @@ class TestLeftovers:
 
 
 class TestDamage:
-    """Damage in a clean directory, where recovery does not look: an error, or exactly the records that are provably
-    good.
-    """
+    """Damage in a clean directory, where recovery does not look: an error, or exactly the provably good records."""
 
     @pytest.fixture
     def batch(self, root: Path) -> int:
@@ -209,7 +205,7 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("at", "content"),
         [
-            (0, b"\x00\x00\x00\x00\x00\x00\x00\x05"),  # base offset below the previous batch's
+            (0, b"\x00\x00\x00\x00\x00\x00\x00\x05"),  # base offset too low
             (0, b"\x00\x00\x00\x00\x00\x00\x01\x90"),  # base offset in a later segment
             (0, b"\xff"),  # negative
             (8, b"\x00\x00\x00\x00"),  # length 0

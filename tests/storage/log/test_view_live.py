@@ -112,7 +112,7 @@ def test_deleting_what_was_read_disturbs_nothing(directory: Path) -> None:
 
 
 def test_compacted_while_it_is_read(directory: Path) -> None:
-    """After the first chunk, one segment with fewer batches replaces segments 0 and 100."""
+    """A segment with fewer batches replaces segments 0 and 100 after the first chunk was read."""
     view = LogView(MeddlingFileSystem(), directory)
     stream = view.batches(view.range())
     rows = iter(stream)
@@ -127,9 +127,7 @@ def test_compacted_while_it_is_read(directory: Path) -> None:
 
 @pytest.mark.parametrize("step", range(1, 5))
 def test_every_step_of_a_swap_shows_the_same_records(directory: Path, step: int) -> None:
-    """The steps are the cleaner's: ``.cleaned`` to ``.swap``, old segments to ``.deleted``, ``.swap`` to the final
-    name.
-    """
+    """The cleaner's steps are: ``.cleaned`` to ``.swap``, old segments to ``.deleted``, ``.swap`` to its name."""
     kept = [plain(20), plain(150), plain(190)]
     write_segment(directory, 0, kept, suffix=".cleaned")
     if step >= 2:
@@ -204,7 +202,7 @@ def test_the_states_of_a_view_are_frozen(directory: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_beside_a_process_that_does_all_of_it(tmp_path: Path, seed: int) -> None:
-    """live_broker.py holds the lock and appends in torn writes, rolls, deletes and compacts until the reads are done."""
+    """live_broker.py holds the lock and appends in torn writes, rolls, deletes and compacts during the reads."""
     command = [sys.executable, LIVE_BROKER, tmp_path, str(seed)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None

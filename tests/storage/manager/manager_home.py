@@ -1,4 +1,4 @@
-"""Log directories for tests of a whole manager, and a clock and a scheduler that stand still until they are moved."""
+"""Log directories for tests of a manager, with a manual clock and a manual scheduler."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class ManagerHome:
         self.managers: list[LogManager] = []
 
     def make(self, *, paths: list[Path] | None = None, **options: Any) -> LogManager:
-        """Not started; ``options``: settings of the manager, or its parameters."""
+        """Make a manager without starting it. ``options`` are its settings or parameters."""
         names = ManagerSettings.__slots__
         settings = {name: options.pop(name) for name in names if name in options}
-        settings.setdefault("high_watermark_checkpoint_interval_ms", 60_000)  # the disk has better to do
+        settings.setdefault("high_watermark_checkpoint_interval_ms", 60_000)  # tests need fewer writes
         manager = LogManager(
             self.fs,
             paths or self.paths,
@@ -61,7 +61,7 @@ class ManagerHome:
         return manager
 
     def kill(self, manager: LogManager) -> None:
-        """Locks and files are let go of, nothing is written."""
+        """Release locks and close files without writing anything."""
         self.forget(manager)
         for log in [*manager.all_logs(), *manager.deleted_logs]:
             log.close_handlers()
@@ -69,7 +69,7 @@ class ManagerHome:
             directory.release()
 
     def forget(self, manager: LogManager) -> None:
-        """It does nothing any more, as a process that has ended."""
+        """Stop the manager's tasks and cleaner, as if its process had ended."""
         self.managers.remove(manager)
         if manager.cleaner is not None:
             manager.cleaner.shutdown()
@@ -85,7 +85,7 @@ class ManagerHome:
 
 
 class DiskHome(ManagerHome):
-    """In memory: a disk whose power may fail, and that may fail itself, below ``/disk1``, ``/disk2`` and so on."""
+    """A manager's directories on a simulated disk that may lose power or fail: ``/disk1``, ``/disk2`` and so on."""
 
     def __init__(self, directories: int = 2) -> None:
         super().__init__(Path("/"), directories)
@@ -93,29 +93,29 @@ class DiskHome(ManagerHome):
         self.fs = self.disk
 
     def crash(self, manager: LogManager, choice: Chooser | int = 0) -> None:
-        """The power fails; ``choice`` decides what the disk is found to hold."""
+        """Crash the disk. ``choice`` decides which unsynced data survives."""
         self.forget(manager)
         self.disk.crash()
         self.fs = self.disk = self.disk.after_crash(choice)
 
     def break_disk(self, path: Path, number: int = errno.EIO, calls: Set[str] = CHANGING_CALLS) -> DiskFault:
-        """From now on those calls fail below ``path``; the fault, for ``disk.heal``."""
+        """Make these calls fail below ``path``, and return the fault for ``disk.heal``."""
         return self.disk.fail(DiskFault(errno=number, calls=calls, below=path))
 
 
 def fill(log: PartitionLog, batches: int = 30, *, timestamp: int = NOW) -> None:
-    """Batches of ten records; three of them fill a segment."""
+    """Append batches of ten records. Three of them fill a segment."""
     for _ in range(batches):
         log.append_as_leader(bytearray(plain(0, 10, timestamp=timestamp)), leader_epoch=0)
 
 
 def content(log: PartitionLog) -> bytes:
-    """The batches from the log start to the log end, once it is checked that they follow each other."""
+    """Return the batches from the log start to the log end, and check that they are consecutive."""
     found, offset = bytearray(), log.log_start_offset
     while offset < log.end_offset:
         part = log.read(ReadLimits(start_offset=offset, max_bytes=1 << 20, isolation=Isolation.LOG_END)).data()
         table = scan_batches(part)
-        if not len(table):  # a loss of power took the records before the last, empty segment
+        if not len(table):  # a power cut lost the records before the last, empty segment
             break
         assert all(table.crc_ok)
         assert table.base_offset[0] >= offset or not found
@@ -126,12 +126,12 @@ def content(log: PartitionLog) -> bytes:
 
 
 def records(log: PartitionLog) -> list[Record]:
-    """From the log start on."""
+    """Return the records from the log start on."""
     batches, decoder = content(log), ColumnDecoder(start_offset=log.log_start_offset)
     decode_chunk(batches, scan_batches(batches), decoder)
     return list(iter_records(decoder.finish()))
 
 
 def values(log: PartitionLog) -> list[tuple[int, bytes]]:
-    """Offset and value of every record from the log start on."""
+    """Return offset and value of every record from the log start on."""
     return [(record.offset, record.value or b"") for record in records(log)]

@@ -1,4 +1,4 @@
-"""What many logs hold, as a dict of lists: the model that the state machine holds the manager against."""
+"""The model of many logs, a dict of lists, with which the state machine compares the manager."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tidelog.model import TopicPartition
 
 @dataclass(slots=True)
 class ModelLog:
-    """Of one partition. ``flushed``: whatever happens, nothing below it is lost."""
+    """The log of a partition. No event loses a record below ``flushed``."""
 
     written: dict[int, bytes] = field(default_factory=dict)
-    """Offset -> value, of records below the log start too: a crash may bring them back."""
+    """Values by offset, including those below the log start, because a crash may bring them back."""
     batches: list[int] = field(default_factory=list)
-    """Base offsets."""
+    """Base offsets of the batches."""
     start: int = 0
     end: int = 0
     flushed: int = 0
@@ -42,7 +42,7 @@ class ModelLog:
         self.start = self.end = self.flushed = offset
 
     def adopt(self, start: int, end: int, found: dict[int, bytes]) -> None:
-        """What a crash left of it, after it was checked: what was not flushed may be missing in between too."""
+        """Take over a crash's checked result. Records that were not flushed may be missing in between too."""
         below = {offset: value for offset, value in self.written.items() if offset < start}
         self.start, self.end, self.written = start, end, below | found
         self._forget()

@@ -1,8 +1,8 @@
-"""A program: many logs in one process that may open few files, and what that process holds open at each step.
+"""A program that keeps many logs in one process with few open files, and prints its open files at each step.
 
-``python -m storage.manager.many_logs DIRECTORY LOGS FILES``: makes LOGS partitions of three segments in the directory,
-allows itself FILES open files, loads them all, reads from every segment, appends to every log; prints a JSON object a
-step.
+``python -m storage.manager.many_logs DIRECTORY LOGS FILES`` makes LOGS partitions of three segments in the directory
+and limits itself to FILES open files. It loads all logs, reads from every segment and appends to every log. It prints a
+JSON object per step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCHES_A_SEGMENT = 3
 
 
 def make(directory: Path, logs: int) -> None:
-    """The first by a manager, the others as its copies."""
+    """Make the first log with a manager, and copy it for the others."""
     manager = LogManager(LOCAL, [directory], default_config=CONFIG)
     manager.startup()
     log = manager.get_or_create(TopicPartition("t", 0))
@@ -47,7 +47,7 @@ def append(log: PartitionLog, batches: int) -> None:
 
 
 def read(log: PartitionLog) -> int:
-    """Bytes, one batch of each segment; its index is searched for it."""
+    """Read one batch of each segment with the help of its index, and return the bytes read."""
     return sum(
         len(log.read(ReadLimits(start_offset=base + 25, max_bytes=1, min_one_message=True)).data())
         for base in log.base_offsets
@@ -79,7 +79,7 @@ def main() -> None:
             append(log, 1)
             appended += 1
     except StorageError as error:
-        for log in opened[:3]:  # so that the rest can be counted
+        for log in opened[:3]:  # frees descriptors, so that the rest can be counted
             log.close_handlers()
         tell("appended", logs=appended, problem=error.message)
     else:

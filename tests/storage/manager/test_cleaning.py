@@ -1,4 +1,4 @@
-"""The manager and its log cleaner: what is compacted by itself, and what waits for what."""
+"""The manager and its log cleaner: automatic compaction, and the waits between them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Iterator[ManagerHome]:
 
 
 def put(log: PartitionLog, keys: str, *, timestamp: int = NOW) -> None:
-    """A record a key, each with the offset it gets as its value; a roll behind them."""
+    """Append a record per key with its own offset as value, then roll."""
     for key in keys:
         made = batch(0, [b"%d" % log.end_offset], key=key.encode(), timestamp=timestamp)
         log.append_as_leader(bytearray(made), leader_epoch=0)
@@ -55,7 +55,7 @@ def offsets_and_values(*offsets: int) -> list[tuple[int, bytes]]:
 
 
 def idle(home: ManagerHome, keys: str = "", partition: TopicPartition = T0) -> tuple[LogManager, PartitionLog]:
-    """A manager whose cleaner has looked and waits, and a log."""
+    """Make a log, under a manager whose cleaner has finished its first look and waits."""
     looked, run_once = threading.Event(), CleanerThread._run_once
 
     def look(thread: CleanerThread) -> bool:
@@ -75,7 +75,7 @@ def idle(home: ManagerHome, keys: str = "", partition: TopicPartition = T0) -> t
 
 @contextmanager
 def taken(manager: LogManager, partition: TopicPartition = T0) -> Iterator[None]:
-    """As a thread of the cleaner has it that is at it."""
+    """Hold the partition as a cleaner's thread does while it compacts the log."""
     state = state_of(manager)
     assert state.begin(partition)
     try:
@@ -85,7 +85,7 @@ def taken(manager: LogManager, partition: TopicPartition = T0) -> Iterator[None]
 
 
 def waits_for_the_cleaner(manager: LogManager, work: Callable[[], object]) -> None:
-    """``work`` begins while a thread of the cleaner is at the log; it ends once that has let it go."""
+    """Check that ``work`` waits while a cleaner's thread holds the log, and ends after the thread releases it."""
     state, ended = state_of(manager), threading.Event()
 
     def run() -> None:
@@ -338,7 +338,7 @@ class TestRetention:
 
 
 class TestBesideOthers:
-    """The cleaner's threads at work the whole time; what was last said of each key stays what it was."""
+    """The cleaner's threads run all the time, and each key keeps its last value."""
 
     @pytest.mark.parametrize("seed", range(3))
     def test_appends_truncation_and_moves(self, home: ManagerHome, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""A disk fails: its directory goes offline with one line, its logs say so, and the rest go on."""
+"""A disk failure: its directory goes offline with one log line, its logs report it, and the others continue."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def home() -> Iterator[DiskHome]:
 
 
 def start(home: ManagerHome, **options: object) -> tuple[LogManager, PartitionLog, PartitionLog]:
-    """T0 in the first directory, T1 in the second."""
+    """Start a manager with T0 in the first directory and T1 in the second."""
     config = LogConfig(segment_index_bytes=4096, segment_bytes=1024, retention_ms=HOUR_MS)
     manager = home.start(**{"default_config": config} | options)
     logs = []
@@ -50,7 +50,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def require_offline(home: ManagerHome, manager: LogManager, log: PartitionLog) -> None:
-    """The first directory, with all that lay in it; ``log`` is still held by somebody."""
+    """Check that the first directory and all its logs are offline, also ``log``, which a caller still has."""
     assert list(manager.offline) == [home.paths[0]]
     assert [directory.path for directory in manager.online] == [home.paths[1]]
     assert manager.partitions() == [T1]
@@ -85,7 +85,7 @@ def require_others_go_on(home: ManagerHome, manager: LogManager, other: Partitio
 def test_a_move_away_from_a_disk_that_has_failed(
     home: DiskHome, monkeypatch: pytest.MonkeyPatch, is_noted_before: bool
 ) -> None:
-    """Whether that was noted before, or comes out on the way: the partition is offline, and stays so."""
+    """The partition goes offline and stays offline, if the failure is noted before the move or during it."""
     manager, log, other = start(home)
     home.break_disk(home.paths[0])
     prefer = manager.prefer
@@ -110,7 +110,7 @@ def test_a_move_away_from_a_disk_that_has_failed(
 
 
 def test_a_partition_is_offline_before_it_is_gone(home: DiskHome) -> None:
-    """Whoever asks takes no lock: there is no moment at which it is unknown."""
+    """Readers take no lock, so the partition must not be unknown at any moment."""
     manager, log, _ = start(home)
 
     class Watched(dict[TopicPartition, PartitionLog]):
@@ -251,7 +251,7 @@ class TestEachKind:
             home.kill(manager)
         kind(home, home.paths[0])
         again = home.start()
-        if kind is not full or not orderly:  # a full disk lets an orderly start pass
+        if kind is not full or not orderly:  # a full disk does not stop a start after a clean shutdown
             assert list(again.offline) == [home.paths[0]]
             assert len(errors(caplog)) == 1
         assert len(values(again.require(T1))) == 100
@@ -412,7 +412,7 @@ def test_contents_are_no_disk(home: DiskHome, caplog: pytest.LogCaptureFixture) 
 
 
 def test_the_log_goes_on_where_a_disk_ran_full_once(home: DiskHome) -> None:
-    """A full disk leaves what can be loaded, whatever it was in the middle of."""
+    """A log can be loaded after its disk ran full during any step."""
     for room in range(0, 16 * 512, 512):
         home = DiskHome()
         manager, log, _ = start(home)
@@ -434,7 +434,7 @@ def test_the_log_goes_on_where_a_disk_ran_full_once(home: DiskHome) -> None:
 
 
 class TestUnderWay:
-    """On the disk of this machine, where the number of a closed file is the next one's."""
+    """Operations in progress on the real disk, where a new file may get the descriptor number of a closed one."""
 
     def test_an_append_that_is_in_the_disk_is_waited_for(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         home = ManagerHome(tmp_path)
@@ -497,7 +497,7 @@ class TestUnderWay:
 
 
 def _lose_first(home: ManagerHome, manager: LogManager) -> None:
-    """As if a call below the first directory had failed."""
+    """Report a failure as if a call below the first directory had failed."""
     error = StorageError("cannot sync: the disk reports an input/output error", path=home.paths[0] / "t-0")
     error.__cause__ = OSError(errno.EIO, "")
     manager._directories.note_failure(error)

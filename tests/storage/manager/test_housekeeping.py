@@ -1,4 +1,4 @@
-"""What a log manager does by time: under which names, how often, and what it says of it."""
+"""The scheduled tasks of a log manager: their names, their intervals, and their reports."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ PERIODS = {
     "producer-expiration": 306,
     "kafka-delete-logs": None,
 }
-"""By the names of Kafka's tasks; deletions say themselves when the next one is due."""
+"""The intervals by the names of Kafka's tasks. A deletion schedules its own next run."""
 
 
 class NotedTasks:
-    """A scheduler that runs nothing."""
+    """A scheduler that records tasks and runs none."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, tuple[int, int | None]] = {}
@@ -87,7 +87,7 @@ def test_retention_says_what_it_deleted(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 def test_recovery_points_are_what_is_on_the_disk(tmp_path: Path) -> None:
-    """Not where logs end: a crash may lose what was not flushed, and recovery begins at the recovery point."""
+    """A crash may lose records that were not flushed, so the recovery point is not the log end."""
     home = ManagerHome(tmp_path, directories=1)
     manager = home.start()
     log = manager.get_or_create(T0)
@@ -102,7 +102,7 @@ def test_recovery_points_are_what_is_on_the_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("directories", [1, 2])
 def test_logs_are_closed_side_by_side(tmp_path: Path, directories: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With threads for each directory: four logs meet while they are closed, be they on one disk or two."""
+    """Each directory has its own threads: four logs close at the same time, on one disk or on two."""
     home = ManagerHome(tmp_path, directories=directories)
     manager = home.start(recovery_threads=4 // directories)
     for number in range(4):

@@ -1,4 +1,4 @@
-"""What a start finds: logs side by side with their progress, leftovers of crashes, what is there twice."""
+"""Starting a manager: parallel loading with progress reports, leftover files of crashes, and duplicates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def home() -> Iterator[DiskHome]:
 
 
 def killed(home: ManagerHome) -> dict[TopicPartition, bytes]:
-    """Eight partitions over the directories, unevenly filled, then a kill."""
+    """Fill eight partitions unevenly over the directories, then kill the manager."""
     manager = home.start()
     for number, partition in enumerate(PARTITIONS):
         fill(manager.get_or_create(partition), 2 + 3 * number)
@@ -138,7 +138,7 @@ def test_where_nothing_has_to_be_recovered_a_directory_has_one_thread(home: Disk
 
 
 def test_a_partition_number_with_leading_zeros(home: DiskHome) -> None:
-    """Kafka reads the name the same way, and leaves it as it is."""
+    """Kafka parses this name in the same way, and keeps it."""
     before = killed(home)
     path = next(path for path in home.paths if home.disk.exists(path / "t-3"))
     home.disk.rename(path / "t-3", path / "t-003")
@@ -148,7 +148,7 @@ def test_a_partition_number_with_leading_zeros(home: DiskHome) -> None:
 
 
 def test_directories_are_loaded_side_by_side(home: DiskHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads in each of two directories: four logs wait for each other."""
+    """Two threads load in each of two directories, so four logs can wait for each other."""
     before = killed(home)
     together = threading.Barrier(4)
     load = PartitionLog.open
@@ -163,7 +163,7 @@ def test_directories_are_loaded_side_by_side(home: DiskHome, monkeypatch: pytest
 
 
 def test_a_shutdown_waits_for_the_start(home: DiskHome) -> None:
-    """Its marker speaks for logs that were all recovered."""
+    """The clean shutdown marker is written only after all logs are recovered."""
     before = killed(home)
     manager = home.make(recovery_threads=1)
     ends: list[threading.Thread] = []
@@ -182,7 +182,7 @@ def test_a_shutdown_waits_for_the_start(home: DiskHome) -> None:
 
 
 def test_a_start_that_was_interrupted_is_made_again(home: DiskHome) -> None:
-    """Kafka takes the marker away before it loads, and recovers everything then. Here the indexes that had grown."""
+    """Kafka deletes the marker before it loads, and then recovers everything. Here only grown indexes are rebuilt."""
     manager = home.start()
     fill(manager.get_or_create(T0))
     before = content(manager.require(T0))
@@ -257,7 +257,7 @@ class TestLeftovers:
             failing.startup()
         home.managers.remove(failing)
         assert all(home.disk.exists(path / MARKER) for path in home.paths)
-        home.start(paths=home.paths[:1])  # nobody holds the locks
+        home.start(paths=home.paths[:1])  # the locks are free
 
     @pytest.mark.parametrize("spelling", ["./disk1/", "disk1/../disk1", "disk1"])
     def test_a_relative_path_and_one_with_a_slash_at_its_end(
@@ -277,7 +277,7 @@ class TestLeftovers:
 
 
 def test_a_directory_that_cannot_be_listed(home: DiskHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was listed when it was looked at, and is not any more."""
+    """The first check lists the directory, and the later listing fails."""
     before = killed(home)
     lost = {partition for partition in PARTITIONS if home.disk.exists(home.paths[0] / str(partition))}
     manager = home.make()

@@ -1,4 +1,4 @@
-"""Many logs: from start-up to an orderly end, what is created, deleted and checkpointed in between."""
+"""A manager of many logs from startup to clean shutdown: create, delete, checkpoint."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def names(path: Path) -> list[str]:
     return sorted(one.name for one in path.iterdir() if one.is_dir())
 
 
-# --- start and end ---
+# --- startup and shutdown ---
 
 
 def test_what_one_manager_wrote_the_next_one_serves(home: ManagerHome) -> None:
@@ -83,7 +83,7 @@ def test_two_managers_exclude_each_other_and_the_second_holds_nothing(home: Mana
     with pytest.raises(LockedError):
         second.startup()
     home.managers.remove(second)
-    home.start(paths=home.paths[:1])  # the second has let go of it
+    home.start(paths=home.paths[:1])  # the second manager has released it
     first.shutdown()
 
 
@@ -125,11 +125,11 @@ def test_after_a_kill_the_logs_are_recovered(home: ManagerHome) -> None:
     assert log.end_offset == 100
     assert log.loaded.recovered
     again.shutdown()
-    assert all((path / MARKER).exists() for path in home.paths)  # all was recovered here
+    assert all((path / MARKER).exists() for path in home.paths)  # all logs were recovered here
 
 
 def test_what_a_crash_left_of_an_unfinished_small_file_goes_with_the_start(home: ManagerHome) -> None:
-    """Whatever else ends like one stays: it is not a broker's."""
+    """Other files with the same ending stay, because they are not a broker's."""
     home.start().shutdown()
     names = [
         "cleaner-offset-checkpoint",
@@ -168,7 +168,7 @@ def test_a_start_that_fails_leaves_the_markers(home: ManagerHome) -> None:
     home.managers.remove(failing)
     assert all((path / MARKER).exists() for path in home.paths)
     (home.paths[1] / "t-0").rename(home.paths[1] / "t-1")
-    assert home.start().require(T1).end_offset == 30  # nobody holds the locks
+    assert home.start().require(T1).end_offset == 30  # the locks are free
 
 
 def test_the_same_directory_twice_is_refused_however_it_is_written(home: ManagerHome, tmp_path: Path) -> None:
@@ -215,11 +215,11 @@ def test_damaged_and_unknown_directories_stop_nothing(home: ManagerHome) -> None
     assert again.unknown == [home.paths[0] / "lost+found"]
     before = home.checkpoint(damaged.parent, RECOVERY_POINT)[T1]
     again.shutdown()
-    assert home.checkpoint(damaged.parent, RECOVERY_POINT)[T1] == before  # it may be mended
+    assert home.checkpoint(damaged.parent, RECOVERY_POINT)[T1] == before  # the log may be repaired
 
 
 def formatted(home: ManagerHome) -> list[uuid.UUID]:
-    """The ids that its directories have from now on."""
+    """Give each directory an id, and return the ids."""
     ids = [uuid.uuid4() for _ in home.paths]
     for path, directory_id in zip(home.paths, ids, strict=True):
         path.mkdir()
@@ -279,7 +279,7 @@ def test_where_all_are_cordoned_the_first_directory_takes_a_log(home: ManagerHom
 
 
 def test_a_cordoned_directory_takes_a_log_that_is_its_own(home: ManagerHome) -> None:
-    """The metadata, or a client that moves a partition, has chosen it before."""
+    """The metadata, or a client that moves a partition, has chosen the directory before."""
     ids = formatted(home)
     manager = home.start()
     manager.cordon(home.paths[:1])
@@ -385,7 +385,7 @@ def test_nothing_is_done_before_the_initial_delay(home: ManagerHome) -> None:
 
 
 def test_high_watermarks_are_checkpointed_before_the_initial_delay(home: ManagerHome) -> None:
-    """A reader of a live broker's files goes by them."""
+    """A reader of a live broker's files needs the high watermarks."""
     manager = home.start(initial_task_delay_ms=30_000, high_watermark_checkpoint_interval_ms=5000)
     fill(manager.get_or_create(T0))
     home.clock.sleep_ms(5000)

@@ -1,4 +1,4 @@
-"""What happens beside each other in a manager: settings and creation, deletion without a delay, the end."""
+"""Concurrent events in a manager: changes of settings and creation, deletion without a delay, shutdown."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_silent_producers_are_forgotten(home: DiskHome) -> None:
 
 
 def test_everything_at_once(home: DiskHome) -> None:
-    """Appenders, moves, flushes and checkpoints until a disk fails: what was acknowledged is there afterwards."""
+    """Appends, moves, flushes and checkpoints run until a disk fails, and every acknowledged record survives."""
     scheduler = ThreadScheduler(4)
     scheduler.startup()
     often = {"retention_check_interval_ms": 5, "flush_scheduler_interval_ms": 5, "initial_task_delay_ms": 1}
@@ -213,7 +213,7 @@ def test_everything_at_once(home: DiskHome) -> None:
     home.disk.heal()
     for partition in served:
         old = home.paths[0] / partition.directory_name
-        if home.disk.exists(old):  # it went on in the other one, from where the disk had failed
+        if home.disk.exists(old):  # the log continued in the other directory after the failure
             home.disk.rename(old, old.with_name(f"{old.name}.0-stray"))
     again = home.start()
     for partition in partitions:

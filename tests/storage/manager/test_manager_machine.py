@@ -1,4 +1,4 @@
-"""A manager beside a dict of lists: random work over three directories that stop, crash and fail at random."""
+"""A manager compared with a dict of lists: random work over three directories that stop, crash and fail."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ManagerMachine(RuleBasedStateMachine):
 
     @rule(partition=partitions, part=st.floats(0, 1))
     def truncate(self, partition: TopicPartition, part: float) -> None:
-        """Flushed at once: what was cut may come back after a crash, unless the cut was synced."""
+        """Truncate and flush at once: an unsynced truncation may be undone by a crash."""
         log, model = self.pick(partition)
         if log is None or self.broken or not model.batches:
             return
@@ -136,7 +136,7 @@ class ManagerMachine(RuleBasedStateMachine):
         if log is not None and self.does(lambda: self.manager.run_move(partition)):
             model.flushed = model.end if self.manager.log(partition) is not log else model.flushed
 
-    # --- all of them ---
+    # --- all partitions ---
 
     @rule()
     def checkpoint(self) -> None:
@@ -172,7 +172,7 @@ class ManagerMachine(RuleBasedStateMachine):
         self.home.break_disk(self.home.paths[number])
         self.broken.add(self.home.paths[number])
 
-    # --- what holds at all times ---
+    # --- invariants ---
 
     @invariant()
     def it_is_the_model(self) -> None:
@@ -201,7 +201,7 @@ class ManagerMachine(RuleBasedStateMachine):
         if hasattr(self, "manager"):
             self.manager.shutdown()
 
-    # --- inside ---
+    # --- helpers ---
 
     def pick(self, partition: TopicPartition) -> tuple[PartitionLog | None, ModelLog]:
         if partition not in self.model or self.is_lost(partition):
@@ -212,7 +212,7 @@ class ManagerMachine(RuleBasedStateMachine):
         return partition in self.model and self.manager.log(partition) is None
 
     def does(self, work: object) -> bool:
-        """False where a broken disk stood against it."""
+        """Return False if a broken disk prevented the work."""
         try:
             work()  # type: ignore[operator]
         except StorageError:
@@ -226,7 +226,7 @@ class ManagerMachine(RuleBasedStateMachine):
         assert self.manager.offline
 
     def start(self, *, is_exact: bool = False, is_whole: bool = True) -> None:
-        """Again, with disks that were mended; what is found has to be what may be there."""
+        """Start again with repaired disks, and compare each log with the states that the model allows."""
         if self.manager in self.home.managers:
             self.home.forget(self.manager)
         self.home.disk.heal()
@@ -246,7 +246,7 @@ class ManagerMachine(RuleBasedStateMachine):
             model.adopt(log.log_start_offset, log.end_offset, found)
 
     def put_away_what_is_old(self) -> None:
-        """As people do after a disk has failed: a log that went on elsewhere, or was never there as far as we know."""
+        """Set aside old logs as an operator would: logs that continued elsewhere or that the model lacks."""
         disk = self.home.disk
         for partition in PARTITIONS:
             for path in self.broken:

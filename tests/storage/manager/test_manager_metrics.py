@@ -1,4 +1,4 @@
-"""What a log manager reports: names beside a real Kafka's, values beside its logs, and nothing of what is gone."""
+"""A log manager's metrics: names compared with Kafka's, values compared with its logs, none of deleted logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHERS = TopicPartition("others", 1)
 
 
 class Watched(ManagerHome):
-    """Managers with metrics, in one registry."""
+    """Managers with metrics in one registry."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -41,7 +41,7 @@ class Watched(ManagerHome):
         return {str(sample.name): dict(sample.values) for sample in self.registry.samples()}
 
     def gauges(self, part: str) -> dict[str, int | float]:
-        """Of names with that in them."""
+        """Return the gauges whose names contain ``part``."""
         return {name: values["Value"] for name, values in self.report().items() if part in name and "Value" in values}
 
 
@@ -121,7 +121,7 @@ def test_flushes_are_timed(home: Watched) -> None:
     log.flush()
     flushed = home.report()["kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs"]
     assert flushed["Count"] == log.counters.flushes > 0
-    assert flushed["Max"] == 0  # the clock stands still
+    assert flushed["Max"] == 0  # the clock does not move
 
 
 def appended(log: PartitionLog, data: bytes, error: type[Exception] | None = None) -> None:
@@ -269,7 +269,7 @@ def test_every_metric_that_is_reported_is_described_and_the_other_way_round(home
 
 @pytest.mark.kafka
 def test_names_are_those_of_kafkas_log_manager(home: Watched) -> None:
-    """Kafka's LogManager and ours, started on the same two directories with a partition in each."""
+    """Kafka's LogManager and ours start on the same two directories with a partition in each."""
     manager = start(home)
     for partition in (ORDERS, OTHERS):
         fill(manager.get_or_create(partition))

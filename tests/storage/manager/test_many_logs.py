@@ -1,4 +1,4 @@
-"""Many logs in one process: what they hold open stays within what systems allow, else a message says what to raise."""
+"""Many logs in one process stay within the system's limits, or a message names the limit to raise."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 TESTS = Path(__file__).resolve().parents[2]
 MAX_MAP_COUNT = 65_530
 BATCH_BYTES = 61 + 10 * 12
-"""More than this has a batch of ten records."""
+"""A lower bound of the size of a batch of ten records."""
 
 
 def run(directory: Path, logs: int, files: int, timeout: float) -> dict[str, dict[str, Any]]:
-    """What the process held at each step; descriptors beyond those it began with."""
+    """Run the program, and return its counts by step. Descriptors are counted above those at its beginning."""
     done = subprocess.run(
         [sys.executable, "-m", "storage.manager.many_logs", str(directory), str(logs), str(files)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
@@ -30,7 +30,7 @@ def run(directory: Path, logs: int, files: int, timeout: float) -> dict[str, dic
     steps = {step["step"]: step for step in map(json.loads, done.stdout.splitlines())}
     assert steps["loaded"]["logs"] == logs
     began = steps["began"]["files"]
-    # Only the lock: neither a log nor an index is opened before somebody wants something of it.
+    # Only the lock is open: logs and indexes are opened when they are first needed.
     assert (steps["loaded"]["files"] - began, steps["loaded"]["mappings"]) == (1, 0)
     assert steps["read"]["bytes"] > 3 * logs * BATCH_BYTES
     return steps
@@ -50,7 +50,7 @@ def test_a_limit_that_is_reached_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ten_thousand_logs_fit_into_the_usual_limits(tmp_path: Path) -> None:
-    """A file for each log that is written to, and a share of what the process may have for what is read."""
+    """Each log that is written to needs a file. Files for reading get a share of the process's limit."""
     steps = run(tmp_path, 10_000, 20_000, timeout=900)
     allowed = steps["began"]["allowed"]
     assert max(steps["read"]["mappings"], steps["appended"]["mappings"]) < MAX_MAP_COUNT // 2

@@ -1,4 +1,4 @@
-"""The reporters that a broker's properties file names, beside directories that are kept in order."""
+"""The reporters from a broker's properties file, used with directories under housekeeping."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_reporter_that_cannot_be_had_leaves_nothing_behind(tmp_path: Path, lin
     with pytest.raises(ConfigError, match=message):
         tidelog.open_directory(data, housekeeping=True, server_properties=tmp_path / "server.properties")
     assert new_threads(before) == set()
-    tidelog.open_directory(data).close()  # it is not locked
+    tidelog.open_directory(data).close()  # the directory is not locked
 
 
 def test_a_start_that_fails_ends_the_reporters(tmp_path: Path) -> None:

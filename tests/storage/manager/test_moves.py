@@ -1,4 +1,4 @@
-"""Moving a partition to another log directory: nothing lost, nothing twice, whatever happens meanwhile."""
+"""Moving a partition to another log directory loses and duplicates nothing, whatever happens at the same time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def home() -> Iterator[DiskHome]:
 
 
 def start(home: DiskHome, batches: int = 10, **options: object) -> tuple[LogManager, PartitionLog]:
-    """A manager with one partition, in the first directory."""
+    """Start a manager with one partition in the first directory."""
     manager = home.start(**options)
     manager.prefer(T0, home.paths[0])
     log = manager.get_or_create(T0)
@@ -51,7 +51,7 @@ def start(home: DiskHome, batches: int = 10, **options: object) -> tuple[LogMana
 
 
 def moved(manager: LogManager, path: Path) -> PartitionLog:
-    """Move the partition, without a scheduler's help."""
+    """Move the partition without a scheduler."""
     manager.move(T0, path)
     assert manager.run_move(T0)
     log = manager.require(T0)
@@ -74,7 +74,7 @@ def what_it_holds(log: PartitionLog) -> tuple[object, ...]:
 
 
 def under_way(manager: LogManager, path: Path) -> PartitionLog:
-    """Begin a move and copy some of it; the future log."""
+    """Begin a move, copy a part, and return the future log."""
     manager.move(T0, path)
     manager.moves[T0].copy()
     future = manager.log(T0, is_future=True)
@@ -93,7 +93,7 @@ class TestWhole:
         assert manager.log(T0, is_future=True) is None
         with pytest.raises(ClosedError, match="another log has taken the place"):
             fill(old, 1)
-        assert fetch(old, 0).data()  # readers go on
+        assert fetch(old, 0).data()  # readers continue
         fill(new, 1)
         assert new.end_offset == 110
         assert manager.deleted_logs == [old]
@@ -141,7 +141,7 @@ class TestWhole:
         assert what_it_holds(moved(manager, home.paths[1])) == what_it_holds(old)
 
     def test_a_log_that_was_cut_in_a_gap(self, home: DiskHome) -> None:
-        """Behind its last batch; the new one goes on behind that, as the old one would after a restart."""
+        """The future log ends after its last batch, as the old log would after a restart."""
         manager, old = start(home, 0)
         for base in (0, 900):
             old.append_as_follower(plain(base, 3, timestamp=NOW), 0)
@@ -230,7 +230,7 @@ def test_transactions_and_producers_come_along(home: DiskHome) -> None:
     again = manager.require(T0)
     assert again.offsets().last_stable.message_offset == before[4]
     assert fetch(again, 0, Isolation.READ_COMMITTED).aborted == aborted
-    transactional(again, 18, 1)  # its sequence is known
+    transactional(again, 18, 1)  # the new log knows its sequence
     end_transaction(again, committed=False)
     assert again.offsets().last_stable.message_offset == again.end_offset
     assert fetch(moved(manager, home.paths[2]), 0, Isolation.READ_COMMITTED).aborted[-1].producer_id == PRODUCER  # type: ignore[index]
@@ -256,7 +256,7 @@ def test_appenders_lose_nothing_and_write_nothing_twice(home: DiskHome) -> None:
                 continue
             acknowledged.append((result.offsets.start, value))
             number += 1
-            time.sleep(0.001)  # else three of them are faster than one who copies small segments
+            time.sleep(0.001)  # three fast writers could outrun the copy of small segments
 
     threads = [threading.Thread(target=append, args=(number,)) for number in range(3)]
     for thread in threads:
@@ -489,7 +489,7 @@ class TestRestart:
         assert again.moves == {}
 
     def test_a_log_that_is_made_anew_is_not_mixed_with_the_future_of_another(self, home: DiskHome) -> None:
-        """Leader epochs could not tell them apart, and the other may be all that is left of what it was."""
+        """Leader epochs could not tell the two logs apart, and the future log may be the only copy of the old data."""
         manager, _ = start(home)
         waiting = under_way(manager, home.paths[1])
         records = values(waiting)
@@ -510,7 +510,7 @@ class TestRestart:
         assert values(home.start(paths=home.paths[1:]).require(TopicPartition("u", 0))) == records
 
     def test_a_crash_at_some_steps(self) -> None:
-        """Flushed before the move, so all of it is there after the crash, once, and the move can be ended."""
+        """The log was flushed, so the crash loses and duplicates nothing, and the move can be completed."""
         assert self._crash_everywhere([[Lost()], [1], [Kept()]], every=5) > 50
 
     @pytest.mark.slow
@@ -519,7 +519,7 @@ class TestRestart:
         print(f"{self._crash_everywhere([found])} steps of a move, {len(found)} disks each")
 
     def _crash_everywhere(self, found: list[Sequence[Chooser | int]], *, every: int = 1) -> int:
-        """How many steps there are."""
+        """Crash at every ``every``-th step of a move, and return the number of steps."""
         step = 0
         for choices in itertools.cycle(found):
             over = [self._crash_at(step, choice) for choice in choices]
@@ -529,7 +529,7 @@ class TestRestart:
         return step
 
     def _crash_at(self, step: int, choice: Chooser | int) -> bool:
-        """False where the move was over before."""
+        """Return False if the move ended before the step."""
         home = DiskHome()
         manager, log = start(home, 3)
         log.flush()

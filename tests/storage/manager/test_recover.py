@@ -1,4 +1,4 @@
-"""Recovering a log directory: the killed brokers' directories become what the brokers made of them, byte for byte."""
+"""Recovery of a log directory turns a killed broker's directory into the broker's own result, byte for byte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidelog.storage.manager.recovery.recover import recover, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 
 WRITTEN_MS = 1_795_218_000_000
-"""The evening the golden sets were written: later, a broker has forgotten their producers."""
+"""The evening when the golden sets were written. A later time would expire their producers."""
 OPTIONS = RecoverOptions(now_ms=WRITTEN_MS)
 
 
@@ -51,15 +51,15 @@ def nothing(directory: Path) -> None:
 def test_a_killed_directory_becomes_what_its_broker_made_of_it(
     golden: GoldenFactory, golden_copy: GoldenFactory, set_name: str, harm: Callable[[Path], None]
 ) -> None:
-    """The log is the root: with every index gone or random, and nothing counted as flushed, the result is the same."""
+    """The result is the same if every index is missing or random and nothing counts as flushed."""
     directory = golden_copy(set_name, "unclean")
     harm(directory)
     result = recover(directory, now_ms=WRITTEN_MS)
     assert not result.failures
     found = differences(directory, golden(set_name, "clean"))
     if set_name == FLIGHTS and harm is not nothing:
-        # Its records say 2001, so a recovery that begins at 0 finds the producers of older snapshots expired, Kafka's
-        # own too: tests/real_kafka/test_recover_reference.py has that comparison, snapshots included.
+        # Its records are from 2001, so a recovery from 0 finds the producers of older snapshots expired, like Kafka's
+        # own. tests/real_kafka/test_recover_reference.py compares them with snapshots.
         found = [line for line in found if ".snapshot: " not in line]
     assert found == []
     assert not list(directory.rglob("*.deleted"))
@@ -108,7 +108,7 @@ def test_a_plan_for_some_partitions(golden: GoldenFactory) -> None:
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Path:
-    """Four partitions of two segments each; nothing was flushed."""
+    """Write four partitions of two segments each, without a flush."""
     for number in range(4):
         for base in (0, 100):
             write_segment(tmp_path / f"t-{number}", base, [plain(base + 10 * at) for at in range(10)])
@@ -145,7 +145,7 @@ def test_progress_ends_where_the_plan_says(killed: Path) -> None:
 
 
 def test_a_partition_that_cannot_be_recovered_leaves_the_directory_killed(killed: Path) -> None:
-    """The others are recovered all the same, and the next run ends it."""
+    """The other partitions are recovered, and the next run completes the recovery."""
     bad = killed / "t-2" / f"{0:020d}.log"
     data = bad.read_bytes()
     bad.write_bytes(plain(5_000_000_000) + data)
@@ -194,7 +194,7 @@ def test_a_directory_that_is_held(killed: Path) -> None:
 
 
 def test_directories_on_their_way_and_unfinished_checkpoints(killed: Path) -> None:
-    """``-delete`` and ``-stray`` stay as they are, ``-future`` is a log; a ``.tmp`` goes."""
+    """``-delete`` and ``-stray`` do not change, ``-future`` is recovered as a log, and a ``.tmp`` is deleted."""
     unique = "0" * 32
     (killed / "t-0").rename(killed / f"t-0.{unique}-delete")
     (killed / "t-1").rename(killed / f"t-1.{unique}-stray")
@@ -222,7 +222,7 @@ def test_no_such_directory(tmp_path: Path) -> None:
 def test_the_metadata_log_of_the_same_broker_counts_for_its_other_directories(
     golden_copy: GoldenFactory, tmp_path: Path, is_named: bool
 ) -> None:
-    """plain-0 has an index.interval.bytes of its own, which decides the bytes of its rebuilt indexes."""
+    """plain-0 has its own index.interval.bytes, which changes the bytes of its rebuilt indexes."""
     whole, parted, other = golden_copy(SCENARIOS, "unclean", "whole"), golden_copy(SCENARIOS, "unclean"), tmp_path / "2"
     other.mkdir()
     shutil.copy(parted / "meta.properties", other)

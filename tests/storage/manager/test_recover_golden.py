@@ -1,4 +1,4 @@
-"""What recovery does beside the partitions' own files: the metadata log, high watermarks, settings of topics."""
+"""Recovery's effect outside the partitions' own files: the metadata log, high watermarks, topic settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.storage.manager.recovery.recover import recover, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 
 NOW_MS = 1_795_218_000_000
-"""The evening the sets were written; a day later, a broker has forgotten idle producers."""
+"""The evening when the sets were written. A day later, a broker would have expired idle producers."""
 METADATA = "__cluster_metadata-0"
 
 
@@ -33,7 +33,7 @@ def test_metadata_log_is_cut_to_whole_batches(golden_copy: GoldenFactory, set_na
 
 
 def test_high_watermarks_stay_within_the_log(golden_copy: GoldenFactory) -> None:
-    """Without knowledge of the replicas a stored watermark is only clamped."""
+    """A stored high watermark is only limited to the log, because recovery does not know the replicas."""
     directory = golden_copy(SCENARIOS, "unclean")
     shutil.rmtree(directory / METADATA)
     path = directory / "replication-offset-checkpoint"

@@ -1,4 +1,4 @@
-"""What a topic's settings are by cluster metadata, properties files and the command line, and which of them wins."""
+"""A topic's settings from cluster metadata, properties files and the command line, and their precedence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log directory that this process writes to: lock, marker and checkpoints, from opening to a crash or a stop."""
+"""A log directory that this process writes to: lock, marker and checkpoints, from opening to a crash or shutdown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def append_and_stop(path: Path, *names: str) -> None:
 
 
 def crash(directory: WrittenDirectory) -> None:
-    """What a kill leaves: nothing is closed in order, and the lock is gone."""
+    """Leave the state of a kill: logs are not closed cleanly, and the lock is free."""
     for log in directory._open.values():
         for segment in log.log._state.segments:
             segment.close_handlers()
@@ -109,7 +109,7 @@ def test_the_marker_keeps_its_broker_epoch(tmp_path: Path) -> None:
 
 
 def test_no_marker_while_a_partition_was_not_recovered(tmp_path: Path) -> None:
-    """After a kill a directory counts as stopped in order once every partition was opened."""
+    """A killed directory gets the marker of a clean shutdown only once every partition was opened."""
     for name in ("t-0", "t-1"):
         write_segment(tmp_path / name, 0, [plain(0)])
     directory = open_directory(tmp_path)

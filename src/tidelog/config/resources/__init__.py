@@ -1,1 +1,1 @@
-"""The settings of what is neither a broker nor a topic: groups, subscriptions to clients' metrics, quotas."""
+"""Settings of resources other than brokers and topics: groups, client metrics subscriptions, quotas."""

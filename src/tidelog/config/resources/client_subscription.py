@@ -1,8 +1,9 @@
-"""A subscription to metrics of clients (KIP-714): its settings, and what Kafka refuses. Pure.
+"""The settings of a client metrics subscription (KIP-714), and Kafka's checks of them.
 
-A pattern is compiled only to see that it is one, and as bytes: a class of characters has 256 then, where a range of
-Unicode's takes as long as it has characters. Whoever lets strangers set patterns bounds their length.
-Columns are the fields of ``Key``. Source: Kafka's ``ClientMetricsConfigs``.
+A pattern is compiled only to validate it. It is compiled as bytes, because a Unicode character range takes time for
+each of its characters. A server that takes patterns from untrusted clients must bound their length.
+
+Columns are the fields of ``Key``. The functions are pure. Source: Kafka's ``ClientMetricsConfigs``.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ _ATTRIBUTES = (
 
 
 class UnfitRequestError(ConfigError):
-    """What Kafka answers with INVALID_REQUEST, although a setting is wrong."""
+    """A wrong setting that Kafka reports as INVALID_REQUEST."""
 
     code = 42
 
 
 def check_client_metrics(texts: Mapping[str, str]) -> None:
-    """ConfigError for texts of another type and patterns that are none; UnfitRequestError for the rest."""
+    """Raise ConfigError for a text of another type or an invalid pattern, and UnfitRequestError for other mistakes."""
     for name in texts:
         if name not in CLIENT_METRICS_KEYS:
             raise UnfitRequestError(f"Unknown client metrics configuration: {name}")
@@ -59,7 +60,7 @@ def check_client_metrics(texts: Mapping[str, str]) -> None:
 
 
 def _check_patterns(items: Iterable[str]) -> None:
-    """ConfigError for an item that does not say which pattern an attribute of a client must fit."""
+    """Raise ConfigError for an item that is not a known attribute with a valid pattern."""
     for item in items:
         attribute, *patterns = item.split("=")
         if len(patterns) != 1 or attribute.strip() not in _ATTRIBUTES or not _is_pattern(patterns[0]):
@@ -69,6 +70,6 @@ def _check_patterns(items: Iterable[str]) -> None:
 def _is_pattern(text: str) -> bool:
     try:
         re.compile(text.strip().encode())
-    except (re.error, ValueError, OverflowError, RecursionError):  # but for the first: counts and groups beyond measure
+    except (re.error, ValueError, OverflowError, RecursionError):  # all but the first: excessive counts and nesting
         return False
     return bool(text)

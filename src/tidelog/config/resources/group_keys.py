@@ -1,7 +1,7 @@
 """Every setting of a group in Kafka 4.4 (``GroupConfig``); all of them can change while the group is in use.
 
-The columns are the fields of ``Key``. The broker has a key for the default of most, and bounds for what a group may
-choose: ``group.`` before the name, and ``min`` or ``max`` in it.
+The columns are the fields of ``Key``. For most settings the broker has a key with the default, ``group.`` and the name.
+Its keys with ``min`` or ``max`` in the name are bounds for the groups' settings.
 """
 
 from __future__ import annotations

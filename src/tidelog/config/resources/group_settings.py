@@ -1,17 +1,16 @@
-"""The settings of one group: what was set for it, over the broker's defaults, over Kafka's. An immutable value.
+"""The settings of one group: its own values over the broker's defaults over Kafka's.
 
 ==================================  ==================================================================================
-a key with a broker's key           ``group.`` before it: its default, and what a description names as its synonym
+default of a key                    the broker's ``group.KEY``, which a description lists as a synonym
 a number                            between the broker's ``group.KIND.min.NAME`` and ``group.KIND.max.NAME``
 session timeout                     longer than the heartbeat interval of the same kind
 assignor of a streams group         one of the broker's ``group.streams.assignors``, by default the first
-dead-letter queue topic             not one of Kafka's internal topics
+dead-letter queue topic             a name that does not begin with ``__``
 ==================================  ==================================================================================
 
-Only settings that were set are held against the bounds. The bounds of a broker may change after that: a group then goes
-by the nearest value that is within them (``within_bounds``), while its description still shows what was set.
-Called by: whoever changes settings (``of`` refuses what Kafka refuses), the group coordinator.
-Source: Kafka's ``GroupConfig.validate`` and ``GroupConfig.evaluate``.
+Only the group's own settings are checked against the bounds. If the broker's bounds change later, the group uses the
+nearest allowed value (``within_bounds``), while its description still shows the set value. A ``GroupSettings`` is
+immutable. Source: Kafka's ``GroupConfig.validate`` and ``GroupConfig.evaluate``.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _BOUNDED = (
     "streams.task.offset.interval.ms",
     "streams.num.warmup.replicas",
 )
-"""In the order in which Kafka looks at them."""
+"""The keys in the sequence of Kafka's checks."""
 
 _KINDS = ("consumer", "share", "streams")
 _TAGS = "streams.rack.aware.assignment.tags"
@@ -55,21 +54,21 @@ _QUEUE = "errors.deadletterqueue.topic.name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """``values``: every setting of a group; ``overrides``: as they were set."""
+    """``values`` has every setting of a group. ``overrides`` are the group's own texts."""
 
     values: Mapping[str, Value | None]
     overrides: Mapping[str, str]
 
     @classmethod
     def of(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> Self:
-        """ConfigError for an unknown key, a text of another type, and values the broker's bounds do not allow."""
+        """Raise ConfigError for an unknown key, an invalid value, or a value that the broker does not allow."""
         settings = cls.described(overrides, broker)
         _check({name: settings.values[name] for name in overrides}, broker)
         return settings
 
     @classmethod
     def described(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> Self:
-        """As ``of``, without a look at the broker's bounds: they may have changed since."""
+        """Parse like ``of``, but ignore the broker's bounds, which may have changed since."""
         for name in overrides:
             if name not in GROUP_KEYS:
                 raise ConfigError(f"Unknown group config name: {name}")
@@ -80,18 +79,18 @@ class GroupSettings:
         return cls(values=values, overrides=dict(overrides))
 
     def within_bounds(self, broker: BrokerConfig) -> Self:
-        """Return the settings with each number that was set moved to the nearest one that the broker allows."""
+        """Return the settings with each overridden number moved to the nearest value that the broker allows."""
         names = [name for name in _BOUNDED if name in self.overrides]
         bounded = {name: _bounds(name, broker).nearest(self.number(name)) for name in names}
         return replace(self, values={**self.values, **bounded})
 
     def number(self, key: str) -> int:
-        """The value of a key whose type is INT."""
+        """Return the value of an INT key."""
         return number(self.values, key)
 
 
 class _Bounds(NamedTuple):
-    """Both included; None sets no bound."""
+    """Bounds, both included. None sets no bound."""
 
     low: int | None
     high: int | None
@@ -111,14 +110,17 @@ class _Bounds(NamedTuple):
 
 
 def _bounds(name: str, broker: BrokerConfig) -> _Bounds:
-    """Of ``consumer.session.timeout.ms``: the broker's ``group.consumer.min.session.timeout.ms``, and the max."""
+    """Return the broker's bounds.
+
+    Those of ``consumer.session.timeout.ms`` are ``group.consumer.min.session.timeout.ms`` and the key with ``max``.
+    """
     kind, rest = name.split(".", 1)
     keys = (f"group.{kind}.{word}.{rest.removeprefix('num.')}" for word in ("min", "max"))
     return _Bounds(*(broker.number(key) if key in BROKER_KEYS else None for key in keys))
 
 
 def broker_key_of(name: str) -> str | None:
-    """Return the broker's key that sets the default of a group's key; None if there is none."""
+    """Return the broker's key for the default of a group's key, or None."""
     key = _ASSIGNORS if name == _ASSIGNOR else f"group.{name}"
     return key if key in BROKER_KEYS else None
 
@@ -140,7 +142,7 @@ def _check_tags(text: str) -> None:
 
 
 def _check(values: Mapping[str, Value | None], broker: BrokerConfig) -> None:
-    """``values``: of the settings that were set."""
+    """Raise ConfigError if the broker does not allow the overrides. ``values`` has only these."""
     for name in _BOUNDED:
         bounds = _bounds(name, broker)
         if name in values and bounds.nearest(number(values, name)) != number(values, name):
@@ -158,7 +160,7 @@ def _check(values: Mapping[str, Value | None], broker: BrokerConfig) -> None:
 
 
 def _check_session(kind: str, values: Mapping[str, Value | None], broker: BrokerConfig) -> None:
-    """Hold a session timeout against the heartbeat interval, where the group sets either."""
+    """Raise ConfigError if a session timeout is not longer than the heartbeat interval and the group sets either."""
     session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
     if session not in values and heartbeat not in values:
         return

@@ -1,6 +1,6 @@
-"""Where a share group begins to read: the rule for ``share.auto.offset.reset``. Pure.
+"""The start position of a share group: the rule for ``share.auto.offset.reset``.
 
-Source: Kafka's ``ShareGroupAutoOffsetResetStrategy``, ``java.time.Duration.parse``.
+The rule is pure. Source: Kafka's ``ShareGroupAutoOffsetResetStrategy``, ``java.time.Duration.parse``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidelog.config.value_text import Value
 _DURATION = re.compile(
     r"P(?=.)(\+?\d+D)?(T(?=.)(\+?\d+H)?(\+?\d+M)?(\+?\d+([.,]\d{0,9})?S)?)?", re.ASCII | re.IGNORECASE
 )
-"""ISO 8601 as Java reads it, without what is negative."""
+"""A duration in ISO 8601 as Java reads it, without negative parts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Every quota of Kafka 4.4 (``QuotaConfig``): of users and clients, of addresses, and of a broker's replication.
+"""Every quota of Kafka 4.4 (``QuotaConfig``): for users and clients, addresses, and a broker's replication.
 
-The columns are the fields of ``Key``. The default of each is no limit. Those of a broker stand in no properties file:
-they are set at run time only.
+The columns are the fields of ``Key``. The default of each is no limit. A broker's quotas are not allowed in its
+properties file: they are set only at run time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ CLIENT_QUOTAS = table(
     Key("request_percentage", DOUBLE, float(INT_MAX), ANY, MEDIUM, CLUSTER_WIDE,
         "Share of this broker's time that the clients' requests may take, in percent.", effect=USED),
 )
-"""Of users and client ids (``userAndClientQuotaConfigs``)."""
+"""The quotas of users and client ids (``userAndClientQuotaConfigs``)."""
 
 ADDRESS_QUOTAS = table(
     Key("connection_creation_rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Connections a second that this broker accepts from the address.", effect=USED),
 )
-"""Of one address or host (``ipConfigs``)."""
+"""The quotas of an address or host (``ipConfigs``)."""
 
 REPLICATION_RATES = table(
     Key("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
@@ -37,5 +37,5 @@ REPLICATION_RATES = table(
     Key("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Bytes a second that moves between log directories may write."),
 )
-"""Of a broker (``brokerQuotaConfigs``)."""
+"""The quotas of a broker (``brokerQuotaConfigs``)."""
 # fmt: on

@@ -1,1 +1,1 @@
-"""One module a codec, each over a library: ``decompress(data, max_bytes)`` and ``compress(data, level)``."""
+"""The codecs, a module per library: ``decompress(data, max_bytes)`` and ``compress(data, level)``."""

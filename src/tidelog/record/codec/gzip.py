@@ -1,9 +1,10 @@
-"""gzip (codec 1) over ISA-L.
+"""The gzip codec (codec 1) over ISA-L.
 
-Reads members one after the other, as Java's ``GZIPInputStream`` does; bytes after the last member that do not begin
-another one are ignored, as there. Writes one member without name and time, so equal input gives equal bytes.
+The reader takes members one after the other, as Java's ``GZIPInputStream`` does. Like Java, it ignores bytes after the
+last member that do not begin another one. The writer makes one member without name and time, so equal input gives equal
+bytes.
 
-Deflate expands at most 1032 to 1; output is asked for up to ``max_bytes`` and one more: a bomb costs no more than that.
+Deflate expands at most 1032 to 1. At most ``max_bytes`` + 1 bytes of output are requested, so a bomb costs no more.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tidelog.record.codec.limit import too_large
 _GZIP_WINDOW_BITS: Final = 31
 _MEMBER_MAGIC: Final = b"\x1f\x8b"
 _NEXT_MEMBER_BYTES: Final = 65_536
-"""Input handed over at once after the first member: the library copies what it did not use."""
+"""The size of an input step after the first member: the library copies the unused part of each step."""
 
 
 def decompress(data: memoryview, max_bytes: int) -> bytes:
@@ -46,7 +47,7 @@ def decompress(data: memoryview, max_bytes: int) -> bytes:
 
 
 def compress(data: memoryview, level: int | None) -> bytes:
-    """ISA-L's default level for None and Kafka's -1; ISA-L lacks levels 1 to 9, so zlib obeys those."""
+    """Compress: ISA-L's default level for None and Kafka's -1. ISA-L lacks levels 1 to 9, so zlib does those."""
     if level is None or level == -1:
         compressed: bytes = igzip_lib.compress(data, flag=igzip_lib.COMP_GZIP)
         return compressed

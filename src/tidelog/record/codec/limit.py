@@ -1,7 +1,7 @@
-"""How much memory compressed input may claim.
+"""The limit for the memory that compressed input may take.
 
-Compressed bytes come from a disk or a socket. Everything they say about their own size is checked against what that
-codec can reach at best and against the caller's limit before memory is taken for it.
+Compressed bytes come from a disk or a socket. Before memory is allocated, each declared size is checked against the
+best ratio of the codec and against the caller's limit.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 from tidelog.model import CorruptRecordError
 
 MAX_DECOMPRESSED_BYTES: Final = 1 << 30
-"""Largest decompressed batch that is read (1 GiB). Kafka names no limit; its own buffers end at 2 GiB."""
+"""The largest decompressed batch that is read (1 GiB). Kafka sets no limit; its own buffers end at 2 GiB."""
 
 
 class PayloadTooLargeError(CorruptRecordError):
-    """More than the caller takes; whether the rest of it is sound nobody has looked."""
+    """The data exceeds the caller's limit; the rest of it was not validated."""
 
 
 def too_large(codec: str, max_bytes: int) -> PayloadTooLargeError:

@@ -2,14 +2,15 @@
 
 ::
 
-    04 22 4D 18 | FLG | BD | content size uint64, if FLG says so | header checksum | blocks | end mark 00 00 00 00
+    04 22 4D 18 | FLG | BD | content size uint64, if FLG has its bit | header checksum | blocks | end mark 00 00 00 00
 
 The header checksum is the second byte of XXH32 over the descriptor (FLG to content size). The first Kafka clients also
-hashed the four magic bytes, so in messages of format v0 the byte is wrong: writing it wrong there is part of the
-format, and reading ignores it (KIP-57; Kafka's ``Lz4BlockOutputStream``). One frame is read; what follows it is
-ignored, as by Kafka. Frames are written as Kafka's client does: independent blocks of 64 KiB, no checksums, no size.
+hashed the four magic bytes, so this byte is wrong in messages of format v0. The wrong byte became part of the format,
+so it is written there too, and ignored when read (KIP-57; Kafka's ``Lz4BlockOutputStream``). One frame is read, and
+bytes after it are ignored, as in Kafka. Frames are written as by Kafka's client: independent blocks of 64 KiB, no
+checksums, no size.
 
-LZ4 expands at most 255 to 1; a declared content size beyond that is refused before memory is taken for it.
+LZ4 expands at most 255 to 1. A larger declared content size is refused before memory is allocated for it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DICTIONARY_FLAG: Final = 0x01
 _MAX_EXPANSION: Final = 255
 _STEP_BYTES: Final = 65_536
 _DEFAULT_LEVEL: Final = 9
-"""Kafka's number for its fast compressor, not for LZ4 HC at 9."""
+"""Kafka's number for its fast compressor; it does not mean level 9 of LZ4 HC."""
 
 
 def decompress(data: memoryview, max_bytes: int, magic: int) -> bytes:
@@ -46,7 +47,7 @@ def decompress(data: memoryview, max_bytes: int, magic: int) -> bytes:
 
 
 def compress(data: memoryview, level: int | None, magic: int) -> bytes:
-    """Kafka's levels: 1 to 17, 9 or None for the fast compressor; the library's strongest is 12."""
+    """Compress with Kafka's levels 1 to 17; 9 or None is the fast compressor. The library's strongest level is 12."""
     if level is not None and not 1 <= level <= 17:
         raise ConfigError(f"lz4 has levels 1 to 17, not {level}")
     compressed: bytes = lz4_frame.compress(
@@ -62,7 +63,7 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def _check_header(data: memoryview, max_bytes: int) -> int:
-    """Where the header checksum stands; CorruptRecordError where there is no frame header, or a size it cannot keep."""
+    """Return the position of the header checksum. Raise CorruptRecordError for no frame header or a wrong size."""
     if len(data) < 7 or bytes(data[:4]) != _FRAME_MAGIC:
         raise CorruptRecordError("the lz4 data does not begin with a frame header")
     if data[4] & _DICTIONARY_FLAG:
@@ -97,7 +98,7 @@ def _decompress_by_steps(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _header_checksum(descriptor: memoryview) -> int:
-    """Second byte of XXH32 (seed 0) of fewer than 16 bytes: that hash's short form, after its public specification."""
+    """Return the second byte of XXH32 (seed 0) for fewer than 16 bytes, by the short form of its specification."""
     mask = 0xFFFFFFFF
     prime_1, prime_2, prime_3, prime_4, prime_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
     hashed = prime_5 + len(descriptor)

@@ -1,14 +1,13 @@
-"""snappy (codec 2): our own loop of blocks over cramjam's raw snappy.
+"""The snappy codec (codec 2): our own loop of blocks over cramjam's raw snappy.
 
-Two layouts are read, as Kafka's Java client does. Plain: one raw block (librdkafka writes this). Framed by xerial's
-snappy-java (Kafka's Java client writes this; so do we)::
+The reader accepts two layouts, as Kafka's Java client does. The plain one is a raw block (librdkafka writes it). The
+other is framed by xerial's snappy-java (Kafka's Java client writes it, and so does tidelog)::
 
     header  82 'S' 'N' 'A' 'P' 'P' 'Y' 00 | version int32 | lowest compatible version int32
     blocks  length int32 | raw snappy block of up to 32 KiB plain bytes        (big-endian; a header may come again)
 
-Raw snappy declares its plain length at its head and expands at most 64 bytes for 3, so a declared length beyond 22
-times the block is refused before memory is taken. One to three bytes after the last block are ignored, as by
-snappy-java.
+Raw snappy declares its plain length first and expands at most 64 bytes for 3. So a declared length beyond 22 times the
+block is refused before memory is allocated. One to three bytes after the last block are ignored, as in snappy-java.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Zstandard (codec 4): one or more frames, with or without a content size (Kafka's Java client writes none). KIP-110.
 
-A block of four bytes can stand for 128 KiB, and the library gives out all that its input yields. So input goes in by
-small steps where it could pass the limit: a bomb costs at most the limit and 128 MiB; a frame's window is at most
+A block of four bytes can expand to 128 KiB, and the library returns the output of all its input at once. So input goes
+in by small steps if it could pass the limit: a bomb costs at most the limit plus 128 MiB. A frame's window is at most
 128 MiB, as in Kafka.
 
-Thread rule: the library's contexts serve one thread at a time and are dear to make; each call takes one from a free
-list and puts it back (taking from and adding to a list is atomic).
+Thread rule: any thread. A context of the library serves one thread at a time and is expensive to create. So each call
+takes one from a free list and puts it back; both list operations are atomic.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _decompress(decompressor: zstandard.ZstdDecompressor, data: memoryview, max_
 
 
 def compress(data: memoryview, level: int | None) -> bytes:
-    """Kafka's levels: -131072 to 22; 3 where none is asked for."""
+    """Compress with Kafka's levels: -131072 to 22, default 3."""
     if level is None:
         level = _DEFAULT_LEVEL
     if not -131_072 <= level <= 22:

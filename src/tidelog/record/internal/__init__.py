@@ -1,1 +1,1 @@
-"""Storage records: what Kafka keeps in its own topics, as tables of fields with one decoder and one encoder."""
+"""Storage records, which Kafka keeps in its own topics: tables of fields, with one decoder and one encoder."""

@@ -1,7 +1,8 @@
-"""Tables of control records (leader change, snapshot header and footer, KRaft version and voters, end of
-transaction), of the consumer protocol that lies inside group metadata, and of ``quorum-state``.
+"""The tables of control records, of the consumer protocol and of ``quorum-state``.
 
-Facts of Kafka's message definitions (modules clients and raft). Notation: the schema module.
+The control records are leader change, snapshot header and footer, KRaft version and voters, and end of transaction.
+The consumer protocol lies inside group metadata. The tables are facts of Kafka's message definitions (modules clients
+and raft). The schema module explains the notation.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Bytes of a storage record -> its fields as plain Python values.
+"""The decoder of storage records: from bytes to fields as plain Python values.
 
-A message of one version is turned once into a tree of small readers ``read(data, position) -> (value, position)``
-and kept. Values: int, bool, float, str, bytes, None, list, dict by Kafka's field names in the order of its table; a
-uuid is Kafka's 22 characters of base64. A tagged field that is absent or equal to its default is left out, as
-Kafka's JSON does; fields of other versions are left out too. Unknown tagged fields are skipped.
+A message of one version is compiled once into a tree of small readers ``read(data, position) -> (value, position)``
+and cached. Values are int, bool, float, str, bytes, None, list, or dict by Kafka's field names in the order of its
+table. A uuid is Kafka's 22 characters of base64. A tagged field that is absent or equal to its default is left out, as
+in Kafka's JSON. Fields of other versions are left out too. Unknown tagged fields are skipped.
 
-Errors: CorruptRecordError with Kafka's own sentence where it has one, ``UNDERFLOW`` where the bytes end too soon.
-Source of the rules: KIP-482, and the classes Kafka generates. Pure; any thread.
+Errors are CorruptRecordError with Kafka's own sentence if it has one, ``UNDERFLOW`` if the bytes end too soon.
+Source of the rules: KIP-482, and the classes that Kafka generates. Pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIXED = {
     "uint32": "I",
     "float64": "d",
 }
-"""Formats of ``struct``, big-endian."""
+"""The formats of ``struct``, big-endian."""
 
 
 class _Version(NamedTuple):
@@ -48,8 +48,8 @@ class _Version(NamedTuple):
 def decode_message(message: Message, data: bytes, version: int, position: int = 0) -> tuple[dict[str, Any], int]:
     """Read ``message`` at ``data[position:]``; return its fields and the position behind it.
 
-    A version above the table's is read like the newest one known, as Kafka's generated classes do: ask
-    ``version in message.versions`` first where that is not wanted. CorruptRecordError where the bytes do not fit.
+    A version above the table's is read like the newest known one, as in Kafka's generated classes. A caller that does
+    not want this must check ``version in message.versions``. Raise CorruptRecordError if the bytes do not fit.
     """
     value, position = message_reader(message, version)(data, position)
     return value, position
@@ -57,7 +57,7 @@ def decode_message(message: Message, data: bytes, version: int, position: int = 
 
 @cache
 def message_reader(message: Message, version: int) -> Reader:
-    """The compiled reader of one version; may raise struct.error for bytes that end too soon (see ``checked``)."""
+    """Return the compiled reader of a version, cached. Bytes that end too soon raise CorruptRecordError."""
     chosen = _Version(version, version in message.flexible, version in message.versions)
     read = _struct_reader(message.fields, chosen)
 
@@ -71,7 +71,7 @@ def message_reader(message: Message, version: int) -> Reader:
 
 
 def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most 32 bits; CorruptRecordError past five bytes, IndexError past the end."""
+    """Read an unsigned varint of at most 32 bits. Raise CorruptRecordError past five bytes, IndexError past the end."""
     byte = data[position]
     if byte < 0x80:
         return byte, position + 1
@@ -81,7 +81,7 @@ def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             value &= 0xFFFFFFFF
-            # Java holds it in an int: lengths past 2^31 come out negative.
+            # Java stores it in an int, so lengths past 2^31 are negative.
             return value - (1 << 32) if value >> 31 else value, position + index + 1
     raise CorruptRecordError(
         f"Varint is too long, the most significant bit in the 5th byte is set, converted value: {value & 0xFFFFFFFF:x}",
@@ -90,7 +90,7 @@ def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _struct_reader(fields: tuple[Field, ...], version: _Version) -> Reader:
-    """All fields of a structure: the plain ones in order, then the tagged section where the version is flexible."""
+    """Return a reader for a structure: first its plain fields, then the tagged section in a flexible version."""
     present = [field for field in fields if version.number in field.versions]
     read_plain = _plain_reader([field for field in present if field.tag is None], version)
     if not version.flexible:
@@ -123,7 +123,7 @@ def _struct_reader(fields: tuple[Field, ...], version: _Version) -> Reader:
 
 
 class _Step(NamedTuple):
-    """Either a run of fields of fixed size (``names``, read at once), or one field of any other kind."""
+    """A run of fixed-size fields (``names``, read at once), or a single field of another kind."""
 
     names: tuple[str, ...]
     unpack: Callable[[bytes, int], tuple[Any, ...]]
@@ -133,7 +133,7 @@ class _Step(NamedTuple):
 
 
 def _plain_reader(fields: list[Field], version: _Version) -> Reader:
-    """The fields without a tag, in order."""
+    """Return a reader for the fields without a tag."""
     steps: list[_Step] = []
     for is_fixed, group in groupby(fields, _is_fixed):
         if is_fixed:
@@ -194,7 +194,7 @@ def _element_reader(field: Field, version: _Version) -> Reader:
 
 
 def _refusing_reader(message: str) -> Reader:
-    """Kafka's generated classes check the version in an inner structure, but not in the message itself."""
+    """Return a reader that refuses: Kafka's generated classes check the version only in an inner structure."""
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
         raise CorruptRecordError(message, position=position)
@@ -219,7 +219,7 @@ def _read_uuid(data: bytes, position: int) -> tuple[str, int]:
 
 
 def _length_reader(flexible: bool, plain: str) -> Reader:
-    """Lengths are written plus one as varints where flexible, else as int16 (strings) or int32; -1 stands for null."""
+    """Return a length reader: a varint plus one if flexible, else int16 (strings) or int32; -1 means null."""
     if not flexible:
         return _fixed_reader(struct.Struct(">" + plain))
 
@@ -259,7 +259,7 @@ def _bytes_reader(field: Field, flexible: bool, nullable: bool) -> Reader:
 
 
 def _count_reader(field: Field, flexible: bool, nullable: bool) -> Reader:
-    """The number of an array's elements, None for a null array; never more than there are bytes left."""
+    """Return a reader for an array's length, None for a null array; it is at most the number of bytes left."""
     read_length = _length_reader(flexible, "i")
 
     def read(data: bytes, position: int) -> tuple[int | None, int]:
@@ -310,8 +310,10 @@ def _fixed_array_reader(field: Field, flexible: bool, nullable: bool) -> Reader:
 
 
 def _nullable_struct_reader(read_struct: Reader, *, in_tag: bool) -> Reader:
-    """A structure that may be null has a marker before it: a signed byte, below 0 for null; in a tag a varint, 0
-    for null."""
+    """Return a reader for a structure that may be null, with a marker before it.
+
+    The marker is a signed byte, below 0 for null; inside a tag it is a varint, 0 for null.
+    """
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
         if in_tag:

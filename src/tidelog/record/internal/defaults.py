@@ -1,6 +1,6 @@
-"""Fill in what the decoder leaves out: every field of a version, with its default where the bytes had none.
+"""The defaults that the decoder leaves out: they fill every field of a version that the bytes did not have.
 
-Called by coordinators, which want a value for every field, and where Kafka prints a newer version than it reads. Pure.
+Coordinators need a value for every field, and Kafka prints a newer version than it reads in some places. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tidelog.record.internal.schema import Field, Message
 
 
 def with_defaults(message: Message, values: Mapping[str, Any], version: int) -> dict[str, Any]:
-    """A copy of ``values`` with every field that ``version`` has, in the order of the table."""
+    """Return a copy of ``values`` with every field that ``version`` has, in the order of the table."""
     return _filled(message.fields, values, version)
 
 

@@ -1,10 +1,10 @@
-"""Fields of a storage record -> its bytes: the other direction of the decoder, over the same tables.
+"""The encoder of storage records: from fields to bytes, over the same tables as the decoder.
 
-``encode_message(message, values, version)`` takes a dict by Kafka's field names (uuid as Kafka's 22 characters); a
-name that is absent takes the field's default. Fields of other versions are not written; a value that is not the
-default for such a field is an error, as in Kafka, because it would be lost. Tagged fields are written in the order
-of their tags, and only where they differ from their default. Not as fast as the decoder: a coordinator writes a few
-of these a second. Pure; any thread.
+``encode_message(message, values, version)`` takes a dict by Kafka's field names (uuid as Kafka's 22 characters). A
+missing name takes the field's default. Fields of other versions are not written. If such a field has another value than
+its default, that is an error, as in Kafka, because the value would be lost. Tagged fields are written sorted by tag,
+and only if they differ from their default. It is slower than the decoder: a coordinator writes a few records a second.
+Pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _FIXED = {
 
 
 def encode_message(message: Message, values: Mapping[str, Any], version: int) -> bytes:
-    """Bytes of ``message`` in ``version``.
+    """Encode ``message`` in ``version``.
 
-    UnsupportedFormatError where the version is unknown or cannot hold a value; InvalidRecordError where a value
+    Raise UnsupportedFormatError if the version is unknown or cannot hold a value. Raise InvalidRecordError if a value
     does not fit.
     """
     if version not in message.versions:

@@ -1,4 +1,4 @@
-"""The frames around storage records: how a record of an internal topic says which message it holds.
+"""The frames around storage records, which name the message in a record of an internal topic.
 
 Group, transaction and share coordinator (Kafka's ``CoordinatorRecordSerde``)::
 
@@ -9,8 +9,8 @@ Metadata log and remote log metadata (Kafka's ``AbstractApiMessageSerde``)::
 
     value = frame version varint (1) | API key varint | version varint | message
 
-Decoding never guesses: a type or version that the tables do not know comes back without fields (``RawRecord``'s
-bytes), so that a newer broker's log can still be listed. Pure; any thread.
+Decoding never guesses: a type or version that the tables do not know is returned as raw bytes without fields
+(``DecodedRecord.raw``), so that a newer broker's log can still be listed. Pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ METADATA_FRAME_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class KeyValueMessages:
-    """The two messages of one coordinator record type."""
+    """The key and value messages of a coordinator record type."""
 
     key: Message
     value: Message
@@ -38,7 +38,7 @@ class KeyValueMessages:
 
 @dataclass(frozen=True, slots=True)
 class DecodedRecord:
-    """One key or value: its type (a message's name, None if unknown), number, version, and fields or else raw bytes."""
+    """A key or value: its message's name (None if unknown), number, version, and its fields or else its raw bytes."""
 
     name: str | None
     number: int
@@ -61,7 +61,7 @@ def by_api_key(messages: Mapping[str, Message]) -> dict[int, Message]:
 
 
 def decode_key(types: Mapping[int, KeyValueMessages], key: bytes) -> DecodedRecord:
-    """The key of a coordinator record. CorruptRecordError where a known type's bytes do not fit."""
+    """Decode the key of a coordinator record. Raise CorruptRecordError if a known type's bytes do not fit."""
     number = read_prefix(key)
     pair = types.get(number)
     if pair is None:
@@ -70,7 +70,7 @@ def decode_key(types: Mapping[int, KeyValueMessages], key: bytes) -> DecodedReco
 
 
 def decode_value(types: Mapping[int, KeyValueMessages], number: int, value: bytes) -> DecodedRecord:
-    """The value that belongs to a key of record type ``number``; raw where type or version are unknown."""
+    """Decode the value for a key of record type ``number``; raw if type or version are unknown."""
     version = read_prefix(value)
     pair = types.get(number)
     if pair is None:
@@ -89,7 +89,7 @@ def encode_value(types: Mapping[int, KeyValueMessages], number: int, fields: Map
 
 
 def decode_framed(types: Mapping[int, Message], value: bytes) -> DecodedRecord:
-    """A record of the metadata log (or remote log metadata); raw where frame, type or version are unknown."""
+    """Decode a record of the metadata log (or remote log metadata); raw if frame, type or version are unknown."""
     try:
         frame, position = read_unsigned_varint(value, 0)
         number, position = read_unsigned_varint(value, position)
@@ -111,7 +111,7 @@ def encode_framed(message: Message, fields: Mapping[str, Any], version: int) -> 
 
 
 def read_prefix(data: bytes) -> int:
-    """The int16 that a coordinator's key or value begins with; CorruptRecordError where it is not there."""
+    """Return the int16 at the start of a coordinator's key or value. Raise CorruptRecordError if it is missing."""
     if len(data) < 2:
         raise CorruptRecordError(UNDERFLOW, position=0)
     return int.from_bytes(data[:2], "big", signed=True)

@@ -1,7 +1,7 @@
-"""Tables of ``__consumer_offsets``: every record type of Kafka 4.4's group coordinator, keys and values.
+"""The tables of ``__consumer_offsets``: every record type of Kafka 4.4's group coordinator, keys and values.
 
-Facts of Kafka's message definitions (module group-coordinator, record types 0 to 23; 9 and 18 were never released).
-Notation: the schema module. ``LegacyOffsetCommit`` is what brokers before 0.9 wrote.
+They are facts of Kafka's message definitions (module group-coordinator, record types 0 to 23; 9 and 18 were never
+released). The schema module explains the notation. Brokers before 0.9 wrote ``LegacyOffsetCommit``.
 """
 
 from __future__ import annotations

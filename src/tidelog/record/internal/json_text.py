@@ -1,8 +1,8 @@
-"""A decoded storage record -> the JSON text that Kafka prints for it.
+"""The JSON text that Kafka prints for a decoded storage record.
 
 Kafka builds a tree with its generated ``JsonConverter`` classes and prints it with Jackson: no blanks, fields in
-table order, bytes as base64 with padding, control characters as ``\\u001F`` with capital digits, doubles as Java
-writes them, everything else in Unicode as it is. Pure; any thread.
+table order, bytes as base64 with padding, control characters as ``\\u001F`` with capital digits. Doubles have Java's
+format, and all other characters stay in Unicode. Pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ESCAPE = re.compile(r"(\\\\)|\\u00([01][0-9a-f])")
 
 
 def kafka_json(value: Any) -> str:
-    """One line of JSON for a value of the decoder: dict, list, str, int, bool, float, bytes or None."""
+    """Return one line of JSON for a value of the decoder: dict, list, str, int, bool, float, bytes or None."""
     kind = type(value)
     if kind is dict:
         members = [
@@ -44,8 +44,10 @@ def kafka_json(value: Any) -> str:
 
 
 def java_double(value: float) -> str:
-    """``Double.toString`` as Jackson prints it: the shortest digits, at least one behind the point, an exponent outside
-    10^-3..10^7; infinities and NaN in quotes."""
+    """Format a double as Jackson prints ``Double.toString``.
+
+    The shortest digits, at least one after the point, an exponent outside 10^-3..10^7; infinities and NaN have quotes.
+    """
     if math.isnan(value):
         return '"NaN"'
     if math.isinf(value):

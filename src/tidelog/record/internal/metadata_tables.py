@@ -1,7 +1,7 @@
-"""Tables of ``__cluster_metadata`` and of its snapshots: every metadata record of Kafka 4.4.
+"""The tables of ``__cluster_metadata`` and of its snapshots: every metadata record of Kafka 4.4.
 
-Facts of Kafka's message definitions (module metadata). Notation: the schema module. ``TYPE_NAMES`` are the names that
-``kafka-dump-log`` prints (Kafka's ``MetadataRecordType``).
+They are facts of Kafka's message definitions (module metadata). The schema module explains the notation.
+``TYPE_NAMES`` are the names that ``kafka-dump-log`` prints (Kafka's ``MetadataRecordType``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Tables of ``__remote_log_metadata``: where segments in tiered storage lie (KIP-405).
+"""The tables of ``__remote_log_metadata``: the places of segments in tiered storage (KIP-405).
 
-Facts of Kafka's message definitions (module storage). Notation: the schema module.
+They are facts of Kafka's message definitions (module storage). The schema module explains the notation.
 """
 
 from __future__ import annotations

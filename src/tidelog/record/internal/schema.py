@@ -1,8 +1,8 @@
-"""Tables of fields: the layout of a storage record, one line a field, and the parser of that notation.
+"""The tables of fields: a storage record's layout with a line per field, and the parser of that notation.
 
-A storage record is what Kafka keeps in its own topics (``__consumer_offsets``, ``__transaction_state``,
+Kafka keeps storage records in its own topics (``__consumer_offsets``, ``__transaction_state``,
 ``__share_group_state``, ``__cluster_metadata``) and in control batches. Kafka describes each in a JSON file and
-generates a class from it (KIP-482 for the flexible versions); here a record is a few lines of text::
+generates a class from it (KIP-482 for the flexible versions). Here a record is a few lines of text::
 
     PartitionRecord 3 versions 0-2 flexible 0+
         partitionId int32 = -1
@@ -10,13 +10,13 @@ generates a class from it (KIP-482 for the flexible versions); here a record is 
         directories []uuid 1+
         lastKnownElr []int32? 2+ tag 2 = null
 
-First line: name, API key (-1: none), versions, and the versions with compact lengths and tagged fields (``none``).
-A field: name, type, ``?`` where it may be null (``?2+``: from version 2), the versions that have it (all, if left
-out), ``tag N`` where it is written in the tagged section, ``= default`` where that is not zero, empty or false.
-``[]`` is an array. A type that starts with a capital is a structure: its fields follow, indented by four more
-blanks.
+The first line has the name, the API key (-1: none), the versions, and the versions with compact lengths and tagged
+fields (``none``). A field has a name, a type, ``?`` if it may be null (``?2+``: from version 2), and the versions that
+have it (all if missing). ``tag N`` puts it into the tagged section, and ``= default`` sets a default other than zero,
+empty or false. ``[]`` is an array. A type that starts with a capital is a structure: its fields follow, indented by
+four more blanks.
 
-Pure values, built once at import; no thread rule. Called by the decoder and the encoder beside it.
+The values are pure and built once at import. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
 MAX_VERSION = 32767
 LONGEST_STRING = 0x7FFF
-"""Bytes, in every version: Kafka reads and writes none that is longer."""
+"""The limit in bytes, in every version: Kafka neither reads nor writes a longer string."""
 
 _ZEROS: dict[str, object] = {
     "boolean": False,
@@ -74,7 +74,7 @@ NEVER = Versions(MAX_VERSION, -1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field. ``fields`` is empty unless ``type`` names a structure; ``default`` is a decoded value."""
+    """A field. ``fields`` is empty unless ``type`` names a structure; ``default`` is a decoded value."""
 
     name: str
     type: str
@@ -88,7 +88,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Message:
-    """One kind of storage record. There is one object for each, so it is compared (and hashed, fast) by identity."""
+    """A kind of storage record. Each has a single object, so identity comparison (with a fast hash) is enough."""
 
     name: str
     api_key: int
@@ -98,7 +98,7 @@ class Message:
 
 
 def parse_messages(text: str) -> dict[str, Message]:
-    """Read a table of messages in the notation above; ValueError (a mistake of ours) where a line does not fit."""
+    """Parse a table of messages in the notation above. Raise ValueError (a mistake of ours) for a wrong line."""
     messages: dict[str, Message] = {}
     blocks = re.split(r"\n(?=\S)", text.strip("\n"))
     for block in blocks:

@@ -1,6 +1,6 @@
-"""Tables of ``__share_group_state``: the share coordinator's snapshots and updates (KIP-932).
+"""The tables of ``__share_group_state``: the share coordinator's snapshots and updates (KIP-932).
 
-Facts of Kafka's message definitions (module share-coordinator). Notation: the schema module.
+They are facts of Kafka's message definitions (module share-coordinator). The schema module explains the notation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The states of a transaction: numbers in ``__transaction_state``, names for people and tools.
 
-Source: Kafka's ``TransactionState`` (KIP-98, KIP-890). Pure; any thread.
+Pure. Thread rule: any thread. Source: Kafka's ``TransactionState`` (KIP-98, KIP-890).
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Final
 
 class TransactionState(enum.IntEnum):
     EMPTY = 0
-    """No transaction yet since the producer came."""
+    """The producer has not begun a transaction yet."""
     ONGOING = 1
     PREPARE_COMMIT = 2
-    """Decided: markers are being written."""
+    """The commit is decided, and its markers are being written."""
     PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
     DEAD = 6
-    """Expired: a record without a value is being written."""
+    """The producer expired, and a record without a value is being written."""
     PREPARE_EPOCH_FENCE = 7
-    """The producer is being fenced off, its transaction aborted: on the way to PREPARE_ABORT, in no record."""
+    """The producer is being fenced and its transaction aborted; the next state is PREPARE_ABORT. No record has this."""
 
     @property
     def label(self) -> str:

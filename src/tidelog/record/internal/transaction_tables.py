@@ -1,6 +1,6 @@
-"""Tables of ``__transaction_state``: the transaction coordinator's one record type.
+"""The tables of ``__transaction_state``, with the transaction coordinator's only record type.
 
-Facts of Kafka's message definitions (module transaction-coordinator). Notation: the schema module.
+They are facts of Kafka's message definitions (module transaction-coordinator). The schema module explains the notation.
 """
 
 from __future__ import annotations

@@ -97,10 +97,7 @@ class GroupCoordinator:
         return owned.shard
 
     async def ask(self, group_id: str, question: Callable[[Shard, Callable[[T], None]], None]) -> T:
-        """Pass ``question`` the group's shard and wait for its reply.
-
-        Raise the ApiErrors of ``shard_of`` and ``question``.
-        """
+        """Pass the group's shard to ``question`` and wait for the reply. Raise the ApiErrors of both."""
         answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def reply(answer: T) -> None:

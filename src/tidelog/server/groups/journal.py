@@ -37,10 +37,7 @@ class Journal(Protocol):
     """A journal for one partition of ``__consumer_offsets``, written by its coordinator."""
 
     def write(self, records: Sequence[GroupRecord], done: Done, *, apply: bool = True) -> None:
-        """Write all records or none.
-
-        ``apply`` False: the state already has them. No records: wait for earlier changes.
-        """
+        """Write all records or none. ``apply`` False: the state has them already. No records: wait for earlier ones."""
         ...
 
     def write_transactional(self, records: Sequence[GroupRecord], producer: TransactionalProducer, done: Done) -> None:

@@ -1,12 +1,12 @@
 """A partition of ``__consumer_offsets`` on its coordinator: groups, offsets and their operations.
 
-Requests of the classic protocol can go to groups of both types. A consumer group may still have members of the classic
-protocol, and an empty consumer group becomes a classic group when a classic member joins. A response that depends on a
-change waits until the journal has written it.
+Requests of the classic protocol can go to groups of both types. A consumer group may have members of the classic
+protocol, and becomes a classic group if a classic member joins while it is empty. A response waits until the journal
+has written its change.
 
-``replay`` fills a shard (see ``loading``). ``resume`` then starts its timers. When another broker takes the partition
-over, ``abandon`` fails pending requests with NOT_COORDINATOR.
-Thread rule: the event loop only, except for loading. Source: Kafka's ``GroupCoordinatorShard``.
+``replay`` fills a shard (see ``loading``), then ``resume`` starts its timers. When another broker takes over,
+``abandon`` fails pending requests with NOT_COORDINATOR. Thread rule: the event loop only, except for loading.
+Source: Kafka's ``GroupCoordinatorShard``.
 """
 
 from __future__ import annotations
@@ -82,10 +82,7 @@ class Shard:
             self._syncing.sync(group, request, reply)
 
     def heartbeat(self, claim: MemberClaim) -> ErrorCode:
-        """Return the error code of the member's response.
-
-        Raise ApiError(UNKNOWN_MEMBER_ID) if the group has no members.
-        """
+        """Return the response's error code. Raise ApiError(UNKNOWN_MEMBER_ID) if the group has no members."""
         group = self._group_of(claim)
         if isinstance(group, ConsumerGroup):
             return self._classic_members.heartbeat(group, claim)
@@ -177,10 +174,7 @@ class Shard:
         self.context.timers.cancel_all()
 
     def _write_in_pieces(self, records: Sequence[GroupRecord]) -> None:
-        """Write records as several batches, since one could be too large.
-
-        The next ``expire`` retries its failed records.
-        """
+        """Write records as several batches, as one could be too large. The next ``expire`` retries its failures."""
         for start in range(0, len(records), _RECORDS_A_BATCH):
             self.context.journal.write(records[start : start + _RECORDS_A_BATCH], lambda _error: None)
 

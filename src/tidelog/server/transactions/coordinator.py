@@ -157,10 +157,7 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Return NONE for each partition in the transaction, else TRANSACTION_ABORTABLE.
-
-        Raise ApiError as ``missing``.
-        """
+        """Return NONE for partitions in the transaction, TRANSACTION_ABORTABLE for others. Raise ApiError."""
         _, transaction = self._require(transactional_id)
         absent = missing(transaction, producer, partitions)
         return {name: ErrorCode.TRANSACTION_ABORTABLE if name in absent else ErrorCode.NONE for name in partitions}
@@ -176,9 +173,7 @@ class TransactionCoordinator:
             await self.add_partitions(name, producer, partitions, client_version=EPOCH_BUMP_VERSION)
         except ApiError as error:
             code = error_code_of(error)
-            if (
-                code is ErrorCode.NOT_COORDINATOR
-            ):  # Kafka would ask the other broker; only the local coordinator is asked
+            if code is ErrorCode.NOT_COORDINATOR:  # Kafka would ask the other broker, this code asks only its own
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return dict.fromkeys(partitions, code)
         return dict.fromkeys(partitions, ErrorCode.NONE)

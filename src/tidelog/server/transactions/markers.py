@@ -45,10 +45,7 @@ class MarkerWriter(Protocol):
     def write(
         self, marker: Marker, partitions: Collection[TopicPartition]
     ) -> Coroutine[Any, Any, Mapping[TopicPartition, ErrorCode]]:
-        """Return each partition's error, UNKNOWN_TOPIC_OR_PARTITION if it is deleted.
-
-        One failure does not fail the call.
-        """
+        """Return each partition's error. UNKNOWN_TOPIC_OR_PARTITION means that it is deleted. Never raise."""
         ...
 
 

@@ -65,10 +65,7 @@ class ProducerAppendInfo:
     def append_marker(
         self, batch: ProducerBatch, record: MarkerRecord | None, transaction_version: int = 0
     ) -> CompletedTransaction | None:
-        """Check and add a control batch; ``record`` is None if compaction emptied it.
-
-        Return the ended transaction, or None if it has no data in this log.
-        """
+        """Check and add a control batch; ``record`` is None if compaction emptied it. None without data in this log."""
         if record is None:
             self._note_verification(batch)
             return None
@@ -128,8 +125,8 @@ class ProducerAppendInfo:
         the batch's, unknown before the append  any
         ======================================  ==========================================
 
-        While a verification is pending, no sequence above its lowest one is allowed. If it is of version 2 and no batch of
-        the producer is remembered, only 0 is allowed.
+        While a verification is pending, its lowest sequence is the limit. In version 2, only 0 is allowed if
+        no batch of the producer is remembered.
         """
         known, updated, pending = self._current, self.updated, self._pending
         if pending is not None:

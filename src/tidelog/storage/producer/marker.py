@@ -1,7 +1,7 @@
-"""The end-of-transaction marker in a control batch. Pure: bytes in, value out.
+"""The end-of-transaction marker in a control batch.
 
-A transaction coordinator writes it as the first (and only) record of a control batch of the producer.
-Source: Kafka's ``EndTransactionMarker``, KIP-98.
+A transaction coordinator writes it as the first (and only) record of a control batch of the producer. The module is
+pure. Source: Kafka's ``EndTransactionMarker``, KIP-98.
 """
 
 from __future__ import annotations

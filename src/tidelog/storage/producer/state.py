@@ -1,14 +1,13 @@
-"""The producers of a log and their transactions, as of ``map_end_offset``. Pure: no I/O, no clock.
+"""The producers of a log and their transactions, as of ``map_end_offset``; pure, without I/O and clock.
 
-The owner of the log passes in batches and the bytes of snapshots, and writes the result of ``snapshot``. There are two
-ways in:
+The log's owner passes in batches and the bytes of snapshots, and writes the result of ``snapshot``. Two ways in:
 
 - ``replay`` takes batches that are in the log already (recovery, loading, a view). It does not check their sequences
   and epochs. It runs over complete batch tables and skips the data batches that do not affect the state.
 - ``prepare_update``, ``ProducerAppendInfo``, ``update`` and ``complete`` first check an append, then apply it.
 
-The state is empty when loading begins. A crash loses it; it is rebuilt from the newest usable snapshot and the log
-after it. Thread rule: the caller holds the partition's lock. Source: Kafka's ``ProducerStateManager`` (KIP-98, KIP-890).
+The state is empty when loading begins. A crash loses it; the newest usable snapshot and the later log restore it.
+Thread rule: the caller holds the partition's lock. Source: Kafka's ``ProducerStateManager`` (KIP-98, KIP-890).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
-"""Default of ``producer.id.expiration.ms``."""
+"""The default of ``producer.id.expiration.ms``."""
 LATE_TRANSACTION_BUFFER_MS = 300_000
 """The time that a transaction may last beyond the largest timeout before it counts as late."""
 
@@ -135,9 +134,9 @@ class ProducerState:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Replays in this block count as one read of Kafka's when it reloads its state.
+        """Count the replays in this block as a single read of Kafka's state reload.
 
-        Kafka gathers the producers of such a read (one of a whole segment) in a HashMap of its own and adds new ones in
+        Kafka collects the producers of each read (a complete segment) in a separate HashMap, and then adds new ones in
         that map's order. Only the order of the entries in a snapshot depends on it.
         """
         gathered = self._loading = JavaHashOrder()
@@ -227,8 +226,8 @@ class ProducerState:
     def continued(self, batch: ProducerBatch) -> ProducerEntry | None:
         """Return the entry of a client's producer if ``batch`` simply continues it, so that ``add_batch`` is enough.
 
-        Conditions: same epoch, the next sequence, the same transaction state as before, and no pending verification.
-        Return None for any other data batch and for markers.
+        The batch must have the same epoch, the next sequence and the same transaction state, and no verification may be
+        pending. Return None for any other data batch and for markers.
         """
         entry = self._entries.get(batch.producer_id)
         if (

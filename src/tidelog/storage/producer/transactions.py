@@ -29,7 +29,7 @@ class Transactions:
 
     @property
     def ongoing(self) -> list[OpenTransaction]:
-        """By first offset, ascending."""
+        """The ongoing transactions, ascending by first offset."""
         return [self._ongoing[offset] for offset in sorted(self._ongoing)]
 
     @property

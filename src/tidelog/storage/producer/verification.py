@@ -7,9 +7,9 @@ transaction is open, and then appends with the guard. A producer has one of thes
 =================  =============================================================  ====================================
 state              entered                                                        an append of its transaction
 =================  =============================================================  ====================================
-*unknown*          at first; after its append, or a marker that ended its         is refused unless one is open already
+*unknown*          at first; after its append, or a marker that ended its         is refused without an open transaction
                    transaction; after the expiration time
-*pending*          at a request for a guard; repeated requests get the same one   is accepted with this guard
+*pending*          at a request for a guard; a repeated request gets it again    is accepted with this guard
 =================  =============================================================  ====================================
 
 While a verification is pending, the lowest requested sequence must be appended first. Otherwise a later batch could
@@ -33,7 +33,7 @@ _NUMBERS = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class VerificationGuard:
-    """Stands for one attempt to verify one transaction; equal to no other."""
+    """An attempt to verify a transaction; it equals no other guard."""
 
     number: int = field(default_factory=_NUMBERS.__next__)
 
@@ -48,7 +48,7 @@ NO_GUARD = VerificationGuard(0)
 
 @dataclass(slots=True, kw_only=True)
 class PendingVerification:
-    """One producer's."""
+    """The pending verification of a producer."""
 
     guard: VerificationGuard
     created_ms: int
@@ -67,8 +67,8 @@ class PendingVerification:
     def ends_with(self, batch: ProducerBatch) -> bool:
         """Return True if the append of ``batch`` ends the verification.
 
-        A transactional batch or marker does. But a marker of transaction version 2 carries the next transaction's epoch:
-        a verification that already has this epoch belongs to that transaction and stays.
+        A transactional batch or marker does. But a marker of transaction version 2 has the next transaction's epoch: a
+        verification that already has this epoch belongs to that transaction and stays.
         """
         if not batch.attributes & TRANSACTIONAL_FLAG:
             return False

@@ -1,1 +1,1 @@
-"""One segment: a ``.log`` with its indexes."""
+"""The segments of a log: a segment is a ``.log`` with its indexes."""

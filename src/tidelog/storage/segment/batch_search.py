@@ -1,8 +1,8 @@
-"""From a place in a ``.log`` to the batch that holds an offset, header by header: what most fetches begin with.
+"""The search for the batch with an offset, header by header from a position: most fetches begin with it.
 
-An index has an entry every few kilobytes, so there are a few headers between its entry and the batch. What cannot be a
-batch ends the search, as if the log ended there.
-Called by: LogSegment. Thread rule: any thread; reads only. Source: Kafka's ``FileRecords.searchForOffsetFromPosition``.
+An index has an entry every few kilobytes, so a few headers lie between its entry and the batch. An impossible header
+ends the search, as the end of the log does.
+Thread rule: any thread; reads only. Source: Kafka's ``FileRecords.searchForOffsetFromPosition``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tidelog.storage.segment.segment_read import BatchPosition
 
 _READ_BYTES: Final = 8 * 1024
 _HEADER = Struct(">qi4xb6xi")
-"""Base offset, length, magic; of v2 the difference to the last offset. Of older formats the offset is the last one."""
+"""Base offset, length, magic and, in v2, the delta to the last offset. In older formats the offset is the last one."""
 _OLD_HEADER = Struct(">qi4xb")
-"""As far as a message of v0 is sure to go."""
+"""The fields that even the smallest v0 message has."""
 _PREFIX_BYTES: Final = 12
 _SMALLEST_LENGTH: Final = (14, 22, 49)
-"""By magic."""
+"""The smallest length field by magic."""
 
 
 def find_batch(file: File, position: int, end: int, offset: int) -> BatchPosition | None:
-    """The first batch in ``[position, end)`` whose last offset is at or above ``offset``; ``position`` begins one."""
+    """Find the first batch in ``[position, end)`` with last offset >= ``offset``; ``position`` is a batch boundary."""
     data, base = b"", position
     while position + _OLD_HEADER.size <= end:
         at = position - base

@@ -1,16 +1,16 @@
-"""Names of segment files and of partition directories. Pure: text in, values out.
+"""The names of segment files and of partition directories. Pure.
 
 ::
 
     00000000000000002360.log                 twenty digits, the kind
-    00000000000000002360.index.deleted       and, on the way in or out, a state
+    00000000000000002360.index.deleted       and, while the file comes or goes, a state
     topic-3                                  a partition directory
-    topic-3.0f1e…c4-delete                   and one on the way in or out: unique id (32 hex digits), suffix
+    topic-3.0f1e…c4-delete                   the same while it comes or goes: unique id (32 hex digits), suffix
 
-A segment's files carry its base offset; a ``.snapshot`` carries the offset that follows the last record it covers.
-The states: ``.cleaned`` is being written by a cleaner or a split, ``.swap`` is whole and about to replace what it
-covers, ``.deleted`` waits for its delay. ``.tmp`` (of ``write_atomically``) may end any file name.
-Called by: every room that lists or makes files. Source: Kafka's ``LogFileUtils`` and ``LocalLog``.
+A segment's files carry its base offset. A ``.snapshot`` carries the offset after the last record that it covers.
+A cleaner or a split writes ``.cleaned`` files. A ``.swap`` file is complete and will replace the files that it covers.
+A ``.deleted`` file waits for its delay. Any file name may end with ``.tmp`` (``write_atomically``).
+Source: Kafka's ``LogFileUtils`` and ``LocalLog``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_DIRECTORY_NAME_LENGTH = 255
 
 
 class FileKind(enum.StrEnum):
-    """What a file beside a segment is; the value is its extension."""
+    """The kind of a segment's file; the value is its extension."""
 
     LOG = ".log"
     INDEX = ".index"
@@ -40,7 +40,7 @@ SEGMENT_KINDS = (FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN
 
 
 class FileState(enum.StrEnum):
-    """Where a file is on its way; the value is the suffix after the extension."""
+    """The state of a file; the value is the suffix after the extension."""
 
     LIVE = ""
     CLEANED = ".cleaned"
@@ -50,11 +50,11 @@ class FileState(enum.StrEnum):
 
 OFFSET_DIGITS = 20
 SUFFIXES = {kind + state: (kind, state) for kind in FileKind for state in FileState}
-"""What may follow the digits, and what it says."""
+"""All possible texts after the digits, with their meaning."""
 
 
 def parse_offset(digits: str) -> int | None:
-    """The offset that a file name begins with; None for anything but twenty digits that are one."""
+    """Return the offset of twenty digits; None for any other text or a larger number."""
     if len(digits) != OFFSET_DIGITS or not digits.isdecimal() or not digits.isascii():
         return None
     offset = int(digits)
@@ -68,7 +68,7 @@ class SegmentFileName(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """None where ``name`` is not a segment file (or its number is not an offset)."""
+        """Parse a file name; None if it is not a segment file's (or its number is not an offset)."""
         known = SUFFIXES.get(name[OFFSET_DIGITS:])
         offset = parse_offset(name[:OFFSET_DIGITS])
         return None if known is None or offset is None else cls(offset, *known)
@@ -81,12 +81,12 @@ class SegmentFileName(NamedTuple):
 
 
 def segment_file(directory: Path, offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> Path:
-    """The path of one file of a segment (or of a producer snapshot)."""
+    """Return the path of a segment's file (or of a producer snapshot)."""
     return directory / f"{offset:020d}{kind}{state}"
 
 
 class DirectoryPurpose(enum.StrEnum):
-    """What a partition directory is for; the value is its suffix."""
+    """The purpose of a partition directory; the value is its suffix."""
 
     LIVE = ""
     DELETE = "-delete"
@@ -98,7 +98,7 @@ _PURPOSES = (DirectoryPurpose.DELETE, DirectoryPurpose.FUTURE, DirectoryPurpose.
 
 
 class PartitionDirectoryName(NamedTuple):
-    """A parsed directory name. A long topic is cut in ``-delete`` and ``-stray`` names, so there it may be a prefix."""
+    """A parsed directory name. A long topic is shortened in ``-delete`` and ``-stray`` names: it may be a prefix."""
 
     topic_partition: TopicPartition
     purpose: DirectoryPurpose = DirectoryPurpose.LIVE
@@ -106,7 +106,7 @@ class PartitionDirectoryName(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """DirectoryError where the name is none of the four forms."""
+        """Parse a directory name. Raise DirectoryError if it has none of the four forms."""
         if not name.endswith(_PURPOSES):
             return cls(TopicPartition.from_directory_name(name))
         stem, dash, word = name.rpartition("-")
@@ -120,7 +120,7 @@ class PartitionDirectoryName(NamedTuple):
 
     @classmethod
     def of(cls, topic_partition: TopicPartition, purpose: DirectoryPurpose, unique_id: str) -> Self:
-        """The name to rename a directory to; for ``-delete`` and ``-stray`` the topic is cut to fit 255 characters."""
+        """Return the new name for a directory. ``-delete`` and ``-stray`` shorten the topic to fit 255 characters."""
         rest = len(f"-{topic_partition.partition}.{unique_id}{purpose.value}")
         topic = topic_partition.topic
         if purpose in (DirectoryPurpose.DELETE, DirectoryPurpose.STRAY):

@@ -1,14 +1,14 @@
-"""The entries that a run of batches puts into the offset and the time index. Pure: batch tables in, entries out.
+"""The index entries for a run of batches, computed from batch tables. Pure.
 
-One rule for appending and for recovery (Kafka's ``LogSegment`` since 4.1): a batch gets an offset-index entry (its last
-offset, its position) when more than ``index.interval.bytes`` were written since the last entry, counted before the
-batch itself. The time index is offered the largest timestamp so far then, with the last offset of the first batch that
-has it, and takes it only where it grew. Once more, when the segment is closed, rolled or recovered, it is offered the
-largest timestamp.
+Appends and recovery share one rule (Kafka's ``LogSegment`` since 4.1). A batch gets an offset-index entry (its last
+offset, its position) if more than ``index.interval.bytes`` were written since the last entry, without the batch itself.
+At that moment the largest timestamp so far is offered to the time index, with the last offset of the first batch that
+has it. The time index takes it only if it grew. When the segment is closed, rolled or recovered, the largest timestamp
+is offered once more.
 
-State, carried from chunk to chunk: the bytes since the last entry, the largest timestamp and its offset, the last
-entry. Called by: LogSegment (append) and segment_recovery. Thread rule: under the caller's lock; ``largest`` from any
-thread, for the state is replaced whole.
+The state passes from chunk to chunk: the bytes since the last entry, the largest timestamp and its offset, the last
+entry. Thread rule: the caller holds its own lock. Any thread may read ``largest``, since the state is one tuple that is
+replaced as a whole.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ NO_TIMESTAMP = -1
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
 Entries = npt.NDArray[np.int64]
-"""Four rows: offset and position for the offset index, timestamp and its offset as offered to the time index."""
+"""Four rows: the offset and position for the offset index, the offered timestamp and its offset for the time index."""
 
 _OFFSET_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
 
 class IndexBuilder:
-    """Offsets are absolute."""
+    """The builder for one segment; all offsets are absolute."""
 
     __slots__ = ("_base_offset", "_interval_bytes", "_state")
 
@@ -44,20 +44,20 @@ class IndexBuilder:
 
     @property
     def largest(self) -> TimestampOffset:
-        """The largest timestamp so far in ms (-1: none) and the offset that goes with it."""
+        """The largest timestamp so far in ms (-1: none) and its offset."""
         _, timestamp, offset, _ = self._state
         return TimestampOffset(timestamp, offset)
 
     def resume(self, *, last_entry_offset: int | None, largest: TimestampOffset) -> None:
-        """Go on behind indexes that exist already; bytes are counted from zero again, as after Kafka's loading."""
+        """Continue after existing indexes; bytes are counted from zero again, as after Kafka's loading."""
         last = self._base_offset - 1 if last_entry_offset is None else last_entry_offset
         self._state = (0, largest.timestamp, largest.offset, last)
 
     def add(self, table: BatchTable, *, shift: int = 0) -> Entries:
-        """Entries of the next batches, whose bytes lie ``shift`` behind the table's positions.
+        """Return the entries of the next batches, whose bytes lie ``shift`` behind the table's positions.
 
-        OffsetOverflowError where an offset is more than 31 bits above the base offset, StorageError where one is below
-        it, InvalidOffsetError where one would not ascend in the index; all are StorageErrors.
+        Raise OffsetOverflowError for an offset more than 31 bits above the base offset. Raise StorageError for an
+        offset below it, InvalidOffsetError for an offset that would not ascend in the index. All are StorageErrors.
         """
         entries, self._state, bad_row = select_index_entries(
             table.position,
@@ -75,7 +75,7 @@ class IndexBuilder:
         return entries
 
     def foresee(self, table: BatchTable) -> Entries:
-        """What ``add`` would return, positions as in the table; up to the first batch that it would refuse."""
+        """Return the result of ``add`` without changing the state, up to the first batch that it would refuse."""
         return select_index_entries(
             table.position,
             table.size,
@@ -87,7 +87,7 @@ class IndexBuilder:
         )[0]
 
     def add_one(self, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """The next batch alone, as ``add`` would take it: whether it gets entries (at its own position)."""
+        """Add a single batch as ``add`` does; return True if it gets entries (at its own position)."""
         since, best, offset_of_best, last = self._state
         if max_timestamp > best:
             best, offset_of_best = max_timestamp, last_offset
@@ -115,7 +115,7 @@ class IndexBuilder:
 
 
 def offset_index_bytes(base_offset: int, parts: Sequence[Entries]) -> bytes:
-    """A whole ``.index``."""
+    """Return the contents of a complete ``.index``."""
     together = np.concatenate(parts, axis=1) if parts else np.empty((4, 0), np.int64)
     entries = np.empty(together.shape[1], _OFFSET_ENTRY)
     entries["relative_offset"] = together[0] - base_offset
@@ -124,13 +124,13 @@ def offset_index_bytes(base_offset: int, parts: Sequence[Entries]) -> bytes:
 
 
 def time_index_bytes(base_offset: int, parts: Sequence[Entries], largest: TimestampOffset) -> bytes:
-    """A whole ``.timeindex``: what was offered and taken, and the largest timestamp at the end.
+    """Return the contents of a complete ``.timeindex``: the taken entries, and the largest timestamp at the end.
 
-    InvalidOffsetError where a larger timestamp comes with a smaller offset.
+    Raise InvalidOffsetError if a larger timestamp has a smaller offset.
     """
     timestamps = np.concatenate([*(part[2] for part in parts), [largest.timestamp]])
     offsets = np.concatenate([*(part[3] for part in parts), [largest.offset]])
-    # Largest so far never falls, so what is above the one before is above all before.
+    # The largest timestamp so far never falls, so a value above the previous one is above all previous ones.
     taken = timestamps > np.concatenate(([NO_TIMESTAMP], timestamps[:-1]))
     timestamps, offsets = timestamps[taken], offsets[taken]
     if len(offsets) and (np.diff(offsets) < 0).any():

@@ -1,4 +1,4 @@
-"""The part of a log's settings that its segments need. A value; ``LogConfig.segment_limits`` makes it."""
+"""The settings of a log that its segments need. ``LogConfig.segment_limits`` creates the value."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ class SegmentLimits:
 
     segment_bytes: int
     max_segment_ms: int
-    """Of ``segment.ms`` and, where the log is compacted, ``max.compaction.lag.ms`` the lower one."""
+    """The age at which a segment rolls: ``segment.ms``, or ``max.compaction.lag.ms`` if that is lower and applies."""
     jitter_below_ms: int
-    """A new segment draws how much earlier it is rolled: less than this, or nothing where this is 0."""
+    """The upper bound (exclusive) of a new segment's random roll jitter; 0 means no jitter."""
     segment_index_bytes: int
     index_interval_bytes: int
     preallocate: bool = False
-    """A new ``.log`` is made as long as a segment may become, and cut when it is finished."""
+    """True if a new ``.log`` is allocated with the full segment size, and truncated when the segment is finished."""

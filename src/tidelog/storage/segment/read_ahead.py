@@ -1,13 +1,12 @@
-"""Read the next chunks while the caller works on this one: two cores where the work waits for neither.
+"""A read-ahead: the next chunks are read in a background thread while the caller works on the current one.
 
-Reading, checksums, decoding all run without the GIL, so one thread that reads ahead nearly halves the time of a long
-read; being two chunks ahead, it hardly ever waits for the caller. A short read, of less than ``AHEAD_BYTES``, never
-starts that thread, nor does a process that has one processor to itself: there it would only cost, about a tenth.
+Reading, checksums and decoding run without the GIL, so a reading thread nearly halves the time of a long read. It stays
+two chunks ahead, so it rarely waits for the caller. A read shorter than ``AHEAD_BYTES``, or a process with a single
+processor, never starts that thread: it would cost about a tenth.
 
-The chunks come in order, and what goes wrong while reading is raised where its chunk would have come. Only one thread
-at a time is inside the iterator that is read: the caller's before the start, the reading one after it. Whoever stops
-early has the iterator closed by that thread, soon.
-Called by: the view, verification. Thread rule: as any iterator's.
+The chunks keep their order, and an error is raised at the place of its chunk. Only one thread at a time runs the iterator:
+the caller's before the start, the reading thread afterwards. If the caller stops early, the reading thread soon closes
+the iterator. Thread rule: one thread at a time takes the chunks.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _T = TypeVar("_T", bound=_Buffered)
 
 
 def read_ahead(chunks: Iterable[_T], *, after_bytes: int = AHEAD_BYTES) -> Iterator[_T]:
-    """The items of ``chunks``; from ``after_bytes`` on each is made while the caller has the one before."""
+    """Yield the items of ``chunks``; after ``after_bytes``, read the next ones while the caller has the current one."""
     iterator = iter(chunks)
     passed = 0
     for chunk in iterator:
@@ -53,16 +52,16 @@ def _ahead(iterator: Iterator[_T]) -> Iterator[_T]:
         try:
             while is_wanted and (chunk := next(iterator, None)) is not None:
                 ready.put(chunk)
-                del chunk  # its memory is used again once the caller has done with it
+                del chunk  # frees the memory as soon as the caller is done with it
                 room.acquire()
             ready.put(None)
-        except BaseException as error:  # whatever it is, it is the caller's
+        except BaseException as error:  # any error belongs to the caller
             ready.put(error)
         finally:
             if isinstance(iterator, Generator):
                 iterator.close()
 
-    # A daemon: an iterator that nobody finished nor closed must not keep the process from ending.
+    # A daemon: an iterator that was neither finished nor closed must not keep the process alive.
     Thread(target=read, name="read-ahead", daemon=True).start()
     try:
         while (chunk := ready.get()) is not None:
@@ -73,4 +72,4 @@ def _ahead(iterator: Iterator[_T]) -> Iterator[_T]:
             del chunk
     finally:
         is_wanted = False
-        room.release()  # not waited for: a garbage collection may run this, in whatever thread
+        room.release()  # no wait here: a garbage collection may run this in any thread

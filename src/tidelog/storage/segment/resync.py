@@ -1,9 +1,7 @@
-"""Find the next good batch behind bytes that make no sense.
+"""The search for the next valid batch after damaged bytes.
 
-Where the length field is right, the next batch stands where it says. A damaged length field takes the walk out of step;
-then every byte is tried as a batch's start: format, length and offset fields that fit (whole windows at a time), then
-the CRC.
-Reads only. Called by: reads that skip corrupt batches, verify (which names the next good batch).
+If the damaged batch's length field is right, the next batch lies where it points. Otherwise each byte may be a batch's
+start: first format, length and offset are checked (for a complete window at a time), then the CRC. Reads only.
 """
 
 from __future__ import annotations
@@ -16,17 +14,17 @@ _WINDOW_BYTES = 1024 * 1024
 _LENGTH_AT = 8
 _MAGIC_AT = 16
 _PREFIX_BYTES = 12
-"""Offset and length fields, which the length does not count."""
+"""The offset and length fields, which the length does not count."""
 _SMALLEST = (14, 14, 49)
-"""Smallest length field by format version."""
+"""The smallest length field by format version."""
 
 
 def next_sound_batch(
     reader: SegmentReader, bad: int, end: int | None, first_offset: int, end_offset: int
 ) -> int | None:
-    """Position of the first good batch behind the bad one at ``bad``, below byte ``end``.
+    """Return the position of the first valid batch after the damaged one at ``bad``, below byte ``end``, or None.
 
-    Good: the CRC fits and the batch begins with an offset in ``[first_offset, end_offset)``.
+    A valid batch has a correct CRC, a correct header, and a first offset in ``[first_offset, end_offset)``.
     """
     size = reader.size
     end = size if end is None else min(end, size)
@@ -46,7 +44,7 @@ def next_sound_batch(
 
 
 def _candidates(window: memoryview, available: int, first_offset: int, end_offset: int) -> list[int]:
-    """Indexes in ``window`` at which the fields of a batch header are plausible."""
+    """Return the indexes in ``window`` at which the fields of a batch header are plausible."""
     count = min(len(window) - _MAGIC_AT, _WINDOW_BYTES)
     offsets = np.ndarray((count,), ">i8", buffer=window, strides=(1,))
     lengths = np.ndarray((count,), ">i4", buffer=window, offset=8, strides=(1,))
@@ -59,7 +57,7 @@ def _candidates(window: memoryview, available: int, first_offset: int, end_offse
 
 
 def _neighbour(reader: SegmentReader, bad: int, end: int) -> int | None:
-    """Where the length field of the bad batch says that the next one begins."""
+    """Return the position of the next batch by the damaged batch's length field, or None."""
     length = int.from_bytes(reader.read(bad + _LENGTH_AT, _PREFIX_BYTES - _LENGTH_AT), "big", signed=True)
     position = bad + _PREFIX_BYTES + length
     return position if length > 0 and position < end else None

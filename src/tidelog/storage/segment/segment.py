@@ -1,20 +1,20 @@
-"""One segment of a log as its writer has it: the ``.log`` and its three indexes.
+"""A segment of a log for its writer: the ``.log`` and its three indexes.
 
-Owns the files of one base offset. State machine: *open* (appended to, read) -> *inactive* (``on_become_inactive``: the
-last time entry written, indexes trimmed) -> *closed* (``close`` trims too) or *deleted*.
+It owns the files of one base offset. States: *open* (appends and reads) -> *inactive* (``on_become_inactive``: the last
+time entry is written, the indexes are trimmed) -> *closed* (``close`` trims too) or *deleted*.
 
-Nothing is opened before it is needed: a process may have ten thousand logs of a few segments each. The open segment
-keeps its ``.log`` once it was appended to; of the others it is one of ``KEPT_OPEN``, as the indexes' mappings are
-(``mapped_index``). A segment that is only read sequentially or recovered never opens an index, and those of the open
-one grow, to have room for more entries, with the first append.
+Files are opened at their first use, since a process may have ten thousand logs of a few segments each. The active
+segment keeps its ``.log`` open after the first append. Other ``.log`` files and the indexes' mappings (``mapped_index``)
+count in ``KEPT_OPEN``. Sequential reads and recovery never open an index. The active segment's indexes grow, to have
+room for more entries, at the first append.
 
-Layout: batches one behind the other in ``.log``; offsets lie within 31 bits above the base offset. What a crash leaves:
-a ``.log`` that may end in part of a batch or in zeros (with ``preallocate`` up to ``segment.bytes``), indexes with
-entries of later batches than the ``.log`` has, or preallocated zeros; ``segment_recovery`` makes them whole again.
-fsync order: the log, then its indexes.
+The ``.log`` holds batches one after the other; their offsets lie within 31 bits above the base offset. A crash leaves a
+``.log`` that may end in a partial batch or in zeros (up to ``segment.bytes`` with ``preallocate``). The indexes may have
+preallocated zeros, or entries for batches that the ``.log`` lost; ``segment_recovery`` repairs them.
+Fsync order: the log, then its indexes.
 
-Thread rule: changes under the partition's lock (nothing here locks); ``read``, ``translate_offset`` and look-ups from
-any thread, up to the size they saw. Source: Kafka's ``LogSegment`` (4.1).
+Thread rule: the caller of a change holds the partition's lock (there is no lock here). Any thread may use ``read``,
+``translate_offset`` and lookups, up to the size that it saw. Source: Kafka's ``LogSegment`` (4.1).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LOOK_UP_CHUNK_BYTES = 64 * 1024
 
 
 class LogSegment:
-    """Made by ``open`` (the file exists) or ``create``. Sizes and positions in bytes, timestamps in ms."""
+    """A segment from ``create`` or, if its files exist, the constructor. Sizes are in bytes, timestamps in ms."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class LogSegment:
         now_ms: int,
         size: int | None = None,
     ) -> None:
-        """``size``: of the ``.log``, where it is known."""
+        """The parameter ``size`` is the size of the ``.log``, if known."""
         self._fs = fs
         self._directory = directory
         self._base_offset = base_offset
@@ -87,8 +87,10 @@ class LogSegment:
     def create(
         cls, fs: FileSystem, directory: Path, base_offset: int, limits: SegmentLimits, *, now_ms: int
     ) -> LogSegment:
-        """A new, empty segment with preallocated indexes, with ``preallocate`` with room for its batches. Left-overs
-        of the same name are replaced."""
+        """Create an empty segment with preallocated indexes, and room for batches if ``preallocate`` is set.
+
+        Leftover files of the same name are replaced.
+        """
         for kind in reversed(SEGMENT_KINDS):
             fs.remove(segment_file(directory, base_offset, kind), missing_ok=True)
         fs.open(segment_file(directory, base_offset, FileKind.LOG), create=True).close()
@@ -98,7 +100,7 @@ class LogSegment:
         segment.make_room()
         return segment
 
-    # --- what it is ---
+    # --- properties ---
 
     @property
     def base_offset(self) -> int:
@@ -106,17 +108,17 @@ class LogSegment:
 
     @property
     def size(self) -> int:
-        """Bytes of the batches."""
+        """The bytes of all batches."""
         return self._size
 
     @property
     def path(self) -> Path:
-        """The ``.log``."""
+        """The path of the ``.log``."""
         return self.path_of(FileKind.LOG)
 
     @property
     def modified_ms(self) -> int:
-        """When the ``.log`` was written to last; of a rewritten one, when those that it replaced were."""
+        """The time of the last write to the ``.log``; a rewritten segment keeps the time of the replaced segments."""
         return self._fs.stat(self.path).mtime_ms
 
     def path_of(self, kind: FileKind) -> Path:
@@ -128,7 +130,7 @@ class LogSegment:
         while file is None:
             path = self.path
             file = self._fs.open(path, write=True)
-            if path != self.path:  # renamed meanwhile: this may be the file that has its old name now
+            if path != self.path:  # renamed meanwhile: the old name may belong to another file now
                 file.close()
                 file = None
                 continue
@@ -142,7 +144,7 @@ class LogSegment:
         return self._indexes.grow and self._builder is not None
 
     def let_go(self) -> None:
-        """Have the ``.log`` closed, once nobody reads it, unless it is appended to; it is opened again when needed."""
+        """Drop the ``.log``, closed after its last reader, unless it gets appends; it is opened again if needed."""
         if not self._is_appended_to:
             self._file_or_none = None
 
@@ -162,21 +164,21 @@ class LogSegment:
 
     @property
     def time_ms(self) -> int:
-        """The largest timestamp; where no record has one, the last change of the ``.log``."""
+        """The largest timestamp, or the modification time of the ``.log`` if no record has a timestamp."""
         largest = self.max_timestamp.timestamp
         return self.modified_ms if largest < 0 else largest
 
     def can_hold(self, offset: int) -> bool:
-        """Whether ``offset`` lies within 31 bits above the base offset."""
+        """Return True if ``offset`` lies within 31 bits above the base offset."""
         return 0 <= offset - self._base_offset <= MAX_RELATIVE_OFFSET
 
     # --- appending ---
 
     def append(self, data: Buffer, table: BatchTable) -> int:
-        """Write whole batches; ``table`` has their rows. The position they begin at.
+        """Write complete batches (``table`` has their rows); return the position of the first.
 
-        StorageError, with nothing written, if an offset or the size does not fit; if the write itself fails, what it
-        left is cut off again.
+        Raise StorageError, with nothing written, if an offset or the size does not fit. If the write itself fails, the
+        written part is truncated.
         """
         start = self._size
         self._require_fit(table, start)
@@ -196,7 +198,7 @@ class LogSegment:
         return start
 
     def append_one(self, data: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        """``append`` for one batch of ``size`` bytes that is known to fit; without a table, for speed."""
+        """Append a single batch of ``size`` bytes that is known to fit; without a table, for speed."""
         start, builder, file = self._size, self._builder, self._file_or_none
         if builder is None or file is None:
             builder, file = self._index_builder(), self._file
@@ -217,7 +219,7 @@ class LogSegment:
         self._indexes.transactions.append(transaction)
 
     def takes_entries(self, table: BatchTable) -> bool:
-        """Whether no index is full, nor gets full before the last entry that ``table`` makes, appended at once."""
+        """Return True if no index is full, or becomes full before the last entry of ``table`` appended at once."""
         rooms = self._index_rooms()
         if min(rooms) <= 0 or len(table) <= min(rooms):
             return min(rooms) > 0
@@ -225,7 +227,7 @@ class LogSegment:
         return not len(offered) or (len(offered) <= rooms[0] and int((taken < offered[-1]).sum()) < rooms[1])
 
     def rows_before_full(self, table: BatchTable) -> int:
-        """How many of the batches can be appended one by one before an index is full."""
+        """Return the number of batches that can be appended one by one before an index is full."""
         rooms = self._index_rooms()
         if min(rooms) <= 0 or len(table) <= min(rooms):
             return len(table) if min(rooms) > 0 else 0
@@ -234,7 +236,7 @@ class LogSegment:
         return int(np.searchsorted(table.position, min(full), side="right")) if full else len(table)
 
     def takes(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether one more batch belongs into this segment that is not empty; ``roll`` has the rule in words."""
+        """Return True if another batch belongs into this non-empty segment; ``roll`` explains the rule."""
         begin = self._roll_timestamp
         if begin is None or not self._size:
             return False
@@ -254,7 +256,7 @@ class LogSegment:
 
     @property
     def roll_timestamp(self) -> int | None:
-        """Largest timestamp of the first batch, from which the time to roll is counted; None in an empty segment."""
+        """The largest timestamp of the first batch, the start of the time until a roll; None in an empty segment."""
         if self._roll_timestamp is None and self._size:
             first = next(self.chunks(0, verify_crc=False, chunk_bytes=_LOOK_UP_CHUNK_BYTES), None)
             if first is not None and len(first.table):
@@ -262,7 +264,7 @@ class LogSegment:
         return self._roll_timestamp
 
     def on_become_inactive(self) -> None:
-        """After a roll: the largest timestamp goes into the time index, and the files are trimmed."""
+        """Finish the segment after a roll: write the last time entry and trim the files."""
         self._write_final_time_entry()
         self._indexes.trim()
         self._trim_log()
@@ -270,11 +272,11 @@ class LogSegment:
             KEPT_OPEN.opened(self)
 
     def grow_indexes(self) -> None:
-        """Be the open segment, whose indexes have room for more entries once it is appended to."""
+        """Become the active segment, whose indexes have room for more entries after the first append."""
         self._indexes.begin_to_grow()
 
     def make_room(self) -> None:
-        """With ``preallocate``: for the batches of a new segment."""
+        """Preallocate the ``.log`` of a new segment if ``preallocate`` is set."""
         if self._limits.preallocate:
             self._file.allocate(self._limits.segment_bytes)
             self._preallocated = True
@@ -284,23 +286,23 @@ class LogSegment:
     def chunks(
         self, start_position: int, end_position: int | None = None, *, verify_crc: bool, chunk_bytes: int | None = None
     ) -> Iterator[Chunk]:
-        """As ``SegmentReader.chunks``, through a descriptor of its own."""
+        """Yield chunks as ``SegmentReader.chunks`` does, through a separate descriptor."""
         options = {} if chunk_bytes is None else {"chunk_bytes": chunk_bytes}
         end = self._size if end_position is None else end_position
         with SegmentReader(self._fs, self._directory, self._base_offset, state=self._state) as reader:
             yield from reader.chunks(start_position, end, verify_crc=verify_crc, **options)
 
     def translate_offset(self, offset: int) -> BatchPosition | None:
-        """The first batch whose last offset is at or above ``offset``; None past the end."""
+        """Return the first batch whose last offset is at or above ``offset``; None past the end."""
         return find_batch(self._file, self.offset_index.lookup(offset).position, self._size, offset)
 
     def read(
         self, start_offset: int, *, max_bytes: int, max_position: int | None = None, min_one_message: bool = False
     ) -> SegmentRead | None:
-        """Where the batches from ``start_offset`` on lie, at most ``max_bytes`` of them; None past the end.
+        """Return the place of the batches from ``start_offset``, at most ``max_bytes``; None past the end.
 
-        ``max_position`` bounds the read; ``min_one_message`` widens ``max_bytes`` to the first batch. ValueError for a
-        negative ``max_bytes``. The end may cut a batch in two.
+        ``max_position`` limits the read; ``min_one_message`` extends ``max_bytes`` to the first batch. The end may lie
+        inside a batch. Raise ValueError for a negative ``max_bytes``.
         """
         if max_bytes < 0:
             raise ValueError(f"max_bytes is {max_bytes}")
@@ -317,13 +319,13 @@ class LogSegment:
         )
 
     def upper_bound_offset(self, found: SegmentRead) -> int | None:
-        """The first indexed offset at or behind the end of a read; None where the index ends before."""
+        """Return the first indexed offset at or behind the end of a read, or None if the index has none."""
         start = OffsetPosition(found.start.message_offset, found.start.position_in_segment)
         entry = self.offset_index.upper_bound(start, found.size)
         return None if entry is None else entry.offset
 
     def read_next_offset(self) -> int:
-        """The offset after the last batch; the base offset of an empty segment. Walks from the last index entry on."""
+        """Return the offset after the last batch (base offset if empty), with a walk from the last index entry."""
         position = self.offset_index.lookup(self.offset_index.last_offset).position
         end = self._base_offset
         for chunk in self.chunks(position, verify_crc=False):
@@ -332,17 +334,17 @@ class LogSegment:
         return end
 
     def position_of_timestamp(self, timestamp_ms: int, start_offset: int) -> int:
-        """Where a search for the first record at or after ``timestamp_ms`` and ``start_offset`` begins."""
+        """Return the start of a search for the first record at or after both ``timestamp_ms`` and ``start_offset``."""
         entry = self.time_index.lookup(timestamp_ms)
         return self.offset_index.lookup(max(entry.offset, start_offset)).position
 
     def collect_aborted(self, start_offset: int, end_offset: int) -> AbortedTransactions:
         return self._indexes.transactions.collect(start_offset, end_offset)
 
-    # --- cutting, flushing, ending ---
+    # --- truncating, flushing, closing ---
 
     def truncate_to(self, offset: int) -> int:
-        """Cut the batches from the one that holds ``offset`` on, with their index entries. The bytes cut."""
+        """Truncate from the batch with ``offset`` on, with the index entries; return the number of removed bytes."""
         found = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -355,36 +357,36 @@ class LogSegment:
             self._size = found.position
         if self._size == 0:
             self._roll_timestamp = None
-        # Until then readers have the largest timestamp of before: an index that was cut may end below what is left.
+        # Until here readers see the previous largest timestamp: the truncated time index may lack the remaining one.
         self._resume_builder(self._largest_timestamp())
         return cut
 
     def flush(self) -> None:
-        """fsync the log, then its indexes."""
+        """Fsync the log, then its indexes."""
         self.write_index_entries()
         self.sync()
 
     def write_index_entries(self) -> None:
-        """Those that wait in memory."""
+        """Write the index entries that wait in memory."""
         self._indexes.write_pending()
 
     def sync(self) -> None:
-        """fsync the log, then what was written of its indexes; appends may go on meanwhile."""
+        """Fsync the log, then the written part of its indexes; appends may run meanwhile."""
         self._file.sync()
         self._indexes.sync()
 
     def close(self) -> None:
-        """Write the last time entry, trim the files that are open; idempotent."""
+        """Write the last time entry and trim the open files; idempotent."""
         self._write_final_time_entry()
         self._trim_log()
         self._indexes.close()
         self._file_or_none = None
 
     def close_handlers(self) -> None:
-        """Let go of the files as they are, after a disk failure or a fork; idempotent.
+        """Close the files without changing them, after a disk failure or a fork; idempotent.
 
-        The ``.log`` is closed when nobody has it any more: its number must not become another file's while an answer
-        is being sent from it.
+        The ``.log`` closes when its last user is gone: its descriptor number must not become another file's while a
+        response is being sent from it.
         """
         self._indexes.close_handlers()
         self._file_or_none = None
@@ -396,7 +398,7 @@ class LogSegment:
             self._fs.remove(self.path_of(kind), missing_ok=True)
 
     def change_state(self, state: FileState) -> None:
-        """Rename the files to another suffix; the indexes first, so that a ``.log`` never waits for its indexes."""
+        """Rename the files to another suffix; the ``.log`` last, so that it never lacks its indexes."""
         for kind in reversed(SEGMENT_KINDS):
             old = self.path_of(kind)
             if self._fs.exists(old):
@@ -404,12 +406,12 @@ class LogSegment:
         self.renamed(state)
 
     def renamed(self, state: FileState) -> None:
-        """Take over another suffix, which the files have, or are about to get."""
+        """Use another suffix, which the files have or are about to get."""
         self._state = state
         self._indexes.moved_to(self._directory, self._state)
 
     def update_limits(self, limits: SegmentLimits) -> None:
-        """Go by another size and age; the interval and the size of the indexes stay as the segment was made with."""
+        """Use another size and age limit. The index interval and the index size stay as they were at the creation."""
         self._limits = replace(
             limits,
             index_interval_bytes=self._limits.index_interval_bytes,
@@ -417,19 +419,19 @@ class LogSegment:
         )
 
     def moved_to(self, directory: Path) -> None:
-        """Take over the new path of the log's directory, which was renamed."""
+        """Use the new path of the log's renamed directory."""
         self._directory = directory
         self._indexes.moved_to(self._directory, self._state)
 
     # --- inside ---
 
     def _index_rooms(self) -> tuple[int, int]:
-        """How many entries the offset and the time index take before they are full."""
+        """Return the number of entries that the offset and the time index take before they are full."""
         offset_index, time_index = self._indexes.growing()
         return offset_index.max_entries - offset_index.entries, time_index.max_entries - 1 - time_index.entries
 
     def _foreseen(self, table: BatchTable) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Positions, as in ``table``, of the batches that get an entry in the offset and in the time index."""
+        """Return the positions (as in ``table``) of the batches that get an offset entry, and a time entry."""
         _, positions, timestamps, _ = self._index_builder().foresee(table)
         before = np.concatenate(([self.time_index.last_entry.timestamp], timestamps[:-1]))
         return positions, positions[timestamps > before]
@@ -446,10 +448,10 @@ class LogSegment:
             last_entry_offset=self.offset_index.last_offset if self.offset_index.entries else None,
             largest=largest,
         )
-        self._builder = builder  # Last: readers take the largest timestamp from it as soon as it is there.
+        self._builder = builder  # Last: readers take the largest timestamp from the builder as soon as it is set.
 
     def _largest_timestamp(self) -> TimestampOffset:
-        """The last time entry, or a larger timestamp of a batch behind it."""
+        """Return the last time entry, or the larger timestamp of a later batch."""
         best = self.time_index.last_entry
         for chunk in self.chunks(self.offset_index.lookup(best.offset).position, verify_crc=False):
             if len(chunk.table):

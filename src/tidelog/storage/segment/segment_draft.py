@@ -1,15 +1,14 @@
-"""A segment that is being written to take the place of others: its files are named ``.cleaned`` until it does.
+"""A segment that will replace others; until then its files are named ``.cleaned``.
 
-Owns those files of one base offset. State machine: *open* (``append``) -> *finished* (``finish``: indexes written, all
-on the disk) or *discarded* (``discard``: no file is left). A crash leaves rubbish, which the next loading removes;
-from *finished* on see ``segment_swap``.
+It owns those files for one base offset. States: *open* (``append``) -> *finished* (``finish``: indexes written, all
+files fsynced) or *discarded* (``discard``: no file is left). A crash leaves files that the next loading removes; for
+crashes after *finished* see ``segment_swap``.
 
-The bytes go to the file as they come; the entries of its indexes wait in memory, 32 bytes for every
-``index.interval.bytes`` of batches, and are written in one go. They are those that appending the batches one by one
-would have made. A ``.txnindex`` is only made where there is something to put in.
+Batches are written at once. Index entries wait in memory, 32 bytes for every ``index.interval.bytes`` of batches, and
+are written together. They equal the entries of appending the batches one by one. A ``.txnindex`` is only created if it
+has entries.
 
-Called by: the cleaner, the split of an open log's segment. Thread rule: one thread. Source: Kafka's
-``LocalLog.createNewCleanedSegment`` and ``LogSegment.append``.
+Thread rule: one thread. Source: Kafka's ``LocalLog.createNewCleanedSegment`` and ``LogSegment.append``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MAX_POSITION = 2**31 - 1
 
 
 class FinishedDraft(Protocol):
-    """What is there to be swapped in, whoever has written it: its files are beside the log, and on the disk."""
+    """A finished draft of any writer: its files are in the log's directory and fsynced."""
 
     @property
     def base_offset(self) -> int: ...
@@ -39,15 +38,15 @@ class FinishedDraft(Protocol):
     def size(self) -> int: ...
     @property
     def path(self) -> Path:
-        """Of its ``.log``, as it is named now."""
+        """The current path of its ``.log``."""
         ...
 
 
 class SegmentDraft:
-    """``size`` in bytes."""
+    """A draft; ``size`` is in bytes."""
 
     def __init__(self, fs: FileSystem, directory: Path, base_offset: int, *, index_interval_bytes: int) -> None:
-        """Leftovers of the same name are replaced."""
+        """Create the ``.log``; leftover files of the same name are replaced."""
         self.base_offset = base_offset
         self.size = 0
         self._fs = fs
@@ -64,10 +63,10 @@ class SegmentDraft:
         return self._path_of(FileKind.LOG)
 
     def append(self, data: Buffer, table: BatchTable) -> None:
-        """Write whole batches; ``table`` has their rows.
+        """Write complete batches; ``table`` has their rows.
 
-        OffsetOverflowError, with nothing written, where an offset is more than 31 bits above the base offset; other
-        StorageErrors where the segment would pass 2 GiB, or the disk fails.
+        Raise OffsetOverflowError, with nothing written, if an offset is more than 31 bits above the base offset. Raise
+        StorageError if the segment would pass 2 GiB, or if the disk fails.
         """
         if not len(table):
             return
@@ -77,13 +76,13 @@ class SegmentDraft:
         self.size += self._file.pwrite(data, self.size)
 
     def append_aborted(self, transaction: AbortedTransaction) -> None:
-        """One whose marker lies in this segment; in order of their markers."""
+        """Add a transaction whose marker lies in this segment. Transactions come in marker order."""
         self._aborted.append(transaction)
 
     def finish(self, *, mtime_ms: int) -> None:
-        """Write the indexes, sync all, close; the files pass for as old as ``mtime_ms``.
+        """Write the indexes, fsync and close all files, and set their modification time to ``mtime_ms``.
 
-        InvalidOffsetError where a larger timestamp comes with a smaller offset.
+        Raise InvalidOffsetError if a larger timestamp has a smaller offset.
         """
         contents = {
             FileKind.INDEX: offset_index_bytes(self.base_offset, self._entries),
@@ -103,13 +102,13 @@ class SegmentDraft:
         self._fs.sync_dir(self._directory)
 
     def discard(self) -> None:
-        """Remove what there is of it."""
+        """Close and remove its files."""
         self.close()
         for kind in reversed(SEGMENT_KINDS):
             self._fs.remove(self._path_of(kind), missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the file, finished or not."""
+        """Close the file, finished or not."""
         self._file.close()
 
     def _path_of(self, kind: FileKind) -> Path:

@@ -1,11 +1,11 @@
-"""The three indexes of one segment as its writer has them: each is opened when somebody first needs it.
+"""The three indexes of a segment for its writer; each is opened at its first use.
 
-Owns the ``.index``, the ``.timeindex`` and, where a transaction was aborted, the ``.txnindex`` of a base offset. Those
-of the open segment *grow*: they have room for more entries, from the first append on; those of others are trimmed. What
-a crash leaves: what each index says of itself.
+It owns the ``.index``, the ``.timeindex`` and, if a transaction was aborted, the ``.txnindex`` of a base offset. The
+active segment's indexes *grow*: from the first append on, they have room for more entries. The indexes of other
+segments are trimmed. For the state after a crash see the classes of the indexes.
 
-Called by: LogSegment. Thread rule: an index may be opened, searched and synced by any thread (of several that open it
-at once, one has its way); whatever else changes it, under the partition's lock. Source: Kafka's ``LazyIndex``.
+Thread rule: any thread may open, search and sync an index; if several open it at once, one result is kept. Any other
+change needs the partition's lock. Source: Kafka's ``LazyIndex``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class SegmentIndexes:
         self._offset: dict[None, OffsetIndexWriter] = {}
         self._time: dict[None, TimeIndexWriter] = {}
         self._txn: dict[None, TransactionIndexWriter] = {}
-        """Each with the one index once it is open; ``setdefault`` is how several threads agree on one."""
+        """Each dict holds the index once it is open; the atomic ``setdefault`` lets several threads agree on one."""
         self._growing: tuple[OffsetIndexWriter, TimeIndexWriter] | None = None
         self.grow = False
-        """Whether they are those of the open segment."""
+        """True if they belong to the active segment."""
 
     @property
     def offset(self) -> OffsetIndexWriter:
@@ -52,7 +52,7 @@ class SegmentIndexes:
         return self._opened(FileKind.TXN_INDEX, self._txn, self._open_transactions) if index is None else index
 
     def growing(self) -> tuple[OffsetIndexWriter, TimeIndexWriter]:
-        """The two that are appended to, with room for more entries if they are those of the open segment."""
+        """Return the offset and the time index for appends, with room for more entries in the active segment."""
         if self._growing is None:
             self._growing = (self.offset, self.time)
             if self.grow:
@@ -65,7 +65,7 @@ class SegmentIndexes:
         self._resize()
 
     def trim(self) -> None:
-        """Let them grow no more."""
+        """Trim the indexes: they no longer grow."""
         for index in self._mapped():
             index.trim_to_valid_size()
         self.grow = False
@@ -77,7 +77,7 @@ class SegmentIndexes:
             index.write_pending()
 
     def sync(self) -> None:
-        """fsync what was written, here or before they were opened here."""
+        """Fsync all written entries, including those written before the index was opened here."""
         for kind, index in ((FileKind.INDEX, self._offset.get(None)), (FileKind.TIME_INDEX, self._time.get(None))):
             if index is not None:
                 index.sync()
@@ -87,19 +87,19 @@ class SegmentIndexes:
             txn_index.sync()
 
     def close(self) -> None:
-        """Trim those that are open; idempotent."""
+        """Trim and close the open indexes; idempotent."""
         for index in self._mapped():
             index.close()
         self._close_transactions()
 
     def close_handlers(self) -> None:
-        """Leave the files as they are; idempotent."""
+        """Close the indexes without changing the files; idempotent."""
         for index in self._mapped():
             index.close_handler()
         self._close_transactions()
 
     def moved_to(self, directory: Path, state: FileState) -> None:
-        """Take over the new names of the files."""
+        """Use the new names of the files."""
         self._directory = directory
         self._state = state
         for kind, indexes in (
@@ -111,10 +111,10 @@ class SegmentIndexes:
                 index.moved_to(self._path_of(kind))
 
     def _opened(self, kind: FileKind, indexes: dict[None, _I], open_at: Callable[[Path], _I]) -> _I:
-        """The one that is kept, under the name that its file has by then.
+        """Open an index and keep it, under the current name of its file.
 
-        A file that is renamed meanwhile may have left its name to another: that one is not kept. Whoever renames sets
-        the new names first, then tells the indexes that are kept; so one of the two always sees the other.
+        A renamed file may leave its old name to a new file, whose index must not be kept. A rename first sets the new
+        names and then updates the kept indexes. This loop does the reverse, so at least one side sees the other.
         """
         while True:
             path = self._path_of(kind)

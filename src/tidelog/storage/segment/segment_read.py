@@ -1,4 +1,4 @@
-"""What a look-up in a segment finds: a batch's place, and a range of bytes to hand on. Values; no state, no lock."""
+"""The results of lookups in a segment: a batch's place, or a range of bytes. The values are immutable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidelog.storage.fs import File
 
 
 class BatchPosition(NamedTuple):
-    """``position`` in the ``.log`` and ``size``, both in bytes."""
+    """A batch's place: ``position`` in the ``.log`` and ``size`` are in bytes."""
 
     base_offset: int
     position: int
@@ -19,14 +19,14 @@ class BatchPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRead:
-    """``size`` bytes of ``file`` from ``start.position_in_segment`` on: whole batches, but for the last."""
+    """The ``size`` bytes of ``file`` from ``start.position_in_segment``. Only the last batch may be incomplete."""
 
     start: LogOffsetMetadata
     file: File
     size: int
     first_entry_incomplete: bool
-    """``size`` was bounded below the first batch's size, but not to 0: then nothing was asked for."""
+    """True if ``size`` is below the first batch's size, but was not bounded to 0: 0 means that no data was wanted."""
 
     def data(self) -> bytes:
-        """The bytes; fewer if the log was truncated meanwhile."""
+        """Return the bytes; fewer if the log was truncated meanwhile."""
         return self.file.pread(self.size, self.start.position_in_segment) if self.size else b""

@@ -1,14 +1,13 @@
-"""Read one segment's ``.log`` in chunks, as whoever finds the file: it never writes, creates or maps anything.
+"""A read-only reader of a segment's ``.log`` in chunks: it never writes, creates or maps a file.
 
-A chunk is a buffer that starts at a batch boundary and the batch table of the whole batches in it. The next chunk
-starts where the table ended, so a batch that the buffer's end cuts in two is read again, whole; a batch larger than a
-chunk makes the buffer grow to its size (never past what the file holds, whatever its length field says).
+A chunk is a buffer that starts at a batch boundary, and the batch table of the complete batches in it. The next chunk
+starts at the table's end, so a batch across the buffer's end is read again. For a batch larger than a chunk, the buffer
+grows to its size (never past the end of the file, whatever its length field contains).
 
-The bytes come by ``pread``, not by mmap: a running broker may truncate the file, and a mapping would then end the
-process with SIGBUS. An open reader goes on reading a file that was renamed or deleted meanwhile.
+The reader uses ``pread``, not mmap: a running broker may truncate the file, and then an access to a mapping would end
+the process with SIGBUS. An open reader can still read a file that was renamed or deleted.
 
-Called by: the view, recovery, verification, counting, the cleaner's planner. Thread rule: chunks of one reader may be
-read from several threads, ``close`` by one, after them.
+Thread rule: several threads may read chunks of one reader; one of them calls ``close`` at the end.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ CHUNK_BYTES = 8 * 1024 * 1024
 
 
 class Chunk(NamedTuple):
-    """``buffer[0]`` is the first byte of a batch; ``table.position`` counts from the start of the file."""
+    """The bytes and batches of a read. ``buffer[0]`` begins a batch; ``table.position`` counts from the file's start."""
 
     buffer: memoryview
     table: BatchTable
     base_position: int
-    """Where ``buffer[0]`` lies in the file."""
+    """The position of ``buffer[0]`` in the file."""
 
 
 class SegmentReader:
-    """An open ``.log`` and, on demand, the hints of its indexes."""
+    """An open ``.log`` and, if needed, the hints from its indexes."""
 
     __slots__ = ("_directory", "_file", "_fs", "_offset_hints", "_state", "_time_hints", "base_offset")
 
     def __init__(self, fs: FileSystem, directory: Path, base_offset: int, *, state: FileState = FileState.LIVE) -> None:
-        """Open; FileMissingError where there is no such segment (any more)."""
+        """Open the ``.log``. Raise FileMissingError if the segment does not exist (any more)."""
         self.base_offset = base_offset
         self._fs = fs
         self._directory = directory
@@ -57,7 +56,7 @@ class SegmentReader:
 
     @property
     def size(self) -> int:
-        """Bytes now; a running broker appends to its active segment."""
+        """The current size in bytes; a running broker appends to its active segment."""
         return self._file.size
 
     def close(self) -> None:
@@ -80,12 +79,12 @@ class SegmentReader:
         chunk_bytes: int = CHUNK_BYTES,
         first_chunk_bytes: int | None = None,
     ) -> Iterator[Chunk]:
-        """Chunks of ``[start_position, end_position)``, in order; the end defaults to the size at the first step.
+        """Yield the chunks of ``[start_position, end_position)``; the default end is the file's size at the first step.
 
-        ``start_position`` must be a batch boundary. The last chunk's ``table.stop`` says how the range ended: END, or
-        PARTIAL (it cuts a batch), or what is wrong with the bytes at ``table.end_position``; that last chunk may have
-        no rows. Batches whose CRC fails are rows with ``crc_ok`` False; nothing here raises for bad bytes.
-        With ``first_chunk_bytes`` the chunks begin that small and double: for a caller who may soon have enough.
+        ``start_position`` must be a batch boundary. The last chunk's ``table.stop`` tells the kind of the end: END,
+        PARTIAL (inside a batch), or an error in the bytes at ``table.end_position``. The last chunk may have no rows. A
+        batch with a wrong CRC is a row with ``crc_ok`` False; invalid bytes never raise an error here. With
+        ``first_chunk_bytes``, chunks begin that small and double: useful if the caller may stop soon.
         """
         return file_chunks(
             self._file,
@@ -97,17 +96,17 @@ class SegmentReader:
         )
 
     def table(self, start_position: int = 0, end_position: int | None = None, *, verify_crc: bool = True) -> BatchTable:
-        """The batch table of a whole range; ``stop`` and ``end_position`` as of the last chunk."""
+        """Return the batch table of a complete range; ``stop`` and ``end_position`` come from the last chunk."""
         tables = [chunk.table for chunk in self.chunks(start_position, end_position, verify_crc=verify_crc)]
         return BatchTable.concat(tables) if tables else kernel.scan_batches(b"", base_position=start_position)
 
     def read(self, position: int, length: int) -> memoryview:
-        """``length`` bytes from ``position`` on, fewer at the end of the file."""
+        """Return ``length`` bytes from ``position``, or fewer at the end of the file."""
         return _read(self._file, position, length)
 
     @property
     def offset_hints(self) -> OffsetHints:
-        """Believable entries of the ``.index``, read once."""
+        """The valid prefix of the ``.index``, read once."""
         if self._offset_hints is None:
             path = segment_file(self._directory, self.base_offset, FileKind.INDEX, self._state)
             self._offset_hints = read_offset_hints(self._fs, path, self.base_offset, self.size)
@@ -115,17 +114,17 @@ class SegmentReader:
 
     @property
     def time_hints(self) -> TimeHints:
-        """Believable entries of the ``.timeindex``, read once."""
+        """The valid prefix of the ``.timeindex``, read once."""
         if self._time_hints is None:
             path = segment_file(self._directory, self.base_offset, FileKind.TIME_INDEX, self._state)
             self._time_hints = read_time_hints(self._fs, path, self.base_offset)
         return self._time_hints
 
     def position_of(self, offset: int) -> int:
-        """A batch boundary at or before the batch that holds ``offset``: by the index where it is right, else 0.
+        """Return a batch boundary at or before the batch with ``offset``: the index's if it is right, else 0.
 
-        The index is believed only if a sound batch lies at the position it names and begins at or before ``offset``:
-        then everything before that position is below ``offset``, whatever else the index says.
+        An entry is trusted only if a valid batch lies at its position and begins at or before ``offset``. Then all
+        batches before that position are below ``offset``, even if the rest of the index is wrong.
         """
         position = self.offset_hints.floor(offset)
         if position == 0:
@@ -147,7 +146,7 @@ def file_chunks(
     chunk_bytes: int = CHUNK_BYTES,
     first_chunk_bytes: int | None = None,
 ) -> Iterator[Chunk]:
-    """Chunks of any open file of batches, whatever its name; see ``SegmentReader.chunks``."""
+    """Yield the chunks of any open file of batches; see ``SegmentReader.chunks``."""
     position = start_position
     size = file.size
     end = size if end_position is None else min(end_position, size)
@@ -157,11 +156,11 @@ def file_chunks(
         asked = min(wanted, end - position)
         buffer = _read(file, position, asked)
         if len(buffer) < asked:
-            end = position + len(buffer)  # its owner truncated the file
+            end = position + len(buffer)  # the owner truncated the file
         table = kernel.scan_batches(buffer, base_position=position, verify_crc=verify_crc)
         last = table.stop not in (Stop.END, Stop.PARTIAL) or position + len(buffer) >= end
         if not len(table) and not last:
-            # A batch that reaches past the end is partial, however much is read of it.
+            # A batch that reaches past the end stays partial, even if more of it is read.
             last = position + table.partial_size > end
             wanted = max(table.partial_size, 2 * len(buffer))
             if not last:
@@ -176,6 +175,6 @@ def file_chunks(
 
 
 def _read(file: File, position: int, length: int) -> memoryview:
-    # Not bytearray, nor any fresh memory where it can be helped: zeros and page faults cost as much as the scan.
+    # A fresh buffer would cost as much as the scan, for zeroing and page faults, so buffers are reused.
     buffer = kernel.take_buffer(length)
     return buffer[: file.pread_into(buffer, position)]

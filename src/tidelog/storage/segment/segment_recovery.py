@@ -1,20 +1,19 @@
-"""Make one segment whole again from its ``.log``: cut what is not a sound batch, rebuild the three indexes.
+"""The recovery of a segment from its ``.log``: truncate the invalid end, rebuild the three indexes.
 
-Two halves. ``walk_segment`` reads: format, CRC, offset within 31 bits above the base, chunk by chunk, and gathers what
-the indexes will hold; it writes nothing and runs nearly all of its time without the GIL, so several segments are walked
-at once. ``rebuild_segment`` writes; a crash after each of its steps leaves a segment that is recovered again:
+``walk_segment`` reads chunk by chunk and collects the indexes' contents. It checks format, CRC, and that offsets lie
+within 31 bits above the base offset. It writes nothing and runs mostly without the GIL, so several segments are walked
+in parallel. ``rebuild_segment`` writes. A crash after any of its steps leaves a segment that is recovered again:
 
-1. Where no recovery point says that it has to be recovered, ``.index`` is removed: without it a segment always is.
-2. The ``.log`` is cut behind the last sound batch.
-3. ``.timeindex``, ``.txnindex`` (where it existed or a transaction was aborted), and at last ``.index`` are written,
-   without preallocation. Where ``.index`` was removed in step 1, every step is synced before the next, and it appears
-   whole: from then on nobody looks whether the rest is. Else nothing is synced here: whoever moves the recovery point
-   syncs first (``sync_segment``).
+1. If no recovery point forces another recovery of the segment, ``.index`` is removed: a missing index always does.
+2. The ``.log`` is truncated behind the last valid batch.
+3. ``.timeindex``, ``.txnindex`` (if it existed or a transaction was aborted), and last ``.index`` are written, without
+   preallocation. If step 1 removed ``.index``, each step is fsynced before the next, and ``.index`` appears atomically:
+   from then on the segment is not checked again. Otherwise nothing is fsynced here: the caller must call
+   ``sync_segment`` before it moves the recovery point.
 
-A batch whose last offset would not ascend in the offset index makes the whole segment unusable: it is emptied (as in
-Kafka, which cannot tell which of the batches is wrong).
-
-Called by: the loader, with the partition to itself. Source: Kafka's ``LogSegment.recover``; bytes equal to its own.
+If a batch's last offset does not ascend in the offset index, the segment is emptied: nothing shows which of the batches
+is wrong. Kafka does the same. Source: Kafka's ``LogSegment.recover``; the bytes are equal to Kafka's.
+Thread rule: one thread, and no other may use the partition.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ if TYPE_CHECKING:
 
 MAX_SEGMENT_BYTES = 2**31 - 1
 _CHUNK_BYTES = 8 * 1024 * 1024
-"""Large, so that what is done once a chunk does not count."""
+"""A large chunk makes the cost per chunk negligible."""
 
 BatchListener = Callable[["Buffer", BatchTable], None]
-"""Takes the sound batches of a chunk (buffer index = position - the chunk's first position), in order."""
+"""The callback gets the valid batches of each chunk, ascending; buffer index = position - the chunk's first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredSegment:
-    """Sizes in bytes. ``end_offset`` follows the last sound batch; it is the base offset of an empty segment."""
+    """The result; sizes are in bytes. ``end_offset`` follows the last valid batch (empty segment: the base offset)."""
 
     base_offset: int
     end_offset: int
@@ -55,12 +54,12 @@ class RecoveredSegment:
     cut_bytes: int
     batches: int
     emptied: bool
-    """The segment held offsets that no index can hold in order, and was emptied."""
+    """True if the segment was emptied, because its offsets cannot ascend in any index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentWalk:
-    """What a segment will be: sizes in bytes, indexes whole. ``emptied`` and ``end_offset`` as in RecoveredSegment."""
+    """The future contents of a segment: sizes in bytes, complete indexes; other fields as in RecoveredSegment."""
 
     base_offset: int
     end_offset: int
@@ -73,7 +72,7 @@ class SegmentWalk:
 
 
 class _Gathered:
-    """The sound batches so far."""
+    """The valid batches so far."""
 
     def __init__(self, base_offset: int, index_interval_bytes: int) -> None:
         self.base_offset = base_offset
@@ -90,7 +89,7 @@ class _Gathered:
         self.batches += len(table)
 
     def finish(self, size_before: int, *, emptied: bool) -> SegmentWalk:
-        """InvalidOffsetError where a larger timestamp comes with a smaller offset."""
+        """Build the indexes. Raise InvalidOffsetError if a larger timestamp has a smaller offset."""
         return SegmentWalk(
             base_offset=self.base_offset,
             end_offset=self.end_offset,
@@ -106,10 +105,10 @@ class _Gathered:
 def walk_segment(
     fs: FileSystem, directory: Path, base_offset: int, *, index_interval_bytes: int, on_batches: BatchListener
 ) -> SegmentWalk:
-    """Read the segment to the end of its sound batches; writes nothing.
+    """Read the segment to the end of its valid batches, without writing.
 
-    OffsetOverflowError (a StorageError) if a sound batch's offset is out of reach, StorageError if it is below the base
-    offset or the file is larger than 2 GiB.
+    Raise OffsetOverflowError (a StorageError) if a valid batch's offset is more than 31 bits above the base offset.
+    Raise StorageError if an offset is below the base offset, or the file is larger than 2 GiB.
     """
     gathered = _Gathered(base_offset, index_interval_bytes)
     with SegmentReader(fs, directory, base_offset) as reader:
@@ -131,9 +130,9 @@ def rebuild_segment(
     *,
     below_recovery_point: bool = False,
 ) -> RecoveredSegment:
-    """Write what the walk found. ``aborted``: the transactions that the segment's markers aborted.
+    """Write the files of a walked segment. ``aborted`` are the transactions that the segment's markers aborted.
 
-    ``below_recovery_point``: or perhaps so; step 1 sees to it that a crash does not leave it half rebuilt for good.
+    ``below_recovery_point`` is True if the segment may lie below it: then step 1 protects against a crash.
     """
     base_offset = walk.base_offset
     index_path = segment_file(directory, base_offset, FileKind.INDEX)
@@ -165,7 +164,7 @@ def rebuild_segment(
 
 
 def sync_segment(fs: FileSystem, directory: Path, base_offset: int) -> None:
-    """fsync a segment's files as they are: the log first, then its indexes."""
+    """Fsync a segment's files unchanged: the log first, then its indexes."""
     for kind in SEGMENT_KINDS:
         try:
             sync_whole(fs, segment_file(directory, base_offset, kind))

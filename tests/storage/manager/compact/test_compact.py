@@ -1,4 +1,4 @@
-"""Compacting a directory that nobody has open: what is left, what stays as it was, who is refused, and cancelling."""
+"""Compacting a directory that no process has open: the result, the unchanged files, refusals, and cancelling."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compact(path: Path, **named: Any) -> CompactResult:
 
 
 def other_files(path: Path) -> Mapping[str, bytes]:
-    """All but what compaction is about."""
+    """Return all files that compaction does not touch."""
     return {
         str(file.relative_to(path)): file.read_bytes()
         for file in path.rglob("*")
@@ -130,7 +130,7 @@ def test_who_is_refused(dirty: Path) -> None:
 
 
 def damage(path: Path) -> Path:
-    """A byte of a batch in the middle of ``t-1``."""
+    """Damage a byte of a batch in the middle of ``t-1``."""
     log = sorted((path / "t-1").glob("*.log"))[1]
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 1

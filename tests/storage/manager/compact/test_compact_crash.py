@@ -1,6 +1,6 @@
-"""Compaction that is cut off: the power gone before every call of the disk, and real kills at random moments.
+"""Interrupted compaction: a power cut before every call of the disk, and real kills at random moments.
 
-What is found loads as after an orderly stop, and each log is as it was or as a whole round left it.
+The directory then loads as after a clean shutdown, and each log is unchanged or as a complete round left it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Contents = dict[str, bytes]
 
 @dataclass
 class Story:
-    """The promise is the same at all times: the logs as they were, or as they are in the end."""
+    """A disk whose logs must always be as they were before, or as they are in the end."""
 
     disk: SimulatedDisk
     ends: tuple[Contents, Contents]
@@ -50,7 +50,7 @@ class Story:
 
 
 def contents(fs: FileSystem, path: Path) -> Contents:
-    """As whoever takes up the directory loads it: a broker after an orderly stop."""
+    """Load each log as a broker does after a clean shutdown, and return its batches."""
     assert fs.exists(path / ".kafka_cleanshutdown")
     found = {}
     for name in fs.list_names(path):
@@ -68,7 +68,7 @@ def contents(fs: FileSystem, path: Path) -> Contents:
 
 
 def data_of(batches: bytes) -> list[tuple[int, int]]:
-    """Base offset and number of records of the batches that have any, markers left out."""
+    """Return base offset and number of records of each non-empty data batch."""
     table = scan_batches(batches)
     kept = table.take(~table.is_control & (table.record_count > 0))
     return list(zip(kept.base_offset.tolist(), kept.record_count.tolist(), strict=True))
@@ -78,7 +78,7 @@ def one_or_the_other(path: Path, found: SimulatedDisk, ends: tuple[Contents, Con
     before, after = ends
     for name, data in contents(found, path).items():
         assert data in (before[name], after[name]), name
-    # A log whose checkpoint is behind is cleaned again; that takes the markers, too, that the first time emptied.
+    # A log whose checkpoint is behind is cleaned again. That removes the markers that the first clean emptied.
     assert compact_directory(found, path, OPTIONS).failures == ()
     assert {name: data_of(left) for name, left in contents(found, path).items()} == {
         name: data_of(wanted) for name, wanted in after.items()
@@ -106,7 +106,7 @@ def test_the_power_gone_while_logs_are_compacted(source: Path, every: int) -> No
 
 
 def test_the_power_gone_while_a_copy_is_made(source: Path) -> None:
-    """The source is as it was; the copy is whole, or has another name."""
+    """The source does not change. The copy is complete, or does not have its name yet."""
     copy = AT.with_name("copy")
 
     def examine(found: SimulatedDisk, ends: tuple[Contents, Contents]) -> None:
@@ -122,7 +122,7 @@ def test_the_power_gone_while_a_copy_is_made(source: Path) -> None:
 
 
 class TestRealKills:
-    """The command in a process of its own, which a signal ends at a random moment."""
+    """The command in a separate process, which a signal ends at a random moment."""
 
     @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
     def test_killed(self, tmp_path: Path, seed: int) -> None:
@@ -154,7 +154,7 @@ class TestRealKills:
 
     @staticmethod
     def _end(path: Path, ended_by: signal.Signals | None, delay_s: float) -> tuple[int, str]:
-        """The exit code, and what was said; the signal comes so long after the first log is being written."""
+        """Return the exit code and the output. The signal comes ``delay_s`` after the first log is being written."""
         command = [sys.executable, "-m", "tidelog", "compact", str(path), "--apply", *topic_settings()]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             if ended_by is not None:

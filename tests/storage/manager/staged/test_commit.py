@@ -1,4 +1,4 @@
-"""Commits of staged files: all of a batch, once, whoever carries it out; and what is refused before it is decided."""
+"""Commits of staged files: a batch is committed fully and once, by any process, or refused before the decision."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CLOCK = HeldClock(BASE_TIME)
 
 
 class Home:
-    """A log directory; each file of ``stage`` has one batch of so many records."""
+    """A log directory. Each file of ``stage`` has one batch with the given number of records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class Home:
         return commit_staged(LOCAL, self.path, commit, clock=CLOCK, config=config)
 
     def records(self, partition: TopicPartition = T0) -> int:
-        """How many there are, offsets without gaps."""
+        """Return the number of records, and check that the offsets have no gaps."""
         with open_log(self.path / partition.directory_name, read_only=True) as log:
             offsets = [record.offset for record in log.records()]
         assert offsets == list(range(len(offsets)))

@@ -1,4 +1,4 @@
-"""What the small files and the names of commits say, and what they must not be taken for."""
+"""The small files and the names of commits: their meaning, and similar names that are not theirs."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class ClassicGroup:
         return self.uses_consumer_protocol if self.subscribed_topics is None else topic in self.subscribed_topics
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a client with these protocols may join: all members know at least one of them."""
+        """Return True if a client with these protocols may join: all members know at least one in common."""
         if self.is_empty:
             return bool(protocol_type) and any(True for _ in names)
         votes = self._known_protocols()
@@ -118,7 +118,7 @@ class ClassicGroup:
         return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def choose_protocol(self) -> str:
-        """Return the protocol that most members prefer among the protocols of all. Ties go to the first vote."""
+        """Return the protocol that most members prefer, of the protocols that all know. Ties go to the first vote."""
         known = self._known_protocols()
         candidates = {name for name, count in known.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())

@@ -1,8 +1,7 @@
 """The ``ConsumerProtocol`` inside classic groups: subscriptions and assignments of consumers. Pure.
 
-They are the clients' data. The coordinator reads them for two purposes: the topics that a group reads (their offsets do
-not expire), and the migration between the protocols (KIP-848). Notation and codec are those of storage records: a
-version, then fields.
+The coordinator decodes this data of the clients to know the topics that a group reads (their offsets do not expire),
+and to migrate groups between the protocols (KIP-848). Its codec is that of storage records: a version, then fields.
 Source: Kafka's ``ConsumerProtocolSubscription.json``, ``ConsumerProtocolAssignment.json``.
 """
 

@@ -6,12 +6,10 @@ epoch in request    client                              effect
 0                   any                                 it joins; a static member replaces one that left or is
                                                         classic (else UNRELEASED_INSTANCE_ID)
 its own             a member                            it continues
-its previous one    a member that did not get our       it continues, if it claims only partitions of its
-                    last response                       assignment
+its previous one    a member that missed our response   it continues, if all its partitions are in its assignment
 any other           a member                            FENCED_MEMBER_EPOCH: it must rejoin
 -1                  a member                            it leaves
--2                  a static member                     it is away, and keeps its partitions until its session
-                                                        times out
+-2                  a static member                     it is away, with its partitions, for one session timeout
 ==================  ==================================  =========================================================
 
 The response carries the member epoch. It includes the assignment if that changed, if the member is joining, or if the
@@ -136,10 +134,7 @@ class Heartbeats:
     # --- group and member ---
 
     def _begun(self, request: HeartbeatRequest) -> ConsumerChange:
-        """Start a change to the group.
-
-        A joining member creates a missing group, or upgrades a classic one if possible.
-        """
+        """Start a change to the group. A joining member creates a missing group or upgrades an eligible classic one."""
         group = self._context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return ConsumerChange(self._context, self._regexes, group)
@@ -252,10 +247,7 @@ def replace_member(change: ConsumerChange, old: ConsumerMember, new_member_id: s
 
 
 def check_owner(static: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """Return the static member if its id fits.
-
-    Raise ApiError(UNKNOWN_MEMBER_ID) or ApiError(FENCED_INSTANCE_ID) otherwise.
-    """
+    """Return the static member, if it has this member id. Raise ApiError(UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID)."""
     if static is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if static.member_id != member_id:

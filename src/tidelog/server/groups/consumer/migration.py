@@ -52,10 +52,7 @@ class Migration:
         self._rebalancing = rebalancing
 
     def to_consumer(self, group: ClassicGroup) -> ConsumerGroup:
-        """Return the group converted, outside the shard.
-
-        Raise ApiError(GROUP_ID_NOT_FOUND), as in Kafka, if it cannot.
-        """
+        """Return the group converted, outside the shard. Raise ApiError(GROUP_ID_NOT_FOUND), as Kafka, if it cannot."""
         self._check_upgrade(group)
         try:
             made = _as_consumer_group(group, self._context.topics)
@@ -94,9 +91,7 @@ class Migration:
         self._context.journal.write(records, done)
         if not isinstance(self._context.groups.get(group.group_id), ClassicGroup):
             return  # the write failed, and the group is unchanged
-        self._context.groups[group.group_id] = (
-            made  # the record has only the chosen protocol, this object has all of the members'
-        )
+        self._context.groups[group.group_id] = made  # it has all protocols, the record only the chosen one
         for member in made.members.values():
             self._rebalancing.expect_heartbeat(made, member)
         if must_rebalance:

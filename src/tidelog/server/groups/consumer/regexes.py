@@ -91,10 +91,7 @@ class Regexes:
         )
 
     def _resolve(self, group_id: str, visible: VisibleTopics, asked_ms: int) -> None:
-        """Resolve all expressions.
-
-        Heartbeat time ``asked_ms`` dates the result, so regular heartbeats meet the interval.
-        """
+        """Resolve all expressions, with the time of the heartbeat: regular heartbeats then meet the interval's end."""
         group = self._context.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return

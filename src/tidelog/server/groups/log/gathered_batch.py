@@ -38,7 +38,7 @@ class GatheredBatch:
     """The batch's expected base offset: correct unless other records are appended to the partition first."""
     records: list[RecordBytes] = field(default_factory=list)
     size: int = BATCH_OVERHEAD
-    """An upper bound, in bytes."""
+    """An upper bound of its size in bytes."""
     waiting: list[Done] = field(default_factory=list)
     is_applied: bool = False
     """The shard's state already has a part of it."""

@@ -30,10 +30,7 @@ class GroupRecord(NamedTuple):
 
     @classmethod
     def read(cls, key: bytes, value: bytes | None) -> Self | None:
-        """Decode a record.
-
-        Return None if its type or version is unknown. Raise CorruptRecordError for malformed bytes.
-        """
+        """Decode a record, None if its type or version is unknown. Raise CorruptRecordError for malformed bytes."""
         decoded_key = decode_key(GROUP_TYPES, key)
         if decoded_key.fields is None:
             return None

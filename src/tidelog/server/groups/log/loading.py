@@ -1,11 +1,10 @@
 """Loading of a shard's state from its partition of ``__consumer_offsets``, from log start to log end.
 
 Records are applied in the sequence of the log. Records of a transaction are pending until its marker, and stay pending
-if the marker is missing: the transaction coordinator will write it. An unreadable record or an unknown record type is
-skipped with a log message, so that one bad record costs one key and not all groups of the partition. Memory is bounded
-by the live state and one chunk. Loading runs in a background thread of the broker's pool, on a shard that serves no
-requests yet. It stops between two chunks if the partition was lost.
-Source: Kafka's ``CoordinatorLoaderImpl``.
+if the marker is missing: the transaction coordinator will write it. An unreadable or unknown record is skipped with a
+log message, so one bad record costs one key and not all groups of the partition. Memory is bounded by the live state
+and one chunk. Loading runs in a background thread, on a shard that serves no requests yet, and stops between two chunks
+if the partition was lost. Source: Kafka's ``CoordinatorLoaderImpl``.
 """
 
 from __future__ import annotations

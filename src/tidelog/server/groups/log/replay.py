@@ -159,10 +159,7 @@ class Replay:
         return group if isinstance(group, ConsumerGroup) else None
 
     def _made(self, group_id: str) -> ConsumerGroup:
-        """Return the consumer group, created if missing.
-
-        It may replace a classic group that is deleted or has only offsets.
-        """
+        """Return or create the consumer group. It replaces a classic group that was deleted or has only offsets."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             group = self._groups[group_id] = ConsumerGroup(group_id=group_id)

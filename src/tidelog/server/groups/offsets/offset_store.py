@@ -46,7 +46,7 @@ class OffsetStore:
     def __init__(self) -> None:
         self._offsets: dict[str, Offsets] = {}
         self._pending: dict[int, dict[str, Offsets]] = {}
-        """Producer id -> group -> offsets."""
+        """The pending offsets by producer id and group."""
 
     def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         return self._offsets.get(group_id, {})

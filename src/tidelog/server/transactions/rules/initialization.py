@@ -48,10 +48,7 @@ class Initialization:
 def initialize(
     transaction: Transaction, wish: Initialization, *, now_ms: int, new_producer_id: Callable[[], int]
 ) -> TransactionRecord | None:
-    """Return the record to write, or None if the open transaction must be aborted first.
-
-    Raise ApiError by the table.
-    """
+    """Return the record to write, None if the open transaction must be aborted first. Raise ApiError by the table."""
     record, named = transaction.record, wish.named
     if transaction.pending is not None:
         raise _wait(transaction)

@@ -20,7 +20,7 @@ PrepareEpochFence     Ongoing                                                   
 
 A pending completion waits for the markers, other pending records wait only for the log. A crash loses pending records:
 the log decides. Pure. Thread rule: the event loop only.
-Source: Kafka's ``TransactionMetadata``, ``TxnTransitMetadata``, ``TransactionState`` (4.1); KIP-98, KIP-360, KIP-890.
+Source: Kafka's ``TransactionMetadata``, ``TxnTransitMetadata``, ``TransactionState``; KIP-98, KIP-360, KIP-890 (4.1).
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class LogPlan:
 
     @property
     def reclaimable_bytes(self) -> int:
-        """The bytes that a clean rewrites, an upper bound for those that it frees: each key keeps a record."""
+        """The bytes that a clean rewrites, an upper bound for the freed bytes: each key keeps a record."""
         return self.facts.bytes_between(0, self.end_offset) if self.dirty_bytes else 0
 
     @property

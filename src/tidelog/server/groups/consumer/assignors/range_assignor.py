@@ -1,9 +1,9 @@
 """The range assignor: each subscriber of a topic gets one range of its partitions. Pure.
 
-Static members come first, sorted by instance id, then the others, sorted by member id. A static member that comes back
-gets the same partitions again. Topics with equal partition counts are assigned alike, so a member can join their data.
-Of *p* partitions and *m* members each gets ``p // m``, and the first ``p % m`` get one more. Source: Kafka's
-``RangeAssignor`` (group coordinator).
+Static members come first, sorted by instance id, then the others by member id. A returning static member gets the same
+partitions again. Topics with equal partition counts are assigned alike, so that a member can join them. Of *p*
+partitions and *m* members each gets ``p // m``, and the first ``p % m`` get one more.
+Source: ``RangeAssignor`` of Kafka's group coordinator.
 """
 
 from __future__ import annotations

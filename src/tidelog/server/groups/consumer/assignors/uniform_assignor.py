@@ -1,7 +1,8 @@
 """The uniform assignor: members get equal shares, and keep their partitions where possible. Pure.
 
 If all members read the same topics, each may have ``p // m`` partitions, and ``p % m`` members one more. Members above
-their share give partitions up, and members below it take them. Only necessary moves happen.
+their share give partitions up, and members below it take them. Two members then differ by at most one, and no
+unnecessary move happens.
 
 If they read different topics, all members keep the partitions that they still read. Unassigned partitions go, topic by
 topic (most partitions per subscriber first), to the subscriber with the fewest. Then partitions move, topic by topic,
@@ -65,9 +66,7 @@ def _share_equally(held: _Held, free: list[_Partition]) -> None:
     quota, extra = divmod(total, len(held))
     rest = deque(free)
     takers = []
-    for member_id in sorted(
-        held, key=lambda member_id: -len(held[member_id])
-    ):  # the members with the most partitions keep the extra ones
+    for member_id in sorted(held, key=lambda member_id: -len(held[member_id])):  # the largest keep the extra ones
         mine = held[member_id]
         limit = quota + (extra > 0 and len(mine) > quota)
         extra -= limit > quota
