@@ -1,4 +1,4 @@
-"""`make bench` runs, on a little data; and the published table is that of the published results. No time is judged."""
+"""`make bench` runs on a little data, and the published table matches the published results. No test judges times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SLACK = 1.5
-"""How much more a byte may cost on a busy machine; a cost that grew with the square of the data would be 10."""
+"""The allowed growth of the cost of a byte on a busy machine. A quadratic cost would grow tenfold."""
 FEW = ("--runs", "1", "--warm-ups", "0", "--scale", "0.01")
 
 
@@ -69,7 +69,7 @@ def test_the_rows_of_spark_run(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_cost_of_a_read_grows_no_faster_than_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes are compared with each other, the fastest run of each; no time is judged."""
+    """The test compares sizes by their fastest runs. It judges no absolute time."""
     command = [sys.executable, "-m", "benchmarks.scaling", "--runs", "3", "--results", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Runs a command line in this process, and reads what it printed."""
+"""A runner of command lines in this process that returns their output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.cli.main import cli
 
 
 def run(*arguments: object, code: int = 0) -> Result:
-    """The result of a run that has to end with ``code``, and never with a stack trace."""
+    """Run the command. It must end with ``code`` and print no stack trace."""
     result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
     assert isinstance(result.exception, SystemExit | None), result.exc_info
     assert result.exit_code == code, f"exit code {result.exit_code}\n{result.output}"
@@ -20,6 +20,6 @@ def run(*arguments: object, code: int = 0) -> Result:
 
 
 def rows(*arguments: object, code: int = 0) -> list[dict[str, Any]]:
-    """What a command prints with ``--json``."""
+    """Return the rows that a command prints with ``--json``."""
     loaded: list[dict[str, Any]] = json.loads(run(*arguments, "--json", code=code).stdout)
     return loaded

@@ -1,4 +1,4 @@
-"""``tidelog compact``: the plan changes nothing and says why; ``--apply`` does it, in place or into a copy."""
+"""``tidelog compact``: the plan changes nothing and gives reasons; ``--apply`` compacts in place or into a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidelog config``: rows, tables, origins, options, exit codes; no password in any of them."""
+"""``tidelog config``: rows, tables, origins, options and exit codes. No output contains a password."""
 
 from __future__ import annotations
 

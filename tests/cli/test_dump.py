@@ -1,4 +1,4 @@
-"""``tidelog dump``: the text of kafka-dump-log through the command, and JSON of every file."""
+"""``tidelog dump``: the command prints the text of kafka-dump-log, and JSON for every kind of file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_kafkas_own_text(golden: GoldenFactory, name: str, switches: list[str]) 
     set_name = FLIGHTS if name.startswith("__consumer") else SCENARIOS
     expected = (golden(set_name, "dump-clean") / f"{name}.txt").read_bytes()
     dumped = [line.split(b" ", 1)[1].decode() for line in expected.splitlines() if line.startswith(b"Dumping ")]
-    # Kafka was given absolute paths on its own machine; here the partition's directory is the working directory.
+    # Kafka's run had absolute paths on its own machine. Here the partition's directory is the working directory.
     files = [Path(path).name for path in dumped]
     command = [sys.executable, "-m", "tidelog", "dump", "--kafka-format", "--kafka-release", "4.1", *switches]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

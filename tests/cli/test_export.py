@@ -1,4 +1,4 @@
-"""``tidelog export`` as a command; the files themselves are tested with ``inspect``."""
+"""The command ``tidelog export``. The tests of ``inspect`` check the files that it writes."""
 
 from __future__ import annotations
 

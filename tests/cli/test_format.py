@@ -1,4 +1,4 @@
-"""``tidelog format``: what it plans, what it makes, what it refuses; beside Kafka's in tests/real_kafka."""
+"""``tidelog format``: its plan, its result, its refusals. tests/real_kafka compares it with Kafka's tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ends: exit codes, errors for people, pipes that close, Ctrl-C; what ``--help`` costs."""
+"""The end of a run: exit codes, errors for people, closed pipes and Ctrl-C. ``--help`` must load few modules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from golden_sets import FLIGHTS, SCENARIOS
 from tidelog.cli.main import COMMANDS
 
 WITHOUT_DIRECTORIES = frozenset({"config", "dump", "export", "format", "random-uuid", "serve", "spark"})
-"""Or whose complaints have a test of their own."""
+"""Commands that take no log directory, or have a test of their own for a wrong one."""
 
 COMMAND = [sys.executable, "-m", "tidelog"]
 SCRIPT = [str(Path(sys.executable).with_name("tidelog"))]
-"""The installed command, which ``python -m tidelog`` must not differ from."""
+"""The installed command. ``python -m tidelog`` must behave the same."""
 FIND_HEAVY = (
     "import sys; from tidelog.cli.main import cli\n"
     "try: cli.main(args=[{arguments}])\n"
@@ -76,7 +76,7 @@ def test_the_installed_command_runs(golden: GoldenFactory) -> None:
 def test_python_m_tidelog_is_the_installed_command(
     golden: GoldenFactory, golden_copy: GoldenFactory, arguments: list[str], code: int
 ) -> None:
-    """Both print the same text, in which the program's name is ``tidelog``, and end with the same exit code."""
+    """Both commands print the same text, which names the program ``tidelog``, and return the same exit code."""
     paths = {"DIR": lambda: golden(FLIGHTS), "DAMAGED": lambda: damaged(golden_copy(FLIGHTS))}
     words = [str(paths[word]()) if word in paths else word for word in arguments]
     by_module, by_script = (
@@ -90,7 +90,7 @@ def test_python_m_tidelog_is_the_installed_command(
 
 
 def damaged(directory: Path) -> Path:
-    """``directory``, with a flipped bit in the middle of a batch."""
+    """Flip a bit in the middle of a batch in ``directory``, and return the directory."""
     log = directory / "flights-0" / f"{0:020d}.log"
     data = bytearray(log.read_bytes())
     data[20_000] ^= 1
@@ -194,7 +194,7 @@ def test_ctrl_c_ends_with_130(golden: GoldenFactory, command: list[str]) -> None
         assert process.stdout
         assert process.stderr
         try:
-            assert json.loads(process.stdout.readline())["offset"] == 4503  # and now it waits
+            assert json.loads(process.stdout.readline())["offset"] == 4503  # now it waits for more
             os.kill(process.pid, signal.SIGINT)
             assert process.wait(60) == 130
             assert b"Traceback" not in process.stderr.read()
@@ -216,7 +216,7 @@ def test_nothing_is_on_stderr_without_a_terminal(golden: GoldenFactory) -> None:
 
 
 def on_a_terminal(*arguments: object) -> tuple[str, str]:
-    """(stdout, stderr) of a run whose stderr is a terminal."""
+    """Return (stdout, stderr) of a run whose stderr is a terminal."""
     master, slave = os.openpty()
     try:
         words = [*COMMAND, *(str(argument) for argument in arguments)]

@@ -1,4 +1,4 @@
-"""``tidelog metadata``: what is in a directory's metadata log, read as it lies there."""
+"""``tidelog metadata``: the records of a log directory's metadata log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables, JSON, JSON lines and CSV of one report."""
+"""A report printed as a table, JSON, JSON lines and CSV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``count``, ``info``, ``verify`` and ``offsets`` as commands: columns, totals, notes, exit codes, formats."""
+"""The commands ``count``, ``info``, ``verify`` and ``offsets``: columns, totals, notes, exit codes, formats."""
 
 from __future__ import annotations
 

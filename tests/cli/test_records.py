@@ -1,4 +1,4 @@
-"""``tidelog records``: formats, bounds, limits, isolation; it streams, and it follows."""
+"""``tidelog records``: formats, bounds, limits and isolation. It streams, and it can follow a log that grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidelog recover``: the plan changes nothing, ``--apply`` leaves what Kafka would, interruptions can be repeated."""
+"""``tidelog recover``: a plan changes nothing, ``--apply`` recovers as Kafka does, an interrupted run is repeatable."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_every_format_has_the_same_rows(golden: GoldenFactory) -> None:
 
 
 def test_as_of_another_time(golden: GoldenFactory) -> None:
-    """A week after the last flight, to the millisecond, its segment stays; and no longer."""
+    """A segment stays until exactly a week after its last record, and goes one millisecond later."""
     before = rows("retention", golden(FLIGHTS), "flights-0", "--now", "2001-04-07T20:51")
     assert [row["goes"] for row in before] == ["next_check"] * 9 + ["time"]
     assert before[-1]["goes_at"] == before[-1]["time"] + WEEK + 1

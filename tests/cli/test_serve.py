@@ -1,4 +1,4 @@
-"""``tidelog serve`` as a process: where it says it is, how it ends, what it refuses."""
+"""``tidelog serve`` as a process: its printed address, its shutdown, its refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which directories and partitions a command line means."""
+"""The log directories and partitions that a command line selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidelog transactions``: rows, verdicts and exit codes, filters, several directories, notes, errors."""
+"""``tidelog transactions``: rows, verdicts, exit codes, filters, several directories, notes, errors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from golden_sets import FLIGHTS, SCENARIOS
 from log_maker import BASE_TIME, data, mark_clean, plain, write_segment
 
 BEGAN = 1_795_216_675_768
-"""The one open transaction of the scenarios."""
+"""The start time in ms that the coordinator has for the only open transaction of the ``SCENARIOS`` set."""
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A transaction open in each of two partitions, of producers 7 and 8."""
+    """Write two partitions, each with an open transaction: of producer 7 in ``t-0``, of producer 8 in ``t-1``."""
     root = tmp_path / "data"
     write_segment(root / "t-0", 0, [plain(0, 10), data(10, 3), plain(13, 4)])
     write_segment(root / "t-1", 0, [data(0, 2, producer_id=8)])
@@ -83,7 +83,7 @@ def test_coordinators_in_the_other_directory_of_a_broker(root: Path, tmp_path: P
     assert rows("transactions", root, "t-0", "--now", BASE_TIME)[0]["state"] is None
     (row,) = rows("transactions", root, other, "t-0", "--now", BASE_TIME)
     assert (row["state"], row["directory"]) == ("Ongoing", str(root))
-    # A partition by its path brings the coordinators beside it.
+    # A partition given by its path also brings the coordinators of its log directory.
     (row,) = rows("transactions", root / "t-0", other, "--now", BASE_TIME)
     assert row["state"] == "Ongoing"
 

@@ -1,4 +1,4 @@
-"""Settings at random: each is read or refused with a ConfigError, and what was read can be written and read again."""
+"""Random settings: each is read or refused with a ConfigError, and settings that were read round-trip."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANY_TEXT = st.one_of(st.text(max_size=8), NUMBERS.map(str), st.floats().map(form
 
 
 def text_for(key: Key) -> st.SearchStrategy[str]:
-    """Mostly of the key's type."""
+    """Draw a text, mostly of the key's type."""
     match key.type:
         case KeyType.INT | KeyType.LONG | KeyType.SHORT:
             return st.one_of(NUMBERS.map(str), ANY_TEXT)

@@ -1,4 +1,4 @@
-"""A broker's configuration: layers, where values come from, what several keys decide together, changes at run time."""
+"""A broker's configuration: layers, sources of values, values from several keys, changes at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/configuration.md is what the tables say, in words of our own."""
+"""docs/configuration.md agrees with the tables, in our own words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
 
 COMPOSED_NAMES = {"internal.segment.bytes", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"}
-"""Keys of topics whose values are read by a name that the code puts together."""
+"""Topic keys whose values are read by a name that the code composes."""
 
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
 
@@ -46,7 +46,7 @@ def test_every_key_is_in_one_area() -> None:
 
 
 def test_a_key_without_effect_is_only_shown() -> None:
-    """Every test that runs a broker holds the tables to this: what acts cannot read such a key."""
+    """Code that acts on settings cannot read a key without effect, so every test with a broker checks the table."""
     config = BrokerConfig.load()
     without_effect = [name for name, key in BROKER_KEYS.items() if key.effect is Effect.NONE]
     assert without_effect
@@ -61,12 +61,12 @@ def test_a_key_with_effect_is_named_where_its_value_is_read() -> None:
     texts = {path.relative_to(ROOT / "src").as_posix(): path.read_text() for path in sources}
     log_config = texts.pop("tidelog/storage/log/config.py")
     settings = log_config + (ROOT / "src/tidelog/config/synonyms.py").read_text()
-    del texts["tidelog/cli/config.py"]  # it shows them all
+    del texts["tidelog/cli/config.py"]  # it shows all keys
     code = "\n".join(texts.values())
     for name, key in TOPIC_KEYS.items():
         if key.used and name not in COMPOSED_NAMES:
             field = name.replace(".", "_")
-            read_here = f"self.{field}" in log_config  # where a field follows from it
+            read_here = f"self.{field}" in log_config  # a field is derived from it here
             assert read_here or f".{field}" in code or f'"{name}"' in code, name
     defaults = {synonym.name: topic for topic, synonyms in TOPIC_SYNONYMS.items() for synonym in synonyms}
     for name, key in BROKER_KEYS.items():
@@ -77,6 +77,6 @@ def test_a_key_with_effect_is_named_where_its_value_is_read() -> None:
 
 
 def _is_of_groups(name: str) -> bool:
-    """A default or a bound of a group's setting, whose name ``GroupSettings`` composes."""
+    """Return True for a default or bound of a group setting, whose name ``GroupSettings`` composes."""
     setting = name.removeprefix("group.").replace(".min.", ".").replace(".max.", ".")
     return setting in GROUP_KEYS and GROUP_KEYS[setting].used

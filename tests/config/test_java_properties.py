@@ -1,4 +1,4 @@
-"""Properties files as Java loads and stores them, and the line each property stands on."""
+"""Properties files as Java loads and stores them, and the line of each property."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of keys, and what becomes of texts, held against Kafka's own: two runs of a JVM for all of them."""
+"""The tables of keys and the handling of texts, compared with Kafka's own in two runs of a JVM."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STARTS = {
     "controller.listener.names": "CONTROLLER",
     "controller.quorum.voters": "9@localhost:9093",
 }
-"""Without these Kafka starts no broker, whatever else is right."""
+"""The settings that Kafka needs to start a broker at all."""
 
 TIERED = {"remote.log.storage.system.enable": "true"}
 
@@ -201,7 +201,7 @@ def kafka_keys() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def kafka_answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """By request, as JSON."""
+    """Return Kafka's JSON result by request."""
     requests = [json.dumps(request) for request in TOPIC_TEXTS + BROKER_TEXTS + DYNAMIC_NAMES]
     file: Path = tmp_path_factory.mktemp("config") / "requests"
     file.write_text("\n".join(requests))
@@ -255,7 +255,7 @@ def test_the_synonyms_are_kafkas(kafka_keys: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize(("kind", "table"), TABLES.items())
 def test_the_items_of_lists_are_kafkas(kafka_keys: list[dict[str, Any]], kind: str, table: Mapping[str, Key]) -> None:
-    """What is said of a list without items, of an empty item, and of repeated ones."""
+    """Lists without items, with an empty item and with repeated items are treated as in Kafka."""
     theirs = {key["name"]: key for key in kafka_keys if key["kind"] == kind and key["type"] == "LIST"}
     assert {name for name in theirs if isinstance(table[name].valid, Items)} == {
         name for name, key in theirs.items() if key["drops_duplicates"]
@@ -297,7 +297,7 @@ def test_broker_texts(kafka_answers: dict[str, dict[str, Any]], request_: dict[s
 
 
 def attempt(make: Callable[[], T]) -> T | str:
-    """What it made, or the message it was refused with."""
+    """Return the made value, or the message of its refusal."""
     try:
         return make()
     except ConfigError as error:

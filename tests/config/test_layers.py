@@ -1,4 +1,4 @@
-"""Which of the layers of a broker's configuration wins, and what stands in each."""
+"""The layers of a broker's configuration: their contents and their precedence."""
 
 from __future__ import annotations
 

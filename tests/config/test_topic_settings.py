@@ -1,4 +1,4 @@
-"""A topic's settings: its own over the broker's, what is refused between them. The cases of Kafka's LogConfigTest."""
+"""A topic's settings: its own over the broker's, and refused combinations. Kafka's LogConfigTest has the same cases."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ BELOW_MINUS_ONE = {
     "remote.copy.lag.bytes",
     "remote.copy.lag.ms",
 }
-"""Keys for which -1 is a value."""
+"""Keys for which -1 is a valid value."""
 
 
 @pytest.mark.parametrize("name", TOPIC_KEYS)

@@ -1,4 +1,4 @@
-"""Texts of values: what is written is read back, and what is not of its type is refused."""
+"""Texts of values: a written value is read back, and a text of another type is refused."""
 
 from __future__ import annotations
 

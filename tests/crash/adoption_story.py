@@ -1,7 +1,7 @@
-"""A log that adopts staged files while its power may go, and a look at what a crash leaves of the one and the others.
+"""A log that adopts staged files while its power may fail, and a check of the state that a crash leaves.
 
-What is found has to be a log like any other, whatever became of the files. Then whoever decided that they are to be in
-it adopts those that are still there, in order: each file's batches are in the log then, whole and once.
+The log must load like any other, whatever happened to the files. Then the owner of the files adopts the remaining ones
+in sequence: each file's batches are then in the log, complete and once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tidelog.testing import Kept, SimulatedDisk
 
 FIRST, SECOND = ROOT / ".staged-1", ROOT / ".staged-2"
 _PLACE = struct.Struct(">qii")
-"""Base offset, length, leader epoch: all of a batch that an adoption writes."""
+"""Base offset, length, leader epoch. An adoption writes no other part of a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionPromise:
-    """``files``: staged and on the disk, in order; their batches without what an adoption writes."""
+    """A promise about the log and the staged files. ``files`` are on the disk; their batches have no place yet."""
 
     log: Promise
     files: tuple[tuple[Path, tuple[bytes, ...]], ...]
@@ -40,7 +40,7 @@ class AdoptionStory:
         return AdoptionPromise(log=self.story.promise(), files=tuple(self.files.items()))
 
     def stage(self, path: Path, *counts: int) -> None:
-        """As a task does: a batch of so many records each, synced."""
+        """Stage a file as a task does: batches with these numbers of records, synced."""
         story = self.story
         story.clock.now += 10
         made = [batch(0, [b"%d" % number] * count, timestamp=story.clock.now) for number, count in enumerate(counts)]
@@ -57,7 +57,7 @@ class AdoptionStory:
                 first += count
 
     def adopt(self, path: Path) -> None:
-        """Promised once it returns."""
+        """Adopt a file. Its batches are promised on return."""
         log = self.story.log
         offsets = log.adopt(path).offsets
         assert log.synced_offset == log.end_offset == offsets.stop
@@ -82,7 +82,7 @@ def with_files(prepare: Callable[[], Story]) -> AdoptionStory:
 
 
 def adopt(story: AdoptionStory) -> None:
-    """Behind segments that are not flushed, and in the place of an empty one."""
+    """Adopt after segments that are not flushed, and in the place of an empty one."""
     story.adopt(FIRST)
     story.story.append(2, producer=7)
     story.story.log.roll()
@@ -92,7 +92,7 @@ def adopt(story: AdoptionStory) -> None:
 
 
 def adopt_first(story: AdoptionStory) -> None:
-    """By a log that has nothing yet."""
+    """Adopt into an empty log."""
     story.adopt(FIRST)
     story.adopt(SECOND)
 
@@ -104,7 +104,7 @@ ADOPTION_SCENARIOS: tuple[tuple[str, Callable[[], AdoptionStory], Callable[[Adop
 
 
 def examine_adoption(disk: SimulatedDisk, promise: AdoptionPromise) -> None:
-    """AssertionError, or whatever loading or adopting raises, where the disk does not hold what it should."""
+    """Check a disk against the promise. Raise AssertionError, or an error of loading or adopting."""
     examine(disk.after_crash(Kept()), promise.log)
     log = load(disk, HOME, promise.log)
     for path, _ in promise.files:

@@ -1,8 +1,7 @@
-"""Staged files that are committed to a log directory while its power may go, and a look at what a crash leaves of it.
+"""Staged files that are committed to a log directory while its power may fail, and a check of the crash state.
 
-Two ways on, each from what was found: whoever committed stages the batch again and commits it again, which has every
-record in the logs once; or ``tidelog recover`` settles the directory, which has the batch in all of its logs then, or
-in none.
+Two continuations follow from each state. The committer stages and commits the batch again, and every record is in the
+logs once. Or ``tidelog recover`` settles the directory, and the batch is in all of its logs or in none.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ HOME = Path("/logs")
 OLD, NEW = TopicPartition("t", 0), TopicPartition("new", 3)
 QUERY, BATCH = "query-1", 5
 ROWS = {OLD: ((3, 1), (5,)), NEW: ((2, 2),)}
-"""Of each partition its files, of each the records of its batches."""
+"""The numbers of records of the batches, by partition and file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPromise:
     before: tuple[bytes, ...]
-    """What the old log had, flushed."""
+    """The flushed batches of the old log."""
     is_committed: bool
 
 
 class CommitStory:
-    """A log with something in it, stopped in order; a batch that is staged, and what a dead attempt left."""
+    """A cleanly closed log with batches, a staged batch, and the files of a dead attempt."""
 
     def __init__(self) -> None:
         self.disk = SimulatedDisk()
@@ -61,7 +60,7 @@ class CommitStory:
 
 
 def rows_of(partition: TopicPartition) -> list[list[bytes]]:
-    """The batches of each of a partition's files."""
+    """Make the batches of each of a partition's files."""
     return [
         [
             batch(0, [b"%s %d %d" % (str(partition).encode(), file, number)] * count)
@@ -72,7 +71,7 @@ def rows_of(partition: TopicPartition) -> list[list[bytes]]:
 
 
 def stage(disk: SimulatedDisk, writer: str) -> StagedCommit:
-    """What the tasks of an attempt do; synced."""
+    """Stage and sync the files of an attempt, as its tasks do."""
     files: dict[TopicPartition, tuple[StagedFile, ...]] = {}
     number = 0
     for partition in ROWS:
@@ -104,7 +103,7 @@ def commit_again(story: CommitStory) -> None:
 
 
 def committed() -> CommitStory:
-    """And the batch staged again, as after a driver's crash."""
+    """Commit a batch and stage it again, as after a driver's crash."""
     story = CommitStory()
     commit_it(story)
     story.commit = stage(story.disk, "task-2")
@@ -113,12 +112,12 @@ def committed() -> CommitStory:
 
 
 def decided() -> CommitStory:
-    """A crash in the middle: what is done next is to carry it out."""
+    """Crash in the middle of a commit: the next step is to complete it."""
     story = CommitStory()
     found: list[SimulatedDisk] = []
 
     def look(call: DiskCall) -> None:
-        """One file is in its log, the next one is about to be."""
+        """Save the disk before each staged file is renamed into its log."""
         if call.name == "rename" and call.path.name.startswith(PREFIX):
             found.append(story.disk.after_crash(Kept()))
 
@@ -140,7 +139,7 @@ COMMIT_SCENARIOS: tuple[tuple[str, Callable[[], CommitStory], Callable[[CommitSt
 
 
 def examine_commit(disk: SimulatedDisk, promise: CommitPromise) -> None:
-    """AssertionError, or whatever committing raises, where the disk does not hold what it should."""
+    """Check a disk against the promise. Raise AssertionError, or an error of committing."""
     recovered = disk.after_crash(Kept())
     options = RecoverOptions(now_ms=BASE_TIME, config=CONFIG, threads=1)
     assert not recover_directory(recovered, HOME, options).failures
@@ -168,14 +167,14 @@ def ours(partition: TopicPartition) -> list[bytes]:
 
 
 def has_all(there: list[bytes], partition: TopicPartition) -> bool:
-    """At the end, once."""
+    """Return True if the partition's batches are at the log's end, and once."""
     wanted = ours(partition)
     found = [unplaced(one) for one in there]
     return found[-len(wanted) :] == wanted and all(found.count(one) == 1 for one in wanted)
 
 
 def contents(disk: SimulatedDisk) -> dict[TopicPartition, list[bytes]]:
-    """All batches of each log; on a copy, as its owner would find it."""
+    """Return all batches of each log as its owner would find them, from a copy of the disk."""
     directory = WrittenDirectory(disk.after_crash(Kept()), HOME, clock=HeldClock(BASE_TIME), config=CONFIG)
     found = {}
     for name in disk.list_directories(HOME):

@@ -1,4 +1,4 @@
-"""The examination's assertions say what they compared, as a test's do."""
+"""pytest rewrites the examination's assertions, so that they show the compared values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Takes the power of a disk before every changing call of an operation, and after the last, and looks at what is found.
+"""A power cut before every changing call of an operation and after the last, with a check of each disk found.
 
-An operation runs once: before each of its calls the disk says what may be found if the power went now, and each such
-disk is examined. Nothing is skipped: the loss of a call that is under way is the loss of what it changed, which is not
-safe yet.
+An operation runs once. Before each of its calls the disk gives the states that a power cut would leave now, and each of
+them is examined. Nothing is skipped: losing the current call means losing its change, which is not durable yet.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _P = TypeVar("_P", covariant=True)
 
 
 class Told(Protocol[_P]):
-    """A story: its disk, and what it has promised at the moment."""
+    """A story with its disk and its current promise."""
 
     disk: SimulatedDisk
 
@@ -29,9 +28,9 @@ _S = TypeVar("_S", bound=Told[Any])
 
 @dataclass(slots=True, kw_only=True)
 class CrashWalk(Generic[_S]):
-    """``states``: how many found disks are examined at a crash point, at most; ``every``: one point in so many.
+    """A walk over one in ``every`` crash points, which examines at most ``states`` disks at each.
 
-    ``examine``: raises where a found disk does not hold what the story had promised.
+    ``examine`` raises an error if a found disk does not hold the story's promise.
     """
 
     states: int
@@ -39,13 +38,13 @@ class CrashWalk(Generic[_S]):
     seed: int = 0
     examine: Callable[[SimulatedDisk, Any], None]
     points: int = 0
-    """Moments at which the power could go."""
+    """The number of moments at which the power could fail."""
     examined: int = 0
     _failure: BaseException | None = field(default=None, init=False)
-    """What an examination raised, lest the operation takes it for a failure of its own."""
+    """The error of an examination, stored so that the operation does not handle it as its own."""
 
     def run(self, story: _S, operation: Callable[[_S], None]) -> None:
-        """``story`` is set up, and safe where it should be."""
+        """Run the operation on a prepared story, and examine its crash points."""
         story.disk.before_call = lambda call: self._point(story, call)
         try:
             operation(story)

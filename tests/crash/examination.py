@@ -1,8 +1,8 @@
-"""Looks at a disk as it was found after a crash: it has to load, keep what was promised, and make up nothing.
+"""The check of a disk found after a crash: it must load, keep every promise, and contain nothing made up.
 
-The log is loaded as a broker does after a kill (or, once it was closed, after an orderly stop), then asked for all it
-has: batches by offset and by time, producers, transactions, leader epochs. Loading once more changes no file, and
-appending goes on.
+The log is loaded as a broker does after a kill (or, if it was closed, after a clean shutdown). Then everything in it is
+read: batches by offset and by time, producers, transactions, leader epochs. A second load changes no file, and the log
+accepts appends.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
         return self.row.last_offset + 1
 
     def records(self) -> Iterator[TimestampOffset]:
-        """Those that are in it; before a cleaner was there they are a millisecond apart."""
+        """Yield the batch's records. They are a millisecond apart until a cleaner has changed the batch."""
         count = self.end - self.first
         if self.row.record_count == count and not self.row.attributes & DELETE_HORIZON_FLAG:
             for number in range(count):
@@ -52,7 +52,7 @@ class Batch(NamedTuple):
 
 
 def examine(disk: SimulatedDisk, promise: Promise) -> None:
-    """AssertionError, or whatever loading raises, where the disk does not hold what it should."""
+    """Check a disk against the promise. Raise AssertionError, or an error of loading."""
     directory = next((one for one in promise.directories if disk.exists(one)), None)
     if directory is None:
         assert not promise.batches, "the directory is gone"
@@ -71,8 +71,8 @@ def examine(disk: SimulatedDisk, promise: Promise) -> None:
     again = load(disk, directory, promise)
     assert (again.log_start_offset, again.end_offset, again.base_offsets) == ends
     again.close_handlers()
-    differing = changed(before, disk.files())  # by a second loading
-    if promise.is_removing:  # producers, transactions and epochs that began in what is gone may be known to the first
+    differing = changed(before, disk.files())  # the files that the second load changed
+    if promise.is_removing:  # the first load may know producers, transactions and epochs of removed records
         of_state = (".snapshot", ".txnindex", LEADER_EPOCH_CHECKPOINT)
         differing = [name for name in differing if not name.endswith(of_state)]
     assert differing == []
@@ -94,7 +94,7 @@ def load(disk: SimulatedDisk, directory: Path, promise: Promise) -> PartitionLog
 
 
 def batches_of(log: PartitionLog) -> list[Batch]:
-    """All that the log serves, read from its start on."""
+    """Return all batches that the log serves from its start on."""
     found, offset = [], log.log_start_offset
     while offset < log.end_offset:
         data = log.read(ReadLimits(start_offset=offset, max_bytes=_MUCH)).data()
@@ -121,7 +121,7 @@ def check_batches(found: list[Batch], promise: Promise) -> None:
 
 
 def check_look_ups(log: PartitionLog, found: list[Batch], promise: Promise) -> None:
-    """The indexes say where things are."""
+    """Check that the indexes find every batch and timestamp."""
     for batch in found:
         if batch.end - 1 >= log.log_start_offset:
             data = log.read(ReadLimits(start_offset=batch.end - 1, max_bytes=len(batch.data))).data()
@@ -141,7 +141,7 @@ def check_look_ups(log: PartitionLog, found: list[Batch], promise: Promise) -> N
 
 
 def check_state(log: PartitionLog, found: list[Batch], promise: Promise) -> None:
-    """Producers, transactions and leader epochs are those of the batches."""
+    """Check that the batches determine producers, transactions and leader epochs."""
     epochs = log.epochs.entries
     has_gap = any(before.end != after.first for before, after in pairwise(found))
     last: dict[int, Batch] = {}
@@ -165,7 +165,7 @@ def check_state(log: PartitionLog, found: list[Batch], promise: Promise) -> None
         assert producer in log.producers, f"producer {producer} is forgotten"
         last_sequence = batch.row.base_sequence + batch.end - batch.first - 1
         assert log.producers[producer].last_sequence == last_sequence or (
-            has_gap and log.producers[producer].last_sequence > last_sequence  # from a snapshot behind the gap
+            has_gap and log.producers[producer].last_sequence > last_sequence  # from a snapshot after the gap
         )
     if log.log_start_offset == 0 and not has_gap:  # else transactions may have begun elsewhere
         stable = min(opened.values(), default=log.high_watermark)
@@ -174,7 +174,7 @@ def check_state(log: PartitionLog, found: list[Batch], promise: Promise) -> None
 
 
 def told_aborted(log: PartitionLog, found: list[Batch]) -> set[tuple[int, int, int]]:
-    """(producer id, first offset, last offset) as a read_committed reader is told, batch by batch."""
+    """Return (producer id, first offset, last offset) of the aborted transactions that read_committed reads return."""
     told = set()
     for batch in found:
         limits = ReadLimits(
@@ -188,7 +188,7 @@ def told_aborted(log: PartitionLog, found: list[Batch]) -> set[tuple[int, int, i
 
 
 def check_appending(log: PartitionLog, promise: Promise) -> None:
-    """It goes on, and what is flushed now is promised too."""
+    """Check that the log accepts an append, and keeps it after a flush."""
     end = log.end_offset
     content = bytearray(plain(end, 1, timestamp=promise.now_ms))
     assert log.append(content) == range(end, end + 1)

@@ -1,7 +1,7 @@
-"""Several logs under one log manager on a simulated disk, what each has promised, and a look at what a crash leaves.
+"""Several logs of one log manager on a simulated disk, their promises, and a check of the crash state.
 
-A found disk has to start: every log that was not being deleted is served with all that was flushed and nothing that
-nobody wrote, takes appends, and is the same after an orderly stop and one more start.
+A manager must start on the found disk. It serves every log that was not being deleted, with all flushed records and no
+invented ones. It accepts appends, and is the same after a clean shutdown and another start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerPromise:
-    """At one moment; ``kept``: the batches of each log that were flushed, of a log that is being deleted none."""
+    """The current promise. ``kept`` has each log's flushed batches, and none of a log under deletion."""
 
     kept: Mapping[TopicPartition, tuple[Stored, ...]]
     written: frozenset[bytes]
@@ -60,7 +60,7 @@ class ManagerStory:
         self.flushed[partition] = self.manager.require(partition).flush()
 
     def killed(self, disk: SimulatedDisk) -> ManagerStory:
-        """The same story on the disk that was found, nothing started yet."""
+        """Continue the story on the disk that was found, without a start of the manager."""
         self.disk, self.manager = disk, new_manager(disk, self.clock)
         return self
 
@@ -70,7 +70,7 @@ def new_manager(disk: SimulatedDisk, clock: HeldClock) -> LogManager:
 
 
 def running() -> ManagerStory:
-    """Two logs on two disks, the first flushed in part, the second to its end."""
+    """Start a manager with two logs on two disks, the first flushed in part, the second to its end."""
     disk = SimulatedDisk()
     disk.make_dir(ROOT)
     disk.sync_all()
@@ -107,7 +107,7 @@ def checkpoint(story: ManagerStory) -> None:
 
 
 def move(story: ManagerStory) -> None:
-    """To the other disk, with more appended meanwhile and after."""
+    """Move the log to the other disk, with appends during the move and after it."""
     manager = story.manager
     here = manager.require(T0).directory.parent
     manager.move(T0, next(path for path in DISKS if path != here))
@@ -140,7 +140,7 @@ MANAGER_SCENARIOS: tuple[tuple[str, Callable[[], ManagerStory], Callable[[Manage
 
 
 def examine_start(disk: SimulatedDisk, promise: ManagerPromise) -> None:
-    """AssertionError, or whatever starting raises, where the disk does not hold what it should."""
+    """Check a disk against the promise. Raise AssertionError, or an error of the start."""
     clock = HeldClock(BASE_TIME + 2_000_000)
     manager = new_manager(disk, clock)
     manager.startup()

@@ -1,4 +1,4 @@
-"""What happens to a log while its power may go: each scenario sets a log up, then names the operation to take apart."""
+"""Scenarios of a log whose power may fail: each sets up a log and names the operation to interrupt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scenario:
 
 
 def empty() -> Story:
-    """A log that was created and nothing else, safe."""
+    """Create a log and flush it."""
     disk = SimulatedDisk()
     disk.make_dir(ROOT)
     disk.sync_all()
@@ -36,7 +36,7 @@ def empty() -> Story:
 
 
 def filled() -> Story:
-    """Some segments, several producers and epochs, an aborted transaction; flushed to its end."""
+    """Write some segments with several producers and epochs and an aborted transaction, all flushed."""
     story = empty()
     story.fill(6)
     story.append(2, producer=7)
@@ -54,7 +54,7 @@ def filled() -> Story:
 
 
 def half_flushed() -> Story:
-    """The same with as much again that is not flushed."""
+    """Write the filled log and as much again without a flush."""
     story = filled()
     story.fill(4)
     story.append(2, producer=9, transactional=True)
@@ -76,7 +76,7 @@ def append(story: Story) -> None:
 
 
 def flush_every_message(story: Story) -> None:
-    """What is acknowledged is safe."""
+    """Flush each append, so that an acknowledged record is safe."""
     story.with_config(flush_messages=1)
     story.fill(5)
     story.append(2, producer=7)
@@ -165,19 +165,19 @@ def not_created() -> Story:
 
 
 def killed() -> Story:
-    """Nothing of what was not flushed is lost, so recovering has most to do."""
+    """Kill the log without losing unflushed data, so that recovery has most to do."""
     story = half_flushed()
     return story.killed(story.disk.after_crash(Kept()))
 
 
 def torn() -> Story:
-    """Some of it is lost."""
+    """Kill the log and lose some of the unflushed data."""
     story = half_flushed()
     return story.killed(story.disk.after_crash(3))
 
 
 def without_indexes() -> Story:
-    """Indexes of segments that were flushed are gone or damaged, so those are recovered too."""
+    """Remove or damage indexes of flushed segments, so that recovery rebuilds these too."""
     story = half_flushed()
     disk = story.disk.after_crash(Kept())
     disk.remove(HOME / f"{17:020d}.index")
@@ -195,7 +195,7 @@ def recover(story: Story) -> None:
 
 
 def of_real_files(make: Callable[[Path], object], kept: Sequence[bytes], gone: Sequence[bytes] = ()) -> Story:
-    """A directory that was written by hand; all of it is safe, ``kept`` has to stay."""
+    """Load a directory that was written by hand. All of it is safe, and ``kept`` must stay."""
     with TemporaryDirectory() as home:
         make(Path(home))
         disk = SimulatedDisk.load(Path(home), HOME)
@@ -216,14 +216,14 @@ def last_offset(data: bytes) -> int:
 
 
 def overflowed() -> Story:
-    """A flushed segment with offsets that no index can hold."""
+    """Make a flushed segment with offsets that no index can hold."""
     before = [plain(10 * number) for number in range(10)]
     behind = [plain(LAST), plain(LAST + 10)]
     return of_real_files(without_index, [*before, *LOW, *MIDDLE, *HIGH, *behind])
 
 
 def compacted(suffix: str = ".cleaned") -> Story:
-    """Three segments of which a cleaner made two, which lie beside them, synced."""
+    """Write four segments, and two synced segments into which a cleaner rewrote three of them."""
     old = {0: [plain(0), plain(10)], 100: [plain(100)], 200: [plain(200), plain(210)], 300: [plain(300)]}
     new = {0: [plain(10), plain(100)], 200: [plain(210)]}
 
@@ -242,7 +242,7 @@ def swap(story: Story) -> None:
 
 
 def split_live(story: Story) -> None:
-    """The segment of an open log."""
+    """Split a segment of an open log."""
     story.log.split_overflowed(story.log.segments[1])
     story.remove_deleted()
     story.append()
@@ -250,7 +250,7 @@ def split_live(story: Story) -> None:
 
 
 def open_with_overflow() -> Story:
-    """As ``overflowed``, but open: the segment lost its index since, so that whoever loads it next splits it."""
+    """Open the log of ``overflowed``, and remove an index, so that the next load splits the segment."""
     before = [plain(10 * number) for number in range(10)]
     behind = [plain(LAST), plain(LAST + 10)]
     story = of_real_files(three_pieces, [*before, *LOW, *MIDDLE, *HIGH, *behind])
@@ -261,7 +261,7 @@ def open_with_overflow() -> Story:
 
 
 def keyed() -> Story:
-    """Few keys, deleted ones among them, and transactions; in several segments, all of it flushed."""
+    """Write few keys, tombstones and transactions into several segments, all flushed."""
     story = empty()
     story.with_config(delete_retention_ms=1000)
     for number in range(8):
@@ -285,7 +285,7 @@ def keyed() -> Story:
 
 
 def clean_twice(story: Story, look: Callable[[Story], None] = lambda _story: None) -> None:
-    """The second time the delete horizons of the first one have passed."""
+    """Clean, let the delete horizons pass, and clean again."""
     dirty = story.clean()
     look(story)
     story.append(key=b"0")
@@ -299,7 +299,7 @@ def clean_twice(story: Story, look: Callable[[Story], None] = lambda _story: Non
 
 
 def clean(story: Story) -> None:
-    """Rehearsed first: what it takes, and what it makes of the rest."""
+    """Rehearse the clean to learn the removed batches and the new forms of the others, then clean."""
     forms: dict[int, set[bytes]] = {}
     there: set[int] = set()
 

@@ -1,7 +1,7 @@
-"""A log on a simulated disk, and what it has promised so far: which records a crash at this moment must not take.
+"""A log on a simulated disk, and its promise: the records that a crash at this moment must not lose.
 
-A record is promised once it was flushed (it lies below the recovery point) until something that removes it begins. What
-was ever handed to the log is remembered too: nothing else may be served.
+A flushed record (below the recovery point) is promised until an operation starts to remove it. All appended batches are
+remembered too, because the log must not serve any others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FOREVER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """``forms``: what else it may have become; a cleaner is at it."""
+    """A promised batch. ``forms`` are its possible contents while a cleaner runs."""
 
     first: int
     end: int
@@ -38,30 +38,30 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """At one moment. ``directories``: where the log may be; the last one where nothing is there yet."""
+    """The current promise. The log is in one of ``directories``, or in the last one if none exists yet."""
 
     directories: tuple[Path, ...]
     batches: tuple[Stored, ...]
     written: Mapping[int, frozenset[bytes]]
-    """Whatever was handed to the log, by base offset."""
+    """All appended batches, by base offset."""
     aborting: frozenset[bytes]
-    """Those of them that are markers which abort a transaction."""
+    """The batches of ``written`` that are abort markers."""
     config: LogConfig
     now_ms: int
     recovery_point: int
     log_start: int
     keep_from: int
     keep_below: int
-    """What lies outside is being removed: it may come back, without its leader epochs and time index."""
+    """Records outside are being removed: they may come back, without their leader epochs and time index."""
     clean: bool = False
     is_removing: bool = False
-    """Records were being removed, or have been."""
+    """True if records were being removed, or have been removed."""
     is_gone: bool = False
-    """The log is being deleted, so what is found need not make sense as a log."""
+    """The log is being deleted, so its files need not form a valid log."""
 
 
 class Story:
-    """One log from its creation on."""
+    """The story of a log from its creation on."""
 
     def __init__(self, disk: SimulatedDisk, *, config: LogConfig = CONFIG, directory: Path = HOME) -> None:
         self.disk = disk
@@ -73,17 +73,17 @@ class Story:
         self.written: dict[int, set[bytes]] = {}
         self.aborting: set[bytes] = set()
         self.obsolete: set[int] = set()
-        """Base offsets of what a cleaner takes."""
+        """Base offsets of the batches that a cleaner removes."""
         self.forms: dict[int, frozenset[bytes]] = {}
-        """What it makes of the others, by base offset."""
+        """The new forms of the other batches, by base offset."""
         self.keep_from, self.keep_below = 0, _FOREVER
-        """What is being removed lies outside."""
+        """Records outside these offsets are being removed."""
         self.stale_recovery_point = 0
-        """What the checkpoint may still say where the log has gone below it."""
+        """The checkpoint may still have this recovery point after the log's has moved below it."""
         self.stale_log_start: int | None = None
         self.is_clean = self.is_gone = False
         self.synced = 0
-        """Where no log is open: what is safe."""
+        """The offset below which everything is safe, used while no log is open."""
         self._log: PartitionLog | None = None
         self._sequences: dict[int, int] = {}
 
@@ -117,7 +117,7 @@ class Story:
             is_gone=self.is_gone,
         )
 
-    # --- what happens to the log ---
+    # --- events of the log ---
 
     def open(self, *, clean: bool = True, **request: Any) -> None:
         self._log = PartitionLog.open(
@@ -132,7 +132,7 @@ class Story:
         )
 
     def killed(self, disk: SimulatedDisk) -> Story:
-        """The same story on the disk that was found, its log not loaded yet."""
+        """Continue the story on the disk that was found, without loading its log."""
         self.synced = self.stale_recovery_point = self.log.synced_offset
         self.disk, self._log = disk, None
         return self
@@ -148,7 +148,7 @@ class Story:
         key: bytes = b"k",
         is_tombstone: bool = False,
     ) -> None:
-        """One batch, acknowledged on return."""
+        """Append one batch, which is acknowledged on return."""
         self.clock.now += later_ms
         values = [None if is_tombstone else b"%0*d" % (size, self.log.end_offset + number) for number in range(records)]
         fields: dict[str, Any] = {"timestamp": self.clock.now, "key": key}
@@ -189,7 +189,7 @@ class Story:
         self.written.setdefault(first, set()).add(made)
         if aborting:
             self.aborting.add(made)
-        sent = bytearray(bytes(8) + made[8:])  # the log gives it its offset
+        sent = bytearray(bytes(8) + made[8:])  # the log assigns the offset
         result = self.log.append_as_leader(sent, leader_epoch=self.epoch, origin=origin)
         assert (result.first_offset, result.last_offset) == (first, first + len(values) - 1)
         self.batches.append(Stored(first, first + len(values), made))
@@ -211,7 +211,7 @@ class Story:
         self._cut(0)
 
     def _cut(self, offset: int) -> None:
-        """After a truncation the recovery point is checkpointed before anything else happens, as a manager does."""
+        """Note a truncation. A manager checkpoints the recovery point right after it, and so does this story."""
         self.batches = [one for one in self.batches if one.end <= offset]
         self.keep_below, self.stale_recovery_point = _FOREVER, 0
 
@@ -220,7 +220,7 @@ class Story:
         self.log.maybe_increment_log_start_offset(offset)
 
     def apply_retention(self, keep_from: int, *, later_ms: int = 0, checkpointed: bool = True) -> None:
-        """``keep_from``: what it must not take; not ``checkpointed``: a crash finds the log start of before."""
+        """Keep offsets from ``keep_from`` on. If not ``checkpointed``, a crash finds the old log start."""
         self.clock.now += later_ms
         self.keep_from = keep_from
         self.stale_log_start = None if checkpointed else self.log.log_start_offset
@@ -232,7 +232,7 @@ class Story:
         self.log.remove_deleted()
 
     def clean(self, first_dirty: int = 0) -> int:
-        """All but the active segment; the next dirty offset."""
+        """Clean all but the active segment, and return the next dirty offset."""
         result = clean_log(
             self.log,
             first_dirty=first_dirty,

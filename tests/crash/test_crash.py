@@ -1,7 +1,7 @@
-"""Every operation of a log, with the power gone before each call of the disk and after the last.
+"""Every operation of a log, with a power cut before each call of the disk and after the last.
 
-What is promised, and how many moments and states are looked at, is written in docs/durability.md: the moments are
-counted again here, the states by the slow test, which looks at all that are written there.
+docs/durability.md describes the promises, and gives the numbers of crash points and states. The crash points are
+counted again here. The slow test examines all states that the page names.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ OPERATIONS: list[tuple[str, Any, Any, Any]] = [
     *((*one, examine_commit) for one in COMMIT_SCENARIOS),
     *((*one, examine_start) for one in MANAGER_SCENARIOS),
 ]
-"""Name, what prepares it, what it does, and how a found disk is examined."""
+"""Name, preparation, operation, and the check of a found disk."""
 NAMES = [name for name, *_ in OPERATIONS]
 
 STATES = 4
-"""At each crash point, in the slow test."""
+"""The number of states at each crash point in the slow test."""
 ROW = re.compile(r"^\| ([a-z][^|]*?) +\| +([\d,]+) \| +([\d,]+) \|", flags=re.MULTILINE)
 
 
 def written() -> dict[str, tuple[int, int]]:
-    """(crash points, states) by operation, as the page has them."""
+    """Return (crash points, states) by operation from the page."""
     rows = ROW.findall((ROOT / "docs" / "durability.md").read_text())
     return {name: (int(points.replace(",", "")), int(states.replace(",", ""))) for name, points, states in rows}
 
@@ -48,7 +48,7 @@ def test_the_page_names_every_operation() -> None:
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
 def test_a_crash_takes_nothing_that_was_promised(number: int) -> None:
-    """A sample: one moment in 16, another one in each operation, two states each."""
+    """The sample examines two states at one crash point in 16, a different one in each operation."""
     walk = walked(number, states=2, every=16, seed=number)
     assert walk.points == written()[NAMES[number]][0]
 

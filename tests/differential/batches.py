@@ -1,7 +1,7 @@
-"""What is appended, as values that read well and make the same bytes each time: batches, markers, old messages.
+"""Appended data as readable values that give the same bytes each time: batches, markers, old messages.
 
-Offsets and epochs are those that the sender writes: 0 and -1 from a client, the leader's own in a fetch. ``damage``
-says what happened to the bytes on the way.
+Offsets and epochs are the sender's: 0 and -1 from a client, the leader's own in a fetch. ``damage`` names the change
+that the bytes suffer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LETTERS = b"abcdefghijklmnop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A v2 batch: ``records`` of them, ``step`` ms apart, keys and values drawn from ``seed``."""
+    """A v2 batch of ``records`` records, ``step`` ms apart, with keys and values drawn from ``seed``."""
 
     records: int = 1
     value_bytes: int = 10
@@ -32,12 +32,12 @@ class Batch:
     step: int = 1
     keyed: bool = True
     tombstones: float = 0.05
-    """How many records have no value."""
+    """The share of records without a value."""
     headers: bool = False
     codec: str = "none"
     base_offset: int = 0
     gap: int = 0
-    """Offsets left out behind each record, as by a cleaner."""
+    """The number of offsets left out after each record, as by a cleaner."""
     leader_epoch: int = -1
     producer_id: int = -1
     producer_epoch: int = -1
@@ -45,7 +45,7 @@ class Batch:
     transactional: bool = False
     seed: int = 0
     damage: str = ""
-    """``crc``: a flipped byte; ``cut``: the end is missing; ``long``, ``short``: the length field is wrong."""
+    """``crc`` flips a byte, ``cut`` removes the end, and ``long`` and ``short`` change the length field."""
 
     def to_bytes(self) -> bytes:
         draw = random.Random(self.seed)
@@ -102,7 +102,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldMessages:
-    """Messages of format v0 or v1, together in one wrapper if there is a codec."""
+    """Messages of format v0 or v1, in one wrapper if there is a codec."""
 
     magic: int
     records: int = 1

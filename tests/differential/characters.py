@@ -1,4 +1,4 @@
-"""The characters of generated lists: a topic's settings, and how often each kind of operation comes."""
+"""The characters of generated lists: a topic's settings, and the weight of each kind of operation."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Character:
-    """``weights``: over those of ``WEIGHTS``, by operation."""
+    """The character of a list. ``weights`` override ``WEIGHTS`` by operation."""
 
     name: str
     settings: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, int] = field(default_factory=dict)
     largest_value: int = 200
     exact: bool = True
-    """Both sides have batches of the same sizes, so reads may be cut by size."""
+    """True if both sides have batches of the same sizes, so that a size may limit reads."""
     keyless: float = 0.1
-    """How many batches have no keys."""
+    """The share of batches without keys."""
     fills_indexes: bool = False
-    """No sets of batches, no kills: Kafka fails with the batches written where a set fills an index, and again in a
-    recovery, which makes an entry for the first batch after an opening that there was none for before."""
+    """True leaves out kills and sets of batches. Kafka writes a set, then fails if it fills an index. Its recovery
+    fails too, because it adds an entry for the first batch after an opening."""
     old_codecs: tuple[int, ...] = (0,)
-    """Of messages in old formats, which are compressed anew."""
+    """The codecs of messages in old formats, which are compressed again."""
     kills: bool = True
-    """It also ends as by a kill: Kafka's recovery leaves a snapshot where old formats begin, which nobody needs."""
+    """True allows an end by a kill. Kafka's recovery leaves an unneeded snapshot before old formats."""
     verifies: bool = False
-    """Transactions are verified with their coordinator (KIP-890), mostly."""
+    """True verifies most transactions with their coordinator (KIP-890)."""
     lowest_epoch: int = -1
-    """Of a producer whose marker comes."""
+    """The lowest epoch of a producer's marker."""
     wild_epochs: bool = False
-    """Epochs may begin within the log, or past its end."""
+    """True lets epochs begin within the log, or past its end."""
     codecs: tuple[str, ...] = ("none", "none", "none", "gzip", "snappy", "lz4", "zstd")
     tombstones: float = 0.05
-    """How many records have no value; not those in old formats that are appended."""
+    """The share of records without a value. Appended records of old formats always have one."""
     latest_ms: int = HOUR_MS // 2
-    """Timestamps are up to this later than the clock; more than an hour is refused."""
+    """The largest lead of timestamps over the clock. More than an hour is refused."""
 
 
 SMALL = {"internal.segment.bytes": "2000", "index.interval.bytes": "150", "segment.index.bytes": "4096"}

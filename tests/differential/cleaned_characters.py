@@ -1,8 +1,8 @@
 """The characters of lists in which the log is compacted.
 
-A marker with a negative epoch, which a log takes, stops Kafka's cleaner, so there is none. Where batches are compressed
-a cleaner writes them anew, and two libraries do not make the same bytes: there the sizes of segments decide nothing, so
-that both sides roll and group alike.
+A log accepts a marker with a negative epoch, but it stops Kafka's cleaner, so there is none. A cleaner compresses
+batches again, and two libraries give different bytes. Segment sizes therefore decide nothing in these lists, so that
+both sides roll and group in the same way.
 """
 
 from __future__ import annotations

@@ -1,26 +1,26 @@
-"""Both sides run one list; what they say and what they leave must be the same.
+"""The comparison of one list on both sides: results and files must be the same.
 
-Compared are the result of every operation with the offsets behind it, the names of the files, their bytes, and after an
-orderly end what kafka-dump-log prints for ours and what ours prints for Kafka's. What is not compared:
+Each operation's result and the offsets after it are compared, then the names of the files and their bytes. After a
+clean shutdown, kafka-dump-log's output for our files is compared with ours for Kafka's. Exceptions are:
 
 ==============================================  ========================================================================
-left out                                        why
+not compared                                    reason
 ==============================================  ========================================================================
-bytes of indexes that were not closed: those    Kafka leaves entries that it truncated away in the mapped file, behind
-of ``.deleted`` segments, and after a kill      the valid ones; loading builds these indexes anew, or they go
-those at or above the recovery point
-whether such an index is there at all           Kafka makes the file when it first looks into the index
-sizes, positions, CRCs and index entries where  two libraries compress differently; records, offsets, attributes and
+bytes of indexes that were not closed: indexes  Kafka leaves truncated entries in the mapped file, after the valid ones;
+of ``.deleted`` segments, and after a kill all  loading rebuilds these indexes or deletes them
+of segments at or above the recovery point
+existence of these indexes                      Kafka creates the file when it first reads the index
+sizes, positions, CRCs and index entries if     two libraries compress differently; records, offsets, attributes and
 the log, or its cleaner, compresses batches     batch boundaries are compared instead
-.deleted files that loading leaves              ours removes at once what Kafka's loading renames for a while
-the record of a look-up by time that is none    Kafka looks into one segment only, and does not mind the log start where
-in Kafka, or below the log start                it looks for the largest timestamp (see ``time_lookup``)
-the last stable offset, but for its place,      Kafka 4.1 moves it to the beginning of the batch that lies there
-where it is the log start, or in a cleaned log  when it looks up the place: below the log start, or behind a gap
-aborted transactions that begin behind what     Kafka's bound comes from a search that may pass over an entry that
-was read                                        fits exactly (``AbstractIndex.binarySearch``)
-the leader epoch of a record found by time      Kafka has it from the batch, ours from the epoch cache; they differ
-                                                where a list put them at odds
+.deleted files that loading leaves              ours removes at once the files that Kafka renames for a while
+the record of a lookup by time that finds none  Kafka searches one segment only, and ignores the log start when it looks
+in Kafka, or one below the log start            for the largest timestamp (see ``time_lookup``)
+the last stable offset except its position, if  Kafka 4.1 moves it to the beginning of the batch at this position when
+it is the log start, or in a cleaned log        it resolves the position: below the log start, or after a gap
+aborted transactions that begin after the       Kafka's bound comes from a search that may skip an entry that
+records read                                    fits exactly (``AbstractIndex.binarySearch``)
+the leader epoch of a record found by time      Kafka takes it from the batch, ours from the epoch cache; a list may
+                                                make them disagree
 ==============================================  ========================================================================
 """
 
@@ -49,21 +49,21 @@ _STABLE = re.compile(r" stable=\d+")
 _CLEANED = re.compile(r"^from=\d+ to=\d+")
 _STABLE_AT_LOG_START = re.compile(r" start=(\d+) stable=\1@")
 _UNSETTLED = ("none |", "gone |", "-1 at 0 ")
-"""Answers to a time; the last one is Kafka's largest timestamp of records that have none."""
+"""Results of a time lookup that may differ. The last is Kafka's largest timestamp of records without any."""
 _ABORTED = re.compile(r" aborted=\[([0-9:,]*)\]")
 _RECOVERY_POINT = re.compile(r" recovery=(\d+) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """``kind`` tells one difference from another while a list is made shorter."""
+    """A difference. ``kind`` identifies it while the list is shortened."""
 
     kind: str
     text: str
 
 
 def run_both(scenario: Scenario, kafka: KafkaSide, directory: Path, *, dump: bool = True) -> Difference | None:
-    """The first difference; ``directory`` is new, and keeps both logs."""
+    """Run both sides, and return the first difference. ``directory`` is new, and keeps both logs."""
     theirs, ours = (directory / side / "t-0" for side in ("kafka", "tidelog"))
     for log in (theirs, ours):
         if scenario.start is None:
@@ -88,12 +88,12 @@ def run_both(scenario: Scenario, kafka: KafkaSide, directory: Path, *, dump: boo
 
 
 def _until_it_cannot_go_on(scenario: Scenario, lines: list[str]) -> Scenario:
-    """A follower that was sent what a leader would have refused ends up with a log that nobody can use.
+    """End the list where a follower received data that a leader would refuse, because its log is then unusable.
 
-    Loading refuses it, or, where the refused set had the log rolled, the next append finds the active segment above the
-    log end: Kafka's log refuses that one, ours every later one too, until it is loaded again. Kafka's cleaner fails
-    where a batch of an old format would have to stay without records, and a truncation below the high watermark fails
-    half-way where the cleaner left too little of a transaction for the producers to be loaded again.
+    Loading refuses the log. Or the refused set rolled the log, and the next append finds the active segment above the
+    log end: Kafka's log refuses that append, ours also every later one until it is loaded again. Kafka's cleaner fails
+    if a batch of an old format would stay without records. A truncation below the high watermark fails halfway if the
+    cleaner left too little of a transaction to load the producers.
     """
     for number, (operation, line) in enumerate(zip(scenario.operations, lines[1:], strict=False)):
         if isinstance(operation, Reopen) and line.startswith("error"):
@@ -106,7 +106,7 @@ def _until_it_cannot_go_on(scenario: Scenario, lines: list[str]) -> Scenario:
 
 
 def _until_stable_offsets_decide(scenario: Scenario, theirs: list[str], ours: list[str]) -> Scenario:
-    """Up to a clean that goes further on Kafka's side, since it has moved the last stable offset; see the table."""
+    """End the list before a clean that goes further on Kafka's side because it moved the last stable offset."""
     for number, (operation, their_line, our_line) in enumerate(
         zip(scenario.operations, theirs[1:], ours[1:], strict=False)
     ):
@@ -131,7 +131,7 @@ def _different_line(scenario: Scenario, theirs: list[str], ours: list[str]) -> D
 
 
 def _settled(scenario: Scenario, step: Operation | None, theirs: str, ours: str) -> tuple[str, str]:
-    """Both lines without what may differ."""
+    """Return both lines without the parts that may differ."""
     if scenario.cleans or _STABLE_AT_LOG_START.search(ours):
         theirs, ours = (_STABLE.sub(" stable=", line) for line in (theirs, ours))
     if isinstance(step, OffsetForTimestamp) and theirs.startswith(_UNSETTLED):
@@ -144,14 +144,14 @@ def _settled(scenario: Scenario, step: Operation | None, theirs: str, ours: str)
 
 
 def _aborted(line: str) -> set[tuple[int, int]]:
-    """Producer and first offset of the transactions that a read tells as aborted."""
+    """Return producer and first offset of the transactions that a read reports as aborted."""
     found = _ABORTED.search(line)
     pairs = (pair.split(":") for pair in found[1].split(",")) if found and found[1] else ()
     return {(int(producer_id), int(offset)) for producer_id, offset in pairs}
 
 
 def _different_words(one: str, other: str) -> list[str]:
-    """Which fields differ, as ``name=``; a result counts by its first word."""
+    """Return the fields that differ, as ``name=``. A result counts by its first word."""
     result, _, state = one.partition(" | ")
     other_result, _, other_state = other.partition(" | ")
     words = [] if result == other_result else [result if result.startswith("error") else "result"]
@@ -179,7 +179,7 @@ def _different_file(scenario: Scenario, theirs: Path, ours: Path, lines: list[st
 
 
 def _compared_names(directory: Path, unclosed: int | None) -> set[str]:
-    """Without the indexes that were not closed; ``unclosed``: those of segments with records from there on."""
+    """Return the names without unclosed indexes: after a kill those of segments with records above ``unclosed``."""
     names = {path.name for path in directory.iterdir()}
     logs = sorted(name for name in names if name.endswith(".log"))
     open_bases = set()
@@ -195,12 +195,12 @@ def _compared_names(directory: Path, unclosed: int | None) -> set[str]:
 
 
 def _kind(name: str) -> str:
-    """The suffixes, or the whole name of a file that belongs to no segment."""
+    """Return the suffixes, or the full name of a file that belongs to no segment."""
     return name[20:] if name[:20].isdigit() else name
 
 
 def _records(path: Path) -> list[object]:
-    """Each batch's header but for sizes and CRC, and its records."""
+    """Return each batch's header, without sizes and CRC, and its records."""
     found: list[object] = []
     state = path.name[len(path.stem) :]
     assert state in (".log", ".deleted")
@@ -219,7 +219,7 @@ def _records(path: Path) -> list[object]:
 
 
 def _different_dump(scenario: Scenario, theirs: Path, ours: Path, kafka: KafkaSide) -> Difference | None:
-    """Kafka's tool on our files against our dump of Kafka's."""
+    """Compare Kafka's tool on our files with our dump of Kafka's files."""
     if not scenario.ends_cleanly or scenario.recompresses:
         return None
     names = sorted(path.name for path in ours.iterdir() if path.suffix in _DUMPED)

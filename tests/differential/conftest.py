@@ -1,4 +1,4 @@
-"""One JVM for all lists of a module."""
+"""A single JVM runs all lists of a module."""
 
 from __future__ import annotations
 

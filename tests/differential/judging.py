@@ -1,4 +1,4 @@
-"""What a test says of a list: nothing, or its first difference, for the shortest list that has it."""
+"""The test of a list, which fails with the first difference of the shortest list that has it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from differential.shrinking import shrink
 
 
 def assert_same(scenario: Scenario, kafka: KafkaSide, directory: Path) -> None:
-    """Fails with the difference and the source of the list."""
+    """Fail with the difference and the source of the list."""
     numbers = itertools.count()
 
     def difference(candidate: Scenario, kind: str | None = None) -> str | None:

@@ -1,4 +1,4 @@
-"""Kafka's side: a JVM (DriveLog.java) that carries out one list after the other, and a second one that dumps files."""
+"""Kafka's side: a JVM (DriveLog.java) that runs one list after the other, and another JVM that dumps files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _END = "."
 
 
 class KafkaSide:
-    """Leaving the context ends the JVM."""
+    """The JVM of Kafka's side, which ends when the context exits."""
 
     def __init__(self) -> None:
-        # What a refused append logs is expected; a driver that breaks says so on stdout by being cut short.
+        # The log messages of refused appends are expected. A failing driver is noticed, because its stdout ends early.
         command = java_command("DriveLog", heap_mib=512, log_level="off")
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
         self._tools: KafkaTools | None = None
 
     def run(self, scenario: Scenario, directory: Path) -> list[str]:
-        """The result of each operation; the files are left in ``directory``, named topic-partition."""
+        """Return the result of each operation. The files stay in ``directory``, named topic-partition."""
         settings = [f"{key}={value}" for key, value in scenario.settings]
         first = ("create", directory, scenario.now_ms, *settings)
         last = ("close" if scenario.ends_cleanly else "kill",)
@@ -35,7 +35,7 @@ class KafkaSide:
         return self._ask(file)
 
     def dump(self, files: Iterable[Path], *switches: str) -> list[str]:
-        """The lines of ``kafka-dump-log``."""
+        """Return the lines of ``kafka-dump-log``."""
         if self._tools is None:
             self._tools = KafkaTools("").__enter__()
         return self._tools.run("kafka-dump-log", "--files", ",".join(map(str, files)), *switches).out.splitlines()

@@ -1,8 +1,7 @@
-"""Draws a list of operations from a seed. The list is made beforehand, by what the log is expected to do.
+"""Lists of operations, drawn in advance from a seed and the expected state of the log.
 
-``_Expected`` follows the log roughly (ends, batch boundaries, epochs, producers), so that most operations make sense;
-where it is wrong an operation is refused, by both sides alike. Each list has a character.
-
+``_Expected`` follows the log roughly (ends, batch boundaries, epochs, producers), so that most operations make sense.
+If it is wrong, both sides refuse the operation. Each list has a character.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ _SETTINGS = (
     ("file.delete.delay.ms", ("0", "60000")),
     ("max.message.bytes", ("600", "1048588")),
 )
-"""What may be changed in the middle of a list, and to what."""
+"""The settings that a list may change, and their values."""
 _POLICIES = ("cleanup.policy", ("delete", "compact", "compact,delete"))
-"""The same, unless the log is cleaned."""
+"""The setting that a list may also change, unless the log is cleaned."""
 
 
 @dataclass(slots=True)
@@ -74,7 +73,7 @@ class _Producer:
 
 
 class _Expected:
-    """The list so far, and where the log should stand behind it."""
+    """The list so far, and the expected state of the log after it."""
 
     def __init__(self, draw: random.Random, character: Character) -> None:
         self.draw = draw
@@ -83,7 +82,7 @@ class _Expected:
         self.now_ms = START_MS
         self.start = self.end = self.high = 0
         self.bounds = [0]
-        """Where batches begin, and the end."""
+        """The beginnings of the batches, and the log end."""
         self.epoch = 0
         self.coordinator_epoch = 0
         self.producers = {producer_id: _Producer() for producer_id in _PRODUCERS}
@@ -179,7 +178,7 @@ class _Expected:
         self._ends_at(self.end + batch.records)
 
     def bad(self) -> None:
-        """Something that is refused, or whose end is left out."""
+        """Append data that is refused, or whose end is ignored."""
         match self.draw.randrange(7):
             case 0:
                 batch = self._batch(damage=self.draw.choice(("crc", "cut", "long", "short")))
@@ -234,7 +233,7 @@ class _Expected:
         chance = self.draw.random()
         if producer.in_transaction and not transactional and chance < 0.9:
             transactional = True
-        if chance < 0.1 and producer.sent:  # sent again
+        if chance < 0.1 and producer.sent:  # a duplicate
             sequence, count = self.draw.choice(producer.sent)
         else:
             count = self.draw.choice((1, 1, 2, 4))
@@ -327,7 +326,7 @@ class _Expected:
         self.start, self.high = min(self.start, offset), min(self.high, offset)
         self.bounds = [*(bound for bound in self.bounds if bound < offset), offset]
 
-    # --- looking ---
+    # --- reads ---
 
     def read(self) -> None:
         offset = self.draw.randint(max(0, self.start - 1), self.end)
@@ -355,7 +354,7 @@ class _Expected:
     def looked_at_producers(self) -> None:
         self.operations.append(Producers())
 
-    # --- what else happens to a log ---
+    # --- other events ---
 
     def roll(self) -> None:
         self.operations.append(Roll())
@@ -372,7 +371,7 @@ class _Expected:
         self.operations.append(DeleteOldSegments())
 
     def clean(self) -> None:
-        """Mostly all that has been appended: no transaction open, all of it replicated, a new active segment."""
+        """Clean most of the data in most cases: no open transaction, all replicated, a new active segment."""
         if self.draw.random() < 0.6:
             for producer_id in self._in_transaction():
                 self._end_transaction(producer_id)
@@ -428,7 +427,7 @@ _METHODS: Mapping[str, Callable[[_Expected], None]] = {
 
 
 def draw_list(seed: int, characters: Sequence[Character], *, length: int = 60) -> Scenario:
-    """About ``length`` operations; the same for the same arguments. Each character has its turn."""
+    """Draw about ``length`` operations, the same for the same arguments. The characters take turns."""
     draw = random.Random(seed)
     character = characters[seed % len(characters)]
     expected = _Expected(draw, character)

@@ -1,7 +1,7 @@
-"""Operations on one partition log, as frozen values: what a list is made of, and what is printed when it fails.
+"""Operations on one partition log as frozen values, of which a list consists and which a failure prints.
 
-``words`` is an operation's line for the Java side (see DrivenLog.java). ``source`` writes a value, or a whole list, as
-the Python that makes it, so that a list which failed can be pasted into a test.
+``words`` gives an operation's line for the Java side (see DrivenLog.java). ``source`` writes a value, or a list, as the
+Python that makes it, so that a failed list can be pasted into a test.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Configure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """As leader. ``origin``: CLIENT, COORDINATOR or RAFT_LEADER."""
+    """Append as leader. ``origin`` is CLIENT, COORDINATOR or RAFT_LEADER."""
 
     batches: tuple[Appended, ...]
     leader_epoch: int = 0
@@ -49,7 +49,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicate:
-    """Append as follower what a leader of ``leader_epoch`` sent."""
+    """Append as follower the data of a leader of ``leader_epoch``."""
 
     batches: tuple[Appended, ...]
     leader_epoch: int = 0
@@ -60,9 +60,9 @@ class Replicate:
 
 @dataclass(frozen=True, slots=True)
 class UpdateHighWatermark:
-    """To the beginning of the batch that holds ``offset``, as is ``IncrementHighWatermark``.
+    """Move the high watermark to the start of the batch that holds ``offset``, like ``IncrementHighWatermark``.
 
-    Kafka 4.1 moves a high watermark within a batch back there when it looks up where it lies.
+    Kafka 4.1 moves a high watermark within a batch back to that start when it resolves its position.
     """
 
     offset: int
@@ -81,7 +81,7 @@ class IncrementHighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """Unless the active segment is empty: Kafka would delete it and make it anew, under the same name."""
+    """Roll unless the active segment is empty: Kafka would delete it and create it again with the same name."""
 
     def words(self) -> tuple[object, ...]:
         return ("roll",)
@@ -89,7 +89,7 @@ class Roll:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Flush all, the active segment even if it is empty; a broker's checkpoints are written too."""
+    """Flush everything, including an empty active segment, and write a broker's checkpoints."""
 
     def words(self) -> tuple[object, ...]:
         return ("flush",)
@@ -97,7 +97,7 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class FlushNew:
-    """Flush what was appended since the last flush, as the flusher does; tells when the log was flushed last."""
+    """Flush all appends since the last flush, as the flusher does, and report the time of the last flush."""
 
     def words(self) -> tuple[object, ...]:
         return ("flush-new",)
@@ -105,7 +105,7 @@ class FlushNew:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """As a follower, and take the high watermark over again: only then Kafka looks for the last stable offset anew."""
+    """Truncate as a follower, then update the high watermark: only this makes Kafka search the last stable offset."""
 
     offset: int
 
@@ -124,7 +124,7 @@ class TruncateFully:
 
 @dataclass(frozen=True, slots=True)
 class IncrementLogStart:
-    """Delete the records below."""
+    """Delete the records below an offset."""
 
     offset: int
 
@@ -134,7 +134,7 @@ class IncrementLogStart:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOldSegments:
-    """Retention, by the settings and the clock."""
+    """Apply retention by the settings and the clock."""
 
     def words(self) -> tuple[object, ...]:
         return ("delete-old-segments",)
@@ -142,9 +142,9 @@ class DeleteOldSegments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clean:
-    """A round of the cleaner over what can be cleaned.
+    """Run a round of the cleaner over the cleanable part.
 
-    ``map_bytes``: memory for keys, of which each takes 24; ``buffer_bytes``: what is read at once, at first.
+    ``map_bytes`` is the memory for keys, 24 bytes each. ``buffer_bytes`` is the first size of a read.
     """
 
     map_bytes: int
@@ -156,7 +156,7 @@ class Clean:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDeleted:
-    """Files of deleted segments that are due by the clock go."""
+    """Remove the files of deleted segments that are due by the clock."""
 
     def words(self) -> tuple[object, ...]:
         return ("remove-deleted",)
@@ -164,7 +164,7 @@ class RemoveDeleted:
 
 @dataclass(frozen=True, slots=True)
 class AssignEpoch:
-    """A leader's epoch begins, at the log end unless told otherwise."""
+    """Begin a leader epoch, at the log end by default."""
 
     epoch: int
     start_offset: int | None = None
@@ -191,7 +191,7 @@ class OffsetForTimestamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """``isolation``: LOG_END, HIGH_WATERMARK or TXN_COMMITTED."""
+    """Read with an ``isolation`` of LOG_END, HIGH_WATERMARK or TXN_COMMITTED."""
 
     offset: int
     max_bytes: int = 1_000_000
@@ -204,7 +204,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """What the log knows of its producers."""
+    """Report the producers that the log knows."""
 
     def words(self) -> tuple[object, ...]:
         return ("producers",)
@@ -218,7 +218,7 @@ class ExpireProducers:
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """A guard for a producer that is about to begin a transaction here; its next appends bring it along (KIP-890)."""
+    """Get a guard for a producer that will begin a transaction. Its next appends carry the guard (KIP-890)."""
 
     producer_id: int
     sequence: int
@@ -232,7 +232,7 @@ class Verify:
 
 @dataclass(frozen=True, slots=True)
 class Reopen:
-    """Stop, in order or as by a kill, and open again with what the checkpoints then say."""
+    """Stop cleanly or by a kill, then open again with the state of the checkpoints."""
 
     cleanly: bool = True
 
@@ -269,14 +269,14 @@ Operation = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A list of operations on a new log, or one that lies there, with the topic's settings in Kafka's words."""
+    """A list of operations on a new or existing log, with the topic's settings as Kafka's texts."""
 
     settings: tuple[tuple[str, str], ...] = ()
     now_ms: int
     operations: tuple[Operation, ...]
     ends_cleanly: bool = True
     start: Path | None = None
-    """A partition directory that was stopped in order, with batches of any codec; it is copied."""
+    """A cleanly closed partition directory with batches of any codec. It is copied."""
 
     @property
     def cleans(self) -> bool:
@@ -284,7 +284,7 @@ class Scenario:
 
     @property
     def recompresses(self) -> bool:
-        """The log compresses batches itself, and two libraries do not make the same bytes."""
+        """True if the log compresses batches itself: two libraries give different bytes."""
         if dict(self.settings).get("compression.type", "producer") not in ("producer", "uncompressed"):
             return True
         if self.start is not None:
@@ -308,7 +308,7 @@ def line(words: Sequence[object]) -> str:
 
 
 def source(value: object, indent: str = "") -> str:
-    """The expression that makes ``value``; fields that have their default are left out."""
+    """Return the expression that makes ``value``, without fields that have their default."""
     if isinstance(value, tuple) and value and is_dataclass(value[0]):
         inner = indent + "    "
         return "(\n" + "".join(f"{inner}{source(item, inner)},\n" for item in value) + f"{indent})"

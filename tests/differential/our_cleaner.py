@@ -1,6 +1,6 @@
-"""Our side's cleaner: a round of ``clean_log`` a call, told in the words of DrivenCleaner.java.
+"""Our side's cleaner: each call is a round of ``clean_log``, reported in the words of DrivenCleaner.java.
 
-As there, segments get file times that their base offsets decide, and the checkpoint is kept here.
+As on the Java side, a segment's base offset decides its file time, and the checkpoint is kept here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NS_A_MS = 1_000_000
 
 
 class OurCleaner:
-    """The cleaner of one log, as it is opened and opened again."""
+    """The cleaner of one log across its openings."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ class OurCleaner:
         return f"{told} done={cleaned.next_dirty_offset} {_described(cleaned.stats)} files={_file_times(log, bases)}"
 
     def cut(self, offset: int) -> None:
-        """A checkpoint behind the end of a log that was cut goes back to it."""
+        """Move the checkpoint back to the end of a truncated log."""
         if self._checkpoint is not None:
             self._checkpoint = min(self._checkpoint, offset)
 

@@ -1,7 +1,7 @@
-"""Our side: a PartitionLog that carries out the operations and says what happened in the words of DrivenLog.java.
+"""Our side: a PartitionLog that runs the operations and reports results in the words of DrivenLog.java.
 
-As there, a flush writes what a broker's checkpoints would say, opening after a kill begins with that, and the jitter of
-a segment follows from its base offset instead of chance.
+As on the Java side, a flush writes a broker's checkpoints, and opening after a kill begins with them. A segment's
+jitter follows from its base offset instead of chance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ISOLATIONS = {
     "TXN_COMMITTED": Isolation.READ_COMMITTED,
 }
 _FIRST = re.compile(r"first=\d+")
-"""Kafka does not know it where the first batch is of an old format."""
+"""Kafka does not know the first offset if the first batch has an old format."""
 _MAGIC_POSITION = 16
 _JITTER_STEP_MS = 1_000_003
 _V2 = 2
@@ -44,7 +44,7 @@ _KAFKA_NAMES = {
 
 
 class SetClock:
-    """Stands still until it is set."""
+    """A clock that does not move until it is set."""
 
     def __init__(self, now_ms: int) -> None:
         self.time_ms = now_ms
@@ -60,7 +60,7 @@ class SetClock:
 
 
 class OurSide:
-    """One list on one directory."""
+    """The run of one list in one directory."""
 
     def __init__(self, scenario: Scenario, directory: Path) -> None:
         self._scenario = scenario
@@ -74,14 +74,14 @@ class OurSide:
         self._log = self._open(cleanly=True)
 
     def run(self) -> list[str]:
-        """The result of each operation, the first being that of the opening, the last that of the end."""
+        """Run the list, and return the results of the opening, of each operation and of the end."""
         results = [f"opened | {self._state()}"]
         results += [self.perform(operation) for operation in self._scenario.operations]
         results.append(self._close() if self._scenario.ends_cleanly else self._kill())
         return results
 
     def forget(self) -> None:
-        """Let go of the files after a list that broke off."""
+        """Close the files after a list that ended early."""
         self._log.close_handlers()
 
     def perform(self, operation: Operation) -> str:
@@ -93,7 +93,7 @@ class OurSide:
 
     def _hold_jitter(self) -> None:
         below_ms = min(self._log.config.segment_jitter_ms, self._log.config.segment_ms)
-        if below_ms > 1:  # else there is no chance in it
+        if below_ms > 1:  # otherwise the jitter is always 0
             active = self._log._state.active
             active.roll_jitter_ms = active.base_offset * _JITTER_STEP_MS % below_ms
 
@@ -277,7 +277,7 @@ class OurSide:
     def _expire_producers(self) -> None:
         self._log.remove_expired_producers()
 
-    # --- where the log stands ---
+    # --- the log's state ---
 
     def _state(self) -> str:
         log = self._log
@@ -294,7 +294,7 @@ class OurSide:
 
 
 def _batch_start(log: PartitionLog, offset: int) -> int:
-    """Of the batch that holds ``offset``, or the log start if that is above; the log end if it begins below that."""
+    """Return the start of the batch at ``offset`` or the log start, or the log end if it begins below the log start."""
     read = _read_at(log, max(offset, log.log_start_offset))
     if read is None or read.batches is None:
         return offset if read is None else log.end_offset
@@ -303,7 +303,7 @@ def _batch_start(log: PartitionLog, offset: int) -> int:
 
 
 def _base_offset(batch: bytes) -> int:
-    """Of its first record, which the header of a compressed set in an old format does not have."""
+    """Return its first record's offset, which the header of a compressed set in an old format lacks."""
     table = scan_batches(batch).take(slice(0, 1))
     if table.record_count[0] >= 0:
         return int(table.base_offset[0])

@@ -1,4 +1,4 @@
-"""Make a failing list shorter: leave out operations as long as the same kind of difference is left."""
+"""Shortening of a failing list: operations are left out as long as the same kind of difference remains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Fails = Callable[[Scenario], bool]
 
 
 def shrink(scenario: Scenario, fails: Fails) -> Scenario:
-    """Greedy: runs of operations, halved until single ones, from the end; then single batches; then settings."""
+    """Shorten greedily: runs of operations, halved down to single ones, then single batches, then settings."""
     length = len(scenario.operations) // 2
     while length:
         at = len(scenario.operations) - length
@@ -43,7 +43,7 @@ def _without(scenario: Scenario, at: int, length: int) -> Scenario:
 
 
 def _simpler(operation: Operation) -> list[Operation]:
-    """The same with one batch of its set."""
+    """Return the operation with each single batch of its set."""
     if isinstance(operation, Append | Replicate) and len(operation.batches) > 1:
         return [replace(operation, batches=(batch,)) for batch in operation.batches]
     return []

@@ -1,7 +1,7 @@
-"""The same dirty log cleaned by Kafka's own Cleaner and by ``clean_log``, and lived with afterwards: the same bytes.
+"""Kafka's own Cleaner and ``clean_log`` clean the same dirty log, and give the same bytes then and later.
 
-The lists are those of any log, with rounds of cleaning between: appends, truncations, deletions, stops in order and
-kills follow them, and whatever follows must be the same too.
+The lists are those of any log, with rounds of cleaning in between. Appends, truncations, deletions, clean shutdowns and
+kills follow them, and their results must be the same too.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def test_many_lists(share: int, kafka: KafkaSide, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("set_name", SETS)
 def test_what_brokers_wrote(set_name: str, golden: Callable[..., Path], kafka: KafkaSide, tmp_path: Path) -> None:
-    """Every partition: with a map that holds some of its keys, then with all of it, then past the delete horizon."""
+    """Each partition is cleaned with a map for some of its keys, with a map for all, and past the delete horizon."""
     for name in manifest(set_name):
         partition = Path(shutil.copytree(golden(set_name) / name, tmp_path / name))
-        if not (partition / LEADER_EPOCH_CHECKPOINT).exists():  # where Kafka would make an empty file
+        if not (partition / LEADER_EPOCH_CHECKPOINT).exists():  # Kafka would create an empty file
             LeaderEpochCheckpoint.write(LOCAL, partition / LEADER_EPOCH_CHECKPOINT, ())
         rounds = (Clean(map_bytes=2400, buffer_bytes=4096), Clean(map_bytes=1 << 20, buffer_bytes=4096))
         later = (Clock(START_MS + 2 * DAY_MS), Roll(), *rounds)

@@ -1,4 +1,4 @@
-"""The same random operations on Kafka's own UnifiedLog and on PartitionLog: the same results, offsets and bytes."""
+"""The same random operations on Kafka's own UnifiedLog and on PartitionLog give the same results and bytes."""
 
 from __future__ import annotations
 

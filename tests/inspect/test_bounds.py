@@ -1,4 +1,4 @@
-"""Where a read begins and ends, as people say it."""
+"""The bounds of a read (offsets, times, names) as a person writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed offsets: newest of a key, tombstones, transactions committed, aborted and open; against kafka-dump-log."""
+"""Committed offsets: the newest of a key, tombstones and transactions, compared with kafka-dump-log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def value(offset: int, *, number: int = 1, version: int = 3) -> bytes:
 
 
 def commit(at: int, offset: int | None, *, group: str = "g", producer_id: int = -1) -> bytes:
-    """One committed offset, or with None its removal, as a batch at offset ``at`` of the log."""
+    """Build a batch at offset ``at`` of the log: a committed offset, or its removal if ``offset`` is None."""
     return batch(
         at,
         [None if offset is None else value(offset)],
@@ -45,7 +45,7 @@ def commit(at: int, offset: int | None, *, group: str = "g", producer_id: int = 
 
 
 def read(directory: Path, batches: Sequence[bytes]) -> GroupOffsets:
-    # Killed: with no index of transactions beside it, the log is walked for them.
+    # An unclean shutdown left no transaction index, so the reader scans the log for transactions.
     write_segment(directory / "__consumer_offsets-3", 0, batches)
     return read_committed_offsets(LOCAL, directory)
 

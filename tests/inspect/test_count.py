@@ -1,4 +1,4 @@
-"""Counts are those that a real consumer made."""
+"""The counts of records, compared with those of a real consumer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def counted(golden: GoldenFactory, set_name: str, name: str, kind: str = "clean"
 
 def test_what_offsets_do_not_tell(golden: GoldenFactory) -> None:
     txn = counted(golden, "scenarios-kafka-4.1", "txn-0")
-    # 561 offsets: 60 markers, one transaction left open, the rest data.
+    # The 561 offsets are 60 markers and 501 data records, some of them in an open transaction.
     assert (txn.log_end, txn.records, txn.control) == (561, 501, 60)
     assert txn.held_back == txn.records - txn.committed - txn.aborted > 0
     compacted = counted(golden, "scenarios-kafka-4.1", "compacted-0")
@@ -65,7 +65,7 @@ def test_what_offsets_do_not_tell(golden: GoldenFactory) -> None:
 
 @pytest.mark.parametrize("high_watermark", [0, 7, 16, 17, 18, 25, 30, 99])
 def test_records_above_the_high_watermark(tmp_path: Path, high_watermark: int) -> None:
-    """Wherever it lies: inside a batch, at a marker, in a gap, past the end."""
+    """The high watermark may lie inside a batch, at a marker, in a gap or past the end."""
     partition = tmp_path / "t-0"
     write_segment(partition, 0, [plain(0, 10), data(10, 6), marker(16, committed=False), data(20, 10)])
     mark_clean(tmp_path)

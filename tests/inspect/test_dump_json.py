@@ -1,4 +1,4 @@
-"""``dump`` as JSON lines: every file kind of the reference sets, records of internal topics, unknown ones, damage."""
+"""``dump`` as JSON lines: every file kind of the golden sets, records of internal topics, unknown records, damage."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_files_of_a_killed_broker(set_name: str, golden: Golden) -> None:
 
 @pytest.mark.parametrize("set_name", [SCENARIOS, FORMATS])
 def test_records_are_those_a_consumer_read(set_name: str, golden: Golden) -> None:
-    """The digest of the manifest, made from JSON lines that went through a parser."""
+    """Parsed JSON lines produce the digest of the manifest."""
     kinds = {"none": 0, "create": 1, "log_append": 2}
     for partition, levels in manifest(set_name).items():
         if partition == "big-0" or "read_uncommitted" not in levels:
@@ -208,7 +208,7 @@ def test_max_bytes(golden: Golden) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_flips_never_end_a_dump(seed: int, golden: Golden, tmp_path: Path) -> None:
-    """Both forms of dump go through any file with some bytes changed or cut off, and complain instead of raising."""
+    """Both forms of ``dump`` read any file with changed or missing bytes, and complain instead of raising."""
     chance = random.Random(seed)
     candidates = [path for path in files_below(golden(chance.choice(SETS))) if 0 < path.stat().st_size < 40_000]
     for path in chance.sample(candidates, 12):

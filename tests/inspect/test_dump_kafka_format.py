@@ -1,4 +1,4 @@
-"""``dump --kafka-format`` against what ``kafka-dump-log`` of Kafka 4.2.0 and 4.3.1 printed for the same bytes."""
+"""``dump --kafka-format`` compared with Kafka's ``kafka-dump-log``, releases 4.2.0 and 4.3.1, on the same bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KAFKA_ENDS_THERE = {
     "missing-log": "NoSuchFileException",
     "no-key": "RuntimeException",
 }
-"""Kafka's tool ends there with an exception: ours says what is wrong and goes on, so its text may be longer."""
+"""The cases in which Kafka's tool ends with an exception. Ours reports the error and goes on, so it may print more."""
 
 
 @pytest.mark.parametrize("set_name", KRAFT_SETS)
@@ -64,7 +64,7 @@ def test_every_file_of_the_reference_dumps(set_name: str, golden: Golden, monkey
     ],
 )
 def test_every_record_type_and_version(name: str, decoder: PayloadDecoder, tmp_path: Path) -> None:
-    """Logs that Kafka's own classes wrote: all types and versions, random fields, cut and damaged ones among them."""
+    """Kafka's own classes wrote these logs: all types and versions, random fields, some broken records."""
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes((DATA / "records" / f"{name}.log").read_bytes())
     complaints: list[str] = []

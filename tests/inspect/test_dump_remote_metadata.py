@@ -1,4 +1,4 @@
-"""Dumps of ``__remote_log_metadata`` (KIP-405): payloads as text, in one batch and several, and what stops a dump."""
+"""Dumps of ``__remote_log_metadata`` (KIP-405): payloads as text in one or more batches, and errors that end a dump."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OPTIONS = KafkaFormatOptions(decoder=PayloadDecoder.REMOTE_LOG_METADATA)
 
 
 def dumped(directory: Path, base_offset: int, *batches: Sequence[bytes]) -> tuple[str, int, list[str]]:
-    """The line with the starting offset, the number of batches, the payloads."""
+    """Return the line with the starting offset, the number of batches, and the payloads."""
     path = directory / f"{base_offset:020d}.log"
     offset, content = base_offset, b""
     for values in batches:
@@ -88,7 +88,7 @@ def test_bytes_that_are_no_metadata(tmp_path: Path) -> None:
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Said on standard error; the next file is dumped."""
+    """A complaint names the unreadable file, and the next file is dumped."""
     secret, other = tmp_path / f"{0:020d}.log", tmp_path / f"{1:020d}.log"
     for path in (secret, other):
         path.write_bytes(batch(0, [DELETE], key=None))
@@ -119,7 +119,7 @@ def test_no_file_at_all() -> None:
 
 @pytest.mark.parametrize("count", [1, 4, 8])
 def test_as_many_batches_as_fit(tmp_path: Path, count: int) -> None:
-    """The bytes of the first batches are those batches; one byte less cuts the last of them off."""
+    """A limit of exactly the first batches' bytes prints those batches. One byte less omits the last of them."""
     path = tmp_path / f"{0:020d}.log"
     batches = [batch(2 * number, [b"a" * number, b"b"]) for number in range(8)]
     path.write_bytes(b"".join(batches))

@@ -1,4 +1,4 @@
-"""Durations in and out of words."""
+"""Durations parsed from text and written as text."""
 
 from __future__ import annotations
 

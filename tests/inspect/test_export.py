@@ -1,4 +1,4 @@
-"""Exported files: the records of the manifest in every format; atomic, never over another file."""
+"""Exported files: the manifest's records in every format. Writes are atomic and never replace a file unasked."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def export(directory: Path, names: list[str], output: Path, form: str, **options
 
 
 def records_of(path: Path) -> Iterator[tuple[str, Record]]:
-    """(partition, record) of each row; text files were written with HEX."""
+    """Yield (partition, record) of each row. Text files were written with HEX."""
     match path.suffix:
         case ".arrow":
             with pa.OSFile(str(path)) as file:
@@ -188,7 +188,7 @@ def test_a_partition_in_two_directories(golden: GoldenFactory, tmp_path: Path) -
 
 @pytest.fixture
 def damaged(golden_copy: GoldenFactory) -> Path:
-    """scenarios with a flipped byte in the middle of gz-0."""
+    """Copy SCENARIOS and flip a byte in the middle of gz-0."""
     directory = golden_copy(SCENARIOS)
     log = sorted((directory / "gz-0").glob("*.log"))[1]
     data = bytearray(log.read_bytes())

@@ -1,6 +1,6 @@
-"""Flipped bits and bytes in real directories: no crash, no record that was not written, and verify says so.
+"""Flipped bits and bytes in golden directories: no crash, no record that was never written, findings of ``verify``.
 
-4,000 flips here, 96,000 more in the slow run; each is known by its seed (``flips.try_flip(disks, seed)`` repeats it).
+The normal run makes 4,000 flips, the slow run 96,000 more. ``flips.try_flip(disks, seed)`` repeats the flip of a seed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def roots(golden: GoldenFactory) -> list[Path]:
 
 
 def documented() -> set[tuple[str, str]]:
-    """(file, field) of the rows in the page's table."""
+    """Read (file, field) from the rows of the page's table."""
     return set(re.findall(r"^\| `([^`]+)` \| ([^|]+?) \|", PAGE.read_text(), re.MULTILINE))
 
 
@@ -45,7 +45,7 @@ def _try_block(first: int) -> list[Outcome]:
 
 
 def run(roots: list[Path], seeds: range) -> None:
-    # Spawned, not forked: the test process has threads.
+    # The processes are spawned, not forked, because the test process has threads.
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), initializer=_load, initargs=(roots,)) as pool:
         blocks = pool.map(_try_block, range(seeds.start, seeds.stop, BLOCK))
         outcomes = [outcome for block in blocks for outcome in block]
@@ -66,7 +66,7 @@ def run(roots: list[Path], seeds: range) -> None:
 
 
 def test_undamaged_directories_have_no_findings(roots: list[Path]) -> None:
-    """Without this the other tests would prove nothing."""
+    """The other tests would prove nothing if an undamaged directory had findings."""
     for disk in map(Disk, roots):
         verified = verify_directory(disk.disk, disk.root, threads=1)  # type: ignore[arg-type]
         assert [finding for finding in verified.all_findings if finding.severity is not Severity.NOTE] == []

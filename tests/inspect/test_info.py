@@ -1,4 +1,4 @@
-"""``info`` on the reference directories, and on one with everything that may go wrong."""
+"""``info`` on the golden directories, and on a directory with every kind of error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines made in bulk are the lines that f-strings make."""
+"""Lines that are formatted in bulk equal lines from f-strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When segments go and what keeps them, from values alone: single cases, and what any outlook promises."""
+"""The outlook of segments (when they go, why they stay), computed from values: single cases and properties."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY = 24 * 3_600_000
 
 
 def log_of(*segments: tuple[int, int], config: LogConfig, high_watermark: int = 10**9) -> RetentionState:
-    """Ten offsets a segment; of each its size, and how long before now its largest timestamp lies."""
+    """Build a log with ten offsets in a segment. A segment has a size, and the age of its largest timestamp in ms."""
     return RetentionState(
         segments=tuple(
             RetentionSegment(
@@ -62,7 +62,7 @@ def test_one_from_the_future_keeps_those_behind_it() -> None:
 
 
 def test_size_may_clear_the_way() -> None:
-    """Two bytes more and size takes the first; the second is old enough to go with it, the third is not."""
+    """Two more bytes delete the first segment by size. The second is old enough to go with it; the third is not."""
     config = LogConfig(retention_ms=100, retention_bytes=17)
     first, second, third, active = outlooks((5, -5000), (5, 200), (5, 50), (5, 0), config=config)
     assert [first.after_bytes, second.after_bytes] == [2, 2]
@@ -134,7 +134,7 @@ def kept_offsets(state: RetentionState) -> set[int]:
 
 
 def with_appends(state: RetentionState, size: int) -> RetentionState:
-    """An append makes the active segment young; its bytes go into a new one, unless the active one was empty."""
+    """Append ``size`` bytes. The active segment becomes young. Unless it was empty, the bytes go into a new segment."""
     *older, active = state.segments
     young = replace(active, largest_timestamp_ms=max(active.largest_timestamp_ms or 0, NOW), end_offset=10**6)
     if not active.size_bytes:

@@ -1,4 +1,4 @@
-"""What retention decides by, as it is read from directories of brokers, of tidelog, and made by hand."""
+"""The facts that retention decides by, read from log directories of brokers, of tidelog, and made by hand."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_segment_of_real_directories(golden: GoldenFactory, set_name: str,
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
 def test_times_are_those_of_the_records(golden: GoldenFactory, kind: str) -> None:
-    """Whether the index or the batches told: held against every record of the segment."""
+    """A segment's largest timestamp is that of its records, whether the time index or the batches provide it."""
     directory = golden(SCENARIOS, kind)
     found = survey(directory)
     for name in ("plain-0", "txn-0", "append-time-0", "gz-0"):
@@ -94,7 +94,7 @@ def test_messages_without_timestamps_have_the_time_of_the_file(golden: GoldenFac
 
 
 def test_deleted_by_log_start(golden: GoldenFactory) -> None:
-    """Kafka moved this log's start to 777 and deleted what was wholly below; so nothing is left for that rule."""
+    """Kafka moved this log's start to 777 and deleted the segments below it, so this rule deletes no further segment."""
     sources = read_setting_sources(LOCAL, [golden(SCENARIOS)], overrides={"retention.ms": "-1"})[golden(SCENARIOS)]
     part = survey(golden(SCENARIOS), sources)["trimmed-0"]
     assert part.state is not None
@@ -104,7 +104,7 @@ def test_deleted_by_log_start(golden: GoldenFactory) -> None:
 
 
 def future_log(directory: Path) -> Path:
-    """Three segments; a record in the middle of the first one's second batch is dated a year ahead."""
+    """Write three segments. A record in the middle of the first segment's second batch has a time a year ahead."""
     ahead = batch(15, [b"a", b"b", b"c"], timestamp=NOW + YEAR)
     write_segment(directory, 0, [plain(0, 10), ahead, plain(18, 2, timestamp=BASE_TIME)])
     write_segment(directory, 20, [plain(20, 10)])
@@ -145,7 +145,7 @@ def test_a_damaged_batch_from_the_future_is_told_without_its_offset(tmp_path: Pa
 
 
 def test_only_the_time_index_is_missing(tmp_path: Path) -> None:
-    """A broker makes an empty one, and goes by the time of the file from then on."""
+    """A broker creates an empty time index, and from then on uses the file's modification time."""
     directory = future_log(tmp_path / "t-0")
     (directory / "t-0" / f"{0:020d}.timeindex").unlink()
     os.utime(directory / "t-0" / f"{0:020d}.log", ns=(BASE_TIME * 10**6, BASE_TIME * 10**6))
@@ -211,7 +211,7 @@ def test_what_a_kill_left_behind_the_log_end_does_not_count(tmp_path: Path) -> N
 def test_a_partition_that_cannot_be_read_is_told(golden_copy: GoldenFactory) -> None:
     directory = golden_copy(FLIGHTS)
     (directory / "airports-0").chmod(0)
-    if os.access(directory / "airports-0", os.R_OK):  # root reads everything
+    if os.access(directory / "airports-0", os.R_OK):  # root can read it despite the mode
         (directory / "airports-0").chmod(0o700)
         (directory / "airports-0" / "leader-epoch-checkpoint").unlink()
         for path in (directory / "airports-0").glob("*.log"):

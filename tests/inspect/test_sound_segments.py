@@ -1,4 +1,4 @@
-"""What verification tells a view of the segments it has read: the view must find the same as by reading them itself."""
+"""A view that receives the results of ``verify`` finds the same as a view that reads the segments itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def found(view: LogView) -> tuple[Any, ...]:
 
 
 def told_and_not(directory: Path) -> tuple[tuple[Any, ...], tuple[Any, ...], int]:
-    """What a view finds that was told and one that was not, and how many segments it was told of."""
+    """Return the findings of a view with the results of ``verify``, of a view without, and the results' number."""
     told, alone = (LogView(LOCAL, directory) for _ in range(2))
     check_partition(ReadOnlyFileSystem(LOCAL), told, KnownElsewhere(), lambda _bytes: None)
     return found(told), found(alone), len(told._sound)

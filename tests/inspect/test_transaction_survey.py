@@ -1,4 +1,4 @@
-"""Verdicts: each row of the table, with what coordinators wrote; and what happens meanwhile beside an owner."""
+"""Verdicts on open transactions by the coordinators' records, also while a broker changes the log directory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def the_one(root: Path, now_ms: int = LATER) -> Judgement:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """``t-0`` with a transaction of producer 7 open since offset 10, of three records."""
+    """Write ``t-0`` with an open transaction of producer 7: three records from offset 10 on."""
     write_segment(tmp_path / "t-0", 0, [plain(0, 10), data(10, 3, timestamp=BASE_TIME)])
     return tmp_path
 
@@ -102,7 +102,7 @@ def test_real_coordinators(golden_copy: GoldenFactory) -> None:
     assert the_one(directory, began + 900_001).verdict is Verdict.OVERDUE
     log = read_coordinator_log(LOCAL, directory)
     assert (log.is_whole, log.partition_count, len(log.ids)) == (True, 4, 3)
-    # Of a coordinator that never heard of the producer; its topic's partitions are all here, the metadata say.
+    # The coordinator now knows no producer. By the metadata, all partitions of its topic are here.
     (directory / "__transaction_state-3" / f"{0:020d}.log").write_bytes(b"")
     found = the_one(directory, began)
     assert (found.verdict, found.reason) == (Verdict.HANGING, "no coordinator knows its producer")
@@ -136,7 +136,7 @@ def test_of_two_replicas_the_one_further_on_counts(root: Path, tmp_path_factory:
 
 
 def test_records_of_coordinators_that_do_not_decode(tmp_path: Path) -> None:
-    """A value of a newer version also takes back what was known of its transactional id."""
+    """A value of a newer version also invalidates earlier records of its transactional id."""
     records = [
         state_record(0, State(7, ONGOING, (0,))),
         batch(1, [b"\0\x63" + bytes(30)], key=b"\0\0\0\3app"),
@@ -175,7 +175,7 @@ def test_a_damaged_coordinator_log_is_told(root: Path) -> None:
 
 
 class HeldDisk:
-    """The file system as if a process held every directory; ``meanwhile`` runs when a coordinator's log is opened."""
+    """A file system whose directories all seem locked. ``meanwhile`` runs when a coordinator's log is opened."""
 
     def __init__(self) -> None:
         self._inner = ReadOnlyFileSystem(LOCAL)
@@ -203,7 +203,7 @@ def survey_beside_an_owner(root: Path, meanwhile: Callable[[], None] | None = No
 
 
 def test_beside_an_owner_a_transaction_may_end_meanwhile(root: Path) -> None:
-    """The partition was read before the marker came, the coordinator's log after it was finished: nothing hangs."""
+    """The partition is read before the marker arrives, the coordinator's log after it: no transaction hangs."""
     states = write_states(root, [State(7, ONGOING, (0,), started=BASE_TIME)])
 
     def end() -> None:

@@ -1,4 +1,4 @@
-"""Open transactions, against a real broker's directories and a list of batches."""
+"""Open transactions in a real broker's log directories, and in random lists of batches."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ steps = st.lists(
 
 
 class Model:
-    """A list of batches, and what is known of each producer."""
+    """A list of batches, and the state of each producer."""
 
     def __init__(self, start_ms: int) -> None:
         self.batches: list[tuple[int, bytes, int]] = []
-        """Offset, bytes, data records."""
+        """The offset, bytes and number of data records of each batch."""
         self.open: dict[int, dict[str, Any]] = {}
         self.coordinator_epochs: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
@@ -126,7 +126,7 @@ class Model:
             producer_epoch=self.epochs.setdefault(step.producer, 0),
         )
         self.open.pop(step.producer, None)
-        if step.count > 2:  # the next transaction of a producer may have a new epoch, as it has since KIP-890
+        if step.count > 2:  # since KIP-890 the next transaction of a producer may have a new epoch
             self.epochs[step.producer] += 1
             self.sequences[step.producer] = 0
         self._add(built, 1, 0)
@@ -164,9 +164,9 @@ class Model:
 def test_as_a_list_of_batches(
     tmp_path_factory: pytest.TempPathFactory, run: list[Step], roll_every: int, data: st.DataObject
 ) -> None:
-    """Of a killed directory; recovered and going on, from its snapshots; and stopped in order."""
+    """The result is right after an unclean shutdown, after a clean one, and for a tail that follows a snapshot."""
     root = tmp_path_factory.mktemp("transactions")
-    model = Model(int(time.time() * 1000) - 100_000)  # producers of long ago would expire
+    model = Model(int(time.time() * 1000) - 100_000)  # a producer that is long idle would expire
     cut = data.draw(st.integers(1, len(run)))
     for step in run[:cut]:
         model.run(step)
@@ -174,7 +174,7 @@ def test_as_a_list_of_batches(
     check(root, model)
     tidelog.open_log(root / "t-0").close()
     check(root, model)
-    # After the orderly stop the log goes on, and is killed: a snapshot and a tail behind it.
+    # After the clean shutdown the log grows and is killed, so that a tail follows the snapshot.
     end = model.end
     for step in run[cut:]:
         model.run(step)
@@ -192,7 +192,7 @@ def check(root: Path, model: Model) -> None:
 
 
 def test_a_beginning_that_was_deleted(tmp_path: Path) -> None:
-    """Deleting records goes past an open transaction: what is left of it is told."""
+    """The log start offset passes an open transaction, and the rest of the transaction is still found."""
     write_segment(tmp_path / "t-0", 0, [plain(0, 10), data(10, 10), data(20, 5), plain(25, 5)])
     write_checkpoint(tmp_path, "log-start-offset-checkpoint", {"t-0": 14})
     (found,) = found_in(tmp_path)
@@ -204,7 +204,7 @@ def test_a_beginning_that_was_deleted(tmp_path: Path) -> None:
 
 
 def test_log_append_time(tmp_path: Path) -> None:
-    """The time of the broker counts, not the one that the producer wrote."""
+    """The broker's append time counts, not the producer's timestamp."""
     records = [Record(0, BASE_TIME + number, TimestampType.CREATE, None, b"v") for number in range(3)]
     built = build_batch(
         records,
@@ -223,7 +223,7 @@ def test_log_append_time(tmp_path: Path) -> None:
 def test_a_damaged_partition_is_an_error_beside_the_others(tmp_path: Path) -> None:
     for name in ("a-0", "b-0"):
         path = write_segment(tmp_path / name, 0, [data(0, 3), marker(3, committed=True), data(4, 2)])
-        path.with_suffix(".snapshot").write_bytes(b"")  # unreadable, so the log has to be walked
+        path.with_suffix(".snapshot").write_bytes(b"")  # unreadable, so the log must be scanned
     mark_clean(tmp_path)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1

@@ -1,4 +1,4 @@
-"""``verify``: nothing on what real brokers left; the right file, position and next good batch after damage."""
+"""``verify``: no findings after real brokers; after damage the right file, position and next valid batch."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_flipped_bit_names_the_batch_and_the_next(golden_copy: GoldenFactory) 
         next_good_offset=int(table.base_offset[2]),
     )
     assert "CRC" in finding.message
-    # Index entries that name the batch have nothing to be right about any more.
+    # Index entries that refer to the damaged batch may be reported too.
     assert {finding.path.name for finding in found} <= {path.name, f"{path.stem}.index", f"{path.stem}.timeindex"}
 
 
@@ -125,7 +125,7 @@ def test_zeros_behind_the_last_batch_of_a_killed_log_are_a_warning(golden_copy: 
 def test_records_that_do_not_decode_behind_a_right_crc(tmp_path: Path) -> None:
     good = batch(0, [b"a", b"b", b"c"])
     body = bytearray(good[21:])
-    body[40 + 8] ^= 0xFF  # a record's length, in the bytes behind the header
+    body[40 + 8] ^= 0xFF  # a record's length, in the bytes after the header
     bad = good[:17] + struct.pack(">I", crc32c(body)) + bytes(body)
     path = write_segment(tmp_path / "t-0", 0, [bad, plain(3)])
     mark_clean(tmp_path)
@@ -157,7 +157,7 @@ def test_an_epoch_that_falls(tmp_path: Path) -> None:
 
 
 def test_a_kill_while_a_segment_rolls_is_normal(tmp_path: Path) -> None:
-    """The old segment is not trimmed yet, the new one has no indexes, the snapshot at its base is empty."""
+    """The old segment is not trimmed yet, the new segment has no indexes, and the snapshot at its base is empty."""
     partition = tmp_path / "t-0"
     write_segment(partition, 0, [plain(0), plain(10)])
     write_segment(partition, 20, [])
@@ -169,7 +169,7 @@ def test_a_kill_while_a_segment_rolls_is_normal(tmp_path: Path) -> None:
     verified = check(tmp_path)
     assert verified.condition == "killed"
     assert verified.is_sound, list(verified.all_findings)
-    assert len(list(verified.all_findings)) == 3  # told, but as what a crash leaves
+    assert len(list(verified.all_findings)) == 3  # reported, but as the normal result of a crash
 
     mark_clean(tmp_path)
     assert not check(tmp_path).is_sound

@@ -1,4 +1,4 @@
-"""Batches byte by byte, right or wrong in any field; no code of tidelog is in it but the checksums."""
+"""Batches byte by byte, valid or wrong in any field, made without tidelog's code except the checksums."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def record(
 
 
 def batch(records: bytes | Sequence[bytes], **fields: Any) -> bytes:
-    """A v2 batch; ``fields`` override the header's, ``crc`` and ``length`` too."""
+    """Make a v2 batch. ``fields`` override the header's, including ``crc`` and ``length``."""
     count = 0 if isinstance(records, bytes) else len(records)
     payload = records if isinstance(records, bytes) else b"".join(records)
     values = {
@@ -81,7 +81,7 @@ def message(
     crc: int | None = None,
     length: int | None = None,
 ) -> bytes:
-    """A message of format v0 or v1."""
+    """Make a message of format v0 or v1."""
     body = struct.pack(">bB", magic, attributes) + (struct.pack(">q", timestamp) if magic == 1 else b"")
     for part in (key, value):
         body += struct.pack(">i", -1 if part is None else len(part)) + (part or b"")

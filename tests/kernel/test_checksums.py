@@ -43,7 +43,7 @@ def test_vectors_of_the_twins(twin, data, crc):
 
 @everywhere
 def test_every_length_and_alignment(crc32c):
-    """Lengths around the lanes of the hardware loop: 3 × 128 and 3 × 1024 bytes."""
+    """The lengths are near the lanes of the hardware loop: 3 × 128 and 3 × 1024 bytes."""
     data = random.Random(1).randbytes(4000)
     plain = [0]
     for end in range(1, len(data) + 1):

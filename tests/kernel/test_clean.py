@@ -1,4 +1,4 @@
-"""The cleaner's kernels, compiled and plain, where the log is odd or the arguments are; the rest is in tests/record."""
+"""The cleaner's kernels, compiled and plain, with odd logs and odd arguments. tests/record has the other cases."""
 
 import threading
 
@@ -19,7 +19,7 @@ def everything(table):
 
 
 def data_fates(count):
-    """Of batches that stay while a record of theirs stays."""
+    """Make the fates of batches that stay while one of their records stays."""
     none = np.zeros(count, np.bool_)
     retention = np.full(count, Retention.DELETE_EMPTY, np.uint8)
     return BatchFates(retention=retention, discard=none.copy(), ends_empty_transaction=none)
@@ -127,7 +127,7 @@ def test_a_horizon_below_zero_is_none(twin):
 
 @both
 def test_numbers_in_a_record_may_grow(twin):
-    """With a horizon the deltas count from another time, and may take more bytes than before."""
+    """A delete horizon changes the base of the deltas, which may then need more bytes."""
     records = [record(n, b"%d" % n, None, timestamp_delta=0) for n in range(200)]
     data = batch(records, base_timestamp=2**62, max_timestamp=2**62)
     offset_map = twin.OffsetMap(24 * 400, key=SECRET)
@@ -162,7 +162,7 @@ def test_a_batch_with_a_wrong_checksum_is_refused_unless_it_is_deleted(twin):
 
 
 def test_keys_of_every_length():
-    """Long batches, so that keys wait for one another: the compiled kernel looks ahead, the plain one does not."""
+    """The compiled kernel looks ahead within long batches, the plain one does not, and both agree."""
     records = [record(n, bytes([n % 7]) * (n % 40)) for n in range(1000)]
     data = batch(records) + batch(records, base_offset=1000)
     found = []
@@ -201,7 +201,7 @@ def test_several_threads_look_up_at_once_and_nobody_puts_meanwhile():
     for thread in threads:
         thread.join()
     assert found == [expected] * 4
-    assert offset_map.lookups == 40_000 + 5 * 1000  # the rest is known to have come again
+    assert offset_map.lookups == 40_000 + 5 * 1000  # the other keys are known to be superseded
 
 
 @both

@@ -1,4 +1,4 @@
-"""Batches into columns: every field, projections, ranges, limits, and what a corrupt batch leaves behind."""
+"""Batches into columns: every field, projections, ranges, limits, and the state after a corrupt batch."""
 
 import threading
 
@@ -243,7 +243,7 @@ def test_header_keys_that_are_no_utf8(twin, text, is_utf8):
 
 
 def raw(*fields):
-    """A record whose body is given piece by piece."""
+    """Make a record from the pieces of its body."""
     body = b"".join(fields)
     return varint(len(body)) + body
 
@@ -286,9 +286,9 @@ CORRUPT = [
 @both
 @pytest.mark.parametrize(("fault", "records"), CORRUPT)
 def test_a_corrupt_batch_is_undone_and_can_be_skipped(twin, fault, records):
-    """The good batches around it stay whole, headers and nulls too."""
+    """The good batches around it stay complete, with their headers and nulls."""
     good = batch(MANY, base_offset=10)
-    filler = bytes(max(0, 7 - len(records)))  # fewer bytes than a record needs are refused before the record
+    filler = bytes(max(0, 7 - len(records)))  # fewer bytes than a record needs fail before the record is read
     bad = batch(records + filler if fault is Fault.RECORD_LENGTH else records, base_offset=14, record_count=1)
     data = good + bad + batch(MANY, base_offset=20)
     table = scan_batches(data)
@@ -397,7 +397,7 @@ def test_soft_limits(twin):
 
 @both
 def test_the_hard_limit_of_a_column(twin):
-    """The limit stands for 2 GiB, where int32 offsets end."""
+    """The small limit stands for 2 GiB, where int32 offsets end."""
     small, large = batch([record(0, b"", bytes(90))]), batch([record(0, b"", bytes(150))], base_offset=1)
     data = small + large + small
     table = scan_batches(data)
@@ -446,7 +446,7 @@ def test_columns_outlive_their_decoder_and_buffer():
 
 
 def test_a_second_thread_is_refused():
-    """The GIL is free while batches are added; another call on the same decoder must not get in."""
+    """The GIL is released while batches are added, so another call on the same decoder must be refused."""
     data = batch([record(n, b"", bytes(1000)) for n in range(20)]) * 3000
     table = scan_batches(data)
     decoder = COMPILED.ColumnDecoder()
@@ -476,7 +476,7 @@ def test_a_second_thread_is_refused():
 
 @pytest.mark.slow
 def test_two_gigabytes_of_values():
-    """The limit at its real place: four batches of 512 MiB less a little fill a column, the fifth does not fit."""
+    """The real limit holds four batches of almost 512 MiB in a column, and the fifth does not fit."""
     data = batch([record(0, None, bytes(2**29 - 100))])
     table = BatchTable.concat([scan_batches(data)] * 5)
     decoder = COMPILED.ColumnDecoder()

@@ -1,4 +1,4 @@
-"""Columns and records into batches: byte for byte what a hand-made batch is, and back through the decoder."""
+"""Columns and records into batches: the same bytes as hand-made batches, and back through the decoder."""
 
 from functools import partial
 from itertools import pairwise
@@ -96,7 +96,7 @@ def test_batch(twin):
 
 @both
 def test_batches(twin):
-    """Offsets and sequences go on from batch to batch; sequences wrap to 0."""
+    """Offsets and sequences continue from batch to batch, and sequences wrap to 0."""
     expected = batch(records_of(ROWS[:1]), base_offset=70, base_sequence=2**31 - 1, max_timestamp=1000)
     expected += batch(
         records_of(ROWS[1:], base=990), base_offset=71, base_sequence=0, base_timestamp=990, max_timestamp=1500

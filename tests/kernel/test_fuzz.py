@@ -1,8 +1,8 @@
-"""Hostile bytes: whatever is read, the compiled kernels do exactly what the plain ones do, and neither crashes.
+"""Hostile bytes: the compiled kernels do exactly the same as the plain ones, and neither crashes.
 
-Every example is a small log that is right, and then is not: cut, with bits flipped, with a field of a header replaced
-by a number that hurts, with varints overwritten. Checksums are repaired on half of them, so that the damage reaches
-the record parsers. ``TIDELOG_FUZZ_EXAMPLES`` sets how many of the seeded examples run.
+Every example is a small valid log that is then damaged: truncated, with flipped bits, with an extreme number in a
+header's field, or with overwritten varints. Half of the examples get correct checksums again, so that the damage
+reaches the record parsers. ``TIDELOG_FUZZ_EXAMPLES`` sets the number of seeded examples.
 """
 
 import os
@@ -72,7 +72,7 @@ def some_batch(chance, base_offset):
 
 
 def damage(chance, data):
-    """One to three changes somewhere in the batch."""
+    """Make one to three changes in the batch."""
     for _ in range(chance.choice([1, 1, 2, 3])):
         if not data:
             return
@@ -96,7 +96,7 @@ def damage(chance, data):
 
 
 def repair(chance, data):
-    """Make length and checksum right again, so that the rest of the damage is reached."""
+    """Correct length and checksum, so that the other damage is reached."""
     if len(data) >= V2.size and data[16] == 2:
         if chance.random() < 0.8:
             struct.pack_into(">i", data, 8, len(data) - 12)
@@ -118,7 +118,7 @@ def some_log(chance):
 
 
 def decoded(twin, data, chance_seed):
-    """The rows in order, bad batches skipped; every error is part of the answer."""
+    """Decode the rows and skip bad batches. The result includes every error."""
     chance = random.Random(chance_seed)
     options = {name: chance.random() < 0.8 for name in ("keys", "values", "headers", "sequences")}
     if chance.random() < 0.3:
@@ -164,7 +164,7 @@ def validated(twin, data, chance_seed):
 
 
 def payload_of(twin, data, chance_seed):
-    """The bytes as the records of one batch, with header fields that may lie."""
+    """Decode the bytes as the records of one batch, with header fields that may be wrong."""
     chance = random.Random(chance_seed)
     header = {
         "base_offset": chance.choice([0, 5, 2**63 - 3, -1]),
@@ -182,14 +182,14 @@ def payload_of(twin, data, chance_seed):
 
 
 def some_plain(chance, data, row):
-    """What stands for a row: what belongs there, something else, or nothing."""
+    """Return a row's plain bytes, other bytes, or None."""
     whole = data[row.position : row.position + row.size]
     right = whole[V2.size :] if row.magic == 2 else batch([some_record(chance, number) for number in range(3)])
     return chance.choice([right, right, right, whole, chance.randbytes(20), None])
 
 
 def cleaned(twin, data, chance_seed):
-    """Each batch, then all of them, into a map and through the filter."""
+    """Put each batch, then all batches, into a map and through the filter."""
     chance = random.Random(chance_seed)
     table = twin.scan_batches(data)
     offset_map = twin.OffsetMap(24 * chance.choice([2, 5, 50]), key=bytes(16))

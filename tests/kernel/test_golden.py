@@ -1,4 +1,4 @@
-"""Batches that real brokers wrote: read, encoded again to the same bytes, and the same in both implementations."""
+"""Batches of real brokers are read, encoded again to the same bytes, and equal in both implementations."""
 
 from itertools import groupby
 
@@ -42,7 +42,7 @@ def test_twins_scan_and_decode_alike(golden):
 
 @both
 def test_encoding_gives_the_brokers_bytes(twin, golden):
-    """Of every uncompressed batch with create timestamps; log append time leaves the producers' deltas unread."""
+    """Each uncompressed batch with create timestamps is compared. Log append time hides the producers' deltas."""
     compared = 0
     paths = [path for set_name in KRAFT_SETS for path in logs(golden, set_name)]
     for _, same_partition in groupby(paths, lambda path: path.parent):

@@ -1,4 +1,4 @@
-"""The selection of index entries: compiled against plain, fed whole and in chunks."""
+"""The selection of index entries: compiled against plain, at once and in chunks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""LZ4 frames: compiled kernel, plain kernel and library read the same; what is damaged is left to the library."""
+"""LZ4 frames: compiled kernel, plain kernel and library agree, and damaged frames are left to the library."""
 
 import random
 
@@ -27,7 +27,7 @@ def framed(data, **options):
 
 
 def opened(twin, frames, enough_bytes=1 << 30, max_bytes=1 << 30):
-    """What each frame holds, None where it was left."""
+    """Return each frame's contents, or None if the kernel left it."""
     ends = np.cumsum([len(one) for one in frames])
     starts = ends - [len(one) for one in frames]
     data, plain_ends = twin.open_lz4_frames(
@@ -43,7 +43,7 @@ def opened(twin, frames, enough_bytes=1 << 30, max_bytes=1 << 30):
 
 
 def some_data(chance):
-    """Runs, repetitions near and far, and noise."""
+    """Make runs, near and far repetitions, and noise."""
     out = bytearray()
     for _ in range(chance.randrange(1, 30)):
         kind = chance.randrange(4)
@@ -100,14 +100,14 @@ def test_frames_that_are_not_there(twin, starts, ends):
 
 
 def check(data):
-    """Both kernels agree, and what they open is what the library gives."""
+    """Check that both kernels agree with each other, and with the library in the frames that they open."""
     found = opened(COMPILED, [data])
     assert found == opened(PLAIN, [data])
     if found[0] is not None:
         theirs = outcome(lambda: bytes(decompress(LZ4, data)))
         assert (
             theirs == found[0] or theirs[0] == CorruptRecordError.__name__
-        )  # it is stricter about a block's last bytes
+        )  # the library is stricter about a block's last bytes
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -1,4 +1,4 @@
-"""Memory that is used again: never while somebody still looks at it, and at no cost to what a decoder gives."""
+"""Reused memory: never while a caller still views it, and without an effect on a decoder's results."""
 
 import gc
 import threading
@@ -27,7 +27,7 @@ def test_a_buffer_has_the_size_asked_for_and_can_be_written(size):
 
 @pytest.fixture
 def no_garbage():
-    """What other tests left is not found to be garbage meanwhile, with buffers in it."""
+    """Stop the collector, so that garbage of other tests does not free buffers during the test."""
     gc.collect()
     gc.disable()
     yield
@@ -36,7 +36,7 @@ def no_garbage():
 
 @pytest.mark.usefixtures("no_garbage")
 def test_a_buffer_is_used_again_once_nobody_looks_at_it():
-    held = [take_buffer(LARGE) for _ in range(64)]  # more than there are spare blocks from before
+    held = [take_buffer(LARGE) for _ in range(64)]  # more than the spare blocks of earlier tests
     buffer = take_buffer(LARGE)
     first = address(buffer)
     part = buffer[10:20]
@@ -48,7 +48,7 @@ def test_a_buffer_is_used_again_once_nobody_looks_at_it():
 
 
 def test_what_a_decoder_gave_stays_as_it_was():
-    """Columns that are kept while others come and go hold what they held."""
+    """Columns that are kept keep their contents while other columns come and go."""
     datas = [
         batch([record(n, bytes([seed]) * 9, bytes([seed]) * 4000, [(b"h", bytes([seed]))]) for n in range(200)])
         for seed in range(6)

@@ -1,4 +1,4 @@
-"""The map from key hashes to offsets: published hash vectors, a dict as the model, and what a full map does."""
+"""The map from key hashes to offsets: published hash vectors, a dict as the model, and a full map."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The partition of a key: both twins against Kafka's own numbers, each other, and the clients in Java and Python."""
+"""The partition of a key: both twins against Kafka's numbers, each other, and the Java and Python clients."""
 
 import random
 from pathlib import Path
@@ -21,7 +21,7 @@ KNOWN = {
     b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
     b"abc": 479470107,
 }
-"""From Kafka's ``UtilsTest.testMurmur2``."""
+"""The values of Kafka's ``UtilsTest.testMurmur2``."""
 
 
 def columns(keys):

@@ -1,4 +1,4 @@
-"""Walking batches into the table: every format, every stop, and what a header can contradict."""
+"""Walking batches into the table: every format, every stop, and every contradiction in a header."""
 
 import pytest
 
@@ -137,7 +137,7 @@ def test_a_wrong_checksum_is_a_row(twin):
     ],
 )
 def test_headers_that_contradict_themselves(twin, fields):
-    """The last one has records for two in its bytes."""
+    """The last header claims three records, more than its bytes can hold."""
     table = twin.scan_batches(batch([record(0, b"", b"")], **fields))
     assert table.crc_ok.tolist() == [True]
     assert table.header_ok.tolist() == [False]
@@ -167,7 +167,7 @@ def test_flags(twin):
 @both
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 1000])
 def test_the_table_grows(twin, count):
-    """The first batch is the largest, so that the first guess of the row count is too small."""
+    """The first batch is the largest, so the first guess of the row count is too small."""
     data = batch([record(n) for n in range(50)]) + ONE * count
     table = twin.scan_batches(data)
     assert len(table) == count + 1

@@ -1,4 +1,4 @@
-"""Index look-ups: both twins against a list, near the end and far from it."""
+"""Index lookups: both twins against a list, near the end and far from it."""
 
 import struct
 
@@ -22,7 +22,7 @@ def index_bytes(key, values):
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("count", [0, 1, 2, 1000, 1024, 1025, 5000])
 def test_look_ups(twin, key, count):
-    """Entries 10, 20, 30, …; 8 KiB of them are the warm end that is looked at first."""
+    """The entries are 10, 20, 30 and so on. A lookup searches the last 8 KiB, the warm end, first."""
     data = index_bytes(key, range(10, 10 * count + 10, 10))
     probes = {5, 10, 15, 10 * count, 10 * count + 5, *(10 * n + d for n in range(1, count, 97) for d in (-1, 0, 1))}
     for target in probes:

@@ -1,4 +1,4 @@
-"""Batches that an OffsetMap knows to be superseded, because their keys came again: certain or not said, never wrong."""
+"""Batches that later keys supersede: an OffsetMap reports certain ones only, and never a wrong one."""
 
 import random
 
@@ -56,7 +56,7 @@ def test_markers_and_empty_batches_are_not_known(twin):
 
 @both
 def test_offsets_that_fall_end_it(twin):
-    """Two records of one offset: a bit cannot tell which is meant."""
+    """Two records have the same offset, so a bit cannot distinguish them."""
     offset_map = twin.OffsetMap(24 * 400, key=SECRET)
     first = batch_of([b"a", b"b"], 0) + batch_of([b"a", b"b"], 2)
     put(twin, offset_map, first)
@@ -84,7 +84,7 @@ def test_what_lies_far_ahead_is_not_noted():
 
 
 def test_twins_agree_and_say_nothing_wrong():
-    """Held against the map itself: of a superseded batch each record is below the latest offset of its key."""
+    """Each record of a superseded batch lies below the latest offset of its key."""
     known = 0
     for seed in range(100):
         chance = random.Random(seed)

@@ -130,7 +130,7 @@ def test_summary(twin):
 @pytest.mark.parametrize(
     ("second", "crcs_ok"),
     [
-        (batch([record(0)], base_offset=4), True),  # not above the one before
+        (batch([record(0)], base_offset=4), True),  # not above the previous base offset
         (batch([record(0)], base_offset=5, crc=1), False),
         (batch([record(0)], base_offset=5, record_count=9), True),
     ],

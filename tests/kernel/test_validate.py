@@ -1,4 +1,4 @@
-"""Produce validation: every rule of what a log takes, and what is patched into a batch that passes."""
+"""Produce validation: every rule for appended batches, and the fields patched in a valid batch."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_a_good_batch_gets_offset_and_epoch(twin):
 
 @both
 def test_a_wrong_max_timestamp_is_corrected(twin):
-    """As Kafka does: the records decide, and the checksum is made again."""
+    """Kafka does the same: the records decide, and the checksum is computed again."""
     found, patched = take(twin, batch([record(0), record(1)], max_timestamp=77))
     row = scan_batches(patched).row(0)
     assert found.max_timestamp == row.max_timestamp == 1001
@@ -168,7 +168,7 @@ def test_timestamps_at_the_limits(twin):
 
 @both
 def test_a_timestamp_so_far_back_that_the_distance_wraps(twin):
-    """As in Java: the distance is negative, so the limit ahead refuses what the limit behind lets pass."""
+    """The distance becomes negative, as in Java: the limit ahead refuses a timestamp that the limit behind accepts."""
     wild = batch([record(0, timestamp_delta=-(2**62))], base_timestamp=-(2**62))
     assert take(twin, wild, before_max_ms=10)[0]
     assert take(twin, wild, after_max_ms=10)[0].problem is Problem.TIMESTAMP
@@ -176,7 +176,7 @@ def test_a_timestamp_so_far_back_that_the_distance_wraps(twin):
 
 @both
 def test_a_clients_log_append_time_on_a_topic_of_create_time(twin):
-    """Kafka judges such a batch by its max timestamp, then clears the bit."""
+    """Kafka validates the batch by its max timestamp, then clears the bit."""
     found, patched = take(twin, batch([record(0), record(1)], attributes=8, max_timestamp=500))
     row = scan_batches(patched).row(0)
     assert (found.max_timestamp, row.attributes, row.max_timestamp, row.crc_ok) == (500, 0, 500, True)

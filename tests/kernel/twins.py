@@ -1,4 +1,4 @@
-"""The two implementations of every kernel under one set of names, and what counts as the same answer."""
+"""The two implementations of every kernel under one set of names, and the comparison of their results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ both = pytest.mark.parametrize("twin", [COMPILED, PLAIN], ids=lambda twin: twin.
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call gave, or its error, as a value that can be compared."""
+    """Return a call's result, or its error, as a value that can be compared."""
     try:
         return call()
     except (ArithmeticError, ValueError, TidelogError) as error:
@@ -69,7 +69,7 @@ def table_value(table: BatchTable) -> Any:
 
 
 def columns_value(columns: RecordColumns) -> dict[str, Any]:
-    """Every field as plain values; dtypes too, as Arrow takes the buffers as they are."""
+    """Return every field as plain values, with dtypes, because Arrow takes the buffers unchanged."""
     found: dict[str, Any] = {}
     for name in RecordColumns.__slots__:
         value = getattr(columns, name)

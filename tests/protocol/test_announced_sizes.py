@@ -1,4 +1,4 @@
-"""Arrays of more items than bytes follow, and strings that are too long, are refused before a message is decoded."""
+"""Arrays that announce more items than bytes remain, and too long strings, are refused before decoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidelog.protocol.messages import Values, read_request, write_request
 from tidelog.protocol.schemas import Direction, struct_class
 
 MANY = b"\xff\xff\xff\xff\x0f"
-"""As a varint, the most there is."""
+"""The largest unsigned 32-bit varint."""
 
 
 @pytest.mark.parametrize("api", sorted(VERSIONS), ids=lambda api: api.name)

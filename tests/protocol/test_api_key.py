@@ -1,4 +1,4 @@
-"""The table of APIs and the error codes, held against kio, whose definitions are generated from Kafka's."""
+"""The table of APIs and the error codes agree with kio's, which are generated from Kafka's definitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_api_is_flexible_from_the_version_of_kafkas_definitions_on(api: ApiKe
 
 
 def test_error_codes_are_kafkas() -> None:
-    """kio has no codes that are newer than Kafka 4.2."""
+    """The codes that are newer than Kafka 4.2 are not in kio."""
     newer = {
         "group_deletion_failed": 134,
         "streams_topology_description_update_failed": 135,

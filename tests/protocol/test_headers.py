@@ -1,4 +1,4 @@
-"""Headers of requests, held against kio's."""
+"""Headers of requests, compared with kio's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as plain values: every field of every version, whatever version is on the wire."""
+"""Messages as plain values have every field of every version, for each version on the wire."""
 
 from __future__ import annotations
 

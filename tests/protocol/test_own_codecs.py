@@ -1,4 +1,4 @@
-"""Produce, Fetch, ApiVersions and Metadata responses are read and written without kio, as kio reads and writes them."""
+"""Our codecs of Produce, Fetch, ApiVersions and Metadata, which do not use kio, agree with kio's."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class StoredRecords(NamedTuple):
 
 
 def assert_same(own: Any, by_kio: Any) -> None:
-    """Every field of our own message is what kio says."""
+    """Compare every field of our own message with kio's."""
     if isinstance(own, tuple) and hasattr(own, "_fields"):
         for name in own._fields:
             assert_same(getattr(own, name), getattr(by_kio, name))
@@ -132,7 +132,7 @@ def assert_same(own: Any, by_kio: Any) -> None:
 
 
 def values_of(own: Any) -> Any:
-    """What ``write_response`` takes."""
+    """Return the values that ``write_response`` takes."""
     if isinstance(own, tuple) and hasattr(own, "_fields"):
         return {name: values_of(getattr(own, name)) for name in own._fields}
     return [values_of(one) for one in own] if isinstance(own, list | tuple) else own
@@ -166,7 +166,7 @@ PRODUCE_ALONE_REQUESTS = struct(
 @settings(max_examples=40, deadline=None)
 @given(values=PRODUCE_ALONE_REQUESTS, behind=st.binary(max_size=2))
 def test_a_produce_request_of_one_partition_is_read_as_kio_reads_it(values: Mapping[str, Any], behind: bytes) -> None:
-    """As most are; what lies behind a request is nobody's."""
+    """Most requests have a single partition. Bytes after the request are ignored."""
     data = write_request(ApiKey.PRODUCE, produce.LATEST, values)
     own = produce.read_produce_request(produce.LATEST, memoryview(data + behind))
     assert_same(own, read_request(ApiKey.PRODUCE, produce.LATEST, data))

@@ -1,9 +1,9 @@
-"""A real Kafka broker on a directory of ours: format, start, wait until it serves, stop in order, or kill.
+"""A real Kafka broker on a directory of ours: format, start, wait until it serves, shut down cleanly, or kill.
 
-One JVM is broker and controller (node 1, static voters), which is how the golden sets were written, so a broker
-starts on a copy of any of them. It listens on free ports of 127.0.0.1. The defaults keep it still: no cleaner, no
-retention, no transaction time-outs, so that what changes in the directory is what loading and stopping change; a test
-that wants life passes properties. The process is ended by its id; leaving the context kills what still runs.
+One JVM is broker and controller (node 1, static voters). The golden sets were written that way, so a broker can start
+on a copy of any of them. It listens on free ports of 127.0.0.1. The defaults disable the cleaner, retention and
+transaction timeouts, so that only loading and shutdown change the directory. A test that needs them passes properties.
+The process is ended by its id. Leaving the context kills a process that still runs.
 
     with Broker(directory, work=tmp_path) as broker:
         broker.start()
@@ -31,7 +31,7 @@ from tidelog.testing.broker.in_process import keep_port
 
 CLUSTER_ID = "tidelogTestsClusterIdA"
 PATIENCE_S = 200
-"""For what a broker does at once on a machine with nothing else to do."""
+"""The timeout in seconds for operations that an idle machine completes at once."""
 NEVER_MS = str(2**31 - 1)
 
 QUIET = {
@@ -42,7 +42,7 @@ QUIET = {
     "offsets.retention.check.interval.ms": NEVER_MS,
     "producer.id.expiration.check.interval.ms": NEVER_MS,
 }
-"""Nothing happens to a log but what loading, clients and an orderly stop do."""
+"""Properties with which only loading, clients and a clean shutdown change a log."""
 
 SMALL = {
     "process.roles": "broker,controller",
@@ -58,7 +58,7 @@ SMALL = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
-    # After a kill the controller lets the broker back only when its old session is over.
+    # After a kill the controller accepts the broker again only when its old session is over.
     "broker.session.timeout.ms": "1500",
     "broker.heartbeat.interval.ms": "300",
     "num.network.threads": "1",
@@ -69,11 +69,11 @@ SMALL = {
 
 
 class BrokerError(Exception):
-    """The broker did not start, stop or answer; the message ends with the last lines of its log."""
+    """The broker did not start, stop or respond. The message ends with the last lines of its log."""
 
 
 class Broker:
-    """One broker process at a time on ``directory``; its properties and log lie in ``work``."""
+    """A broker on ``directory``, at most one process at a time. Its properties and log are in ``work``."""
 
     def __init__(
         self,
@@ -90,12 +90,16 @@ class Broker:
         release: str = NEWEST,
         more_directories: Sequence[Path] = (),
     ) -> None:
-        """``now_ms``: the wall clock the broker shall see at its start (None: the real one).
+        """Keep the settings of the broker; it is not started.
 
-        ``quick``: a JVM that starts quickly, rather than one that runs long and fast. ``ports``: of broker and
-        controller (None: free ones, others at each start, which nobody else gets meanwhile). ``voters_in_log``: the
-        quorum is a dynamic one (KIP-853). ``more_listeners``: besides the open one. ``release``: of Kafka, one of
-        ``java.RELEASES``. ``more_directories``: log directories besides the first, which has the metadata log.
+        ``now_ms`` is the wall clock that the broker sees at its start (None: the real one). ``quick`` chooses a JVM
+        that starts
+        quickly instead of a JVM that runs long and fast. ``ports`` are those of broker and controller. None takes free
+        ports at
+        each start, which no other process gets meanwhile. ``voters_in_log`` makes the quorum a dynamic one (KIP-853).
+        ``more_listeners`` come after the open one. ``release`` is one of ``java.RELEASES``. ``more_directories`` are
+        log
+        directories after the first, which has the metadata log.
         """
         self.directory = directory
         self.work = work
@@ -125,17 +129,17 @@ class Broker:
 
     @property
     def _new_archive(self) -> Path:
-        """Where the first broker writes the class archive, until it is whole."""
+        """The file that receives the class archive from the first broker until it is complete."""
         return class_archive(self.release).with_suffix(f".{os.getpid()}")
 
     @property
     def process_id(self) -> int:
-        """Of the running JVM."""
+        """The process id of the running JVM."""
         return self._running().pid
 
     @property
     def log_text(self) -> str:
-        """The broker's own log of its last run, warnings and above."""
+        """The broker's own log of its last run: warnings and errors."""
         path = self.work / "broker.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -149,7 +153,7 @@ class Broker:
         self._leave_places()
 
     def start(self, timeout: float = 400) -> None:
-        """Start and return when every partition has a leader. Raises BrokerError."""
+        """Start and return when every partition has a leader. Raise BrokerError if that fails."""
         self.launch()
         out = self.work / "broker.out"
         deadline = time.monotonic() + timeout
@@ -159,7 +163,7 @@ class Broker:
             self._wait(deadline, "found no leaders")
 
     def launch(self) -> None:
-        """Start the process; it does not serve yet. Raises BrokerError."""
+        """Start the process without waiting until it serves. Raise BrokerError if it runs already."""
         if self._process is not None:
             raise BrokerError("the broker runs already")
         properties = self.write_properties()
@@ -175,7 +179,7 @@ class Broker:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
 
     def stop(self, timeout: float = 200) -> None:
-        """An orderly stop: checkpoints, snapshots and the clean-shutdown marker are written. Raises BrokerError."""
+        """Shut down cleanly, with checkpoints, snapshots and the clean shutdown file. Raise BrokerError on failure."""
         process, self._admin = self._running(), None
         process.send_signal(signal.SIGTERM)
         try:
@@ -190,7 +194,7 @@ class Broker:
             self._new_archive.rename(class_archive(self.release))
 
     def kill(self) -> None:
-        """kill -9; nothing if it does not run."""
+        """Send SIGKILL. No-op if the broker does not run."""
         self._admin = None
         if self._process is not None:
             self._process.kill()
@@ -199,7 +203,7 @@ class Broker:
 
     @property
     def admin(self) -> AdminClient:
-        """A client for the running broker, one for each of its runs."""
+        """A client of the running broker, a new one for each run."""
         self._running()
         if self._admin is None:
             self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
@@ -208,7 +212,7 @@ class Broker:
     def create_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and return when its partitions have leaders and directories.
 
-        The controller names a leader before the broker has made the directory.
+        The controller names a leader before the broker has created the directory.
         """
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         self.admin.create_topics([topic])[name].result(PATIENCE_S)
@@ -219,11 +223,11 @@ class Broker:
             self._wait(deadline, f"made no directories for {name}")
 
     def has_partition(self, topic: str, partition: int) -> bool:
-        """Return whether one of the log directories has the partition's directory."""
+        """Return True if one of the log directories has the partition's directory."""
         return any((directory / f"{topic}-{partition}").is_dir() for directory in self.directories)
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Let a topic have ``total`` partitions."""
+        """Increase the topic's partitions to ``total``."""
         self.admin.create_partitions([NewPartitions(name, total)])[name].result(PATIENCE_S)
 
     def delete_records(self, name: str, partition: int, before_offset: int) -> None:
@@ -237,7 +241,7 @@ class Broker:
         return self._process
 
     def _wait(self, deadline: float, what: str) -> None:
-        """Pass a moment; raise when the process has ended or the time is over."""
+        """Sleep briefly. Raise BrokerError if the process has ended or the deadline has passed."""
         code = self._running().poll()
         if code is not None or time.monotonic() > deadline:
             tail = self._tail()
@@ -246,7 +250,7 @@ class Broker:
         time.sleep(0.03)
 
     def _all_led(self, name: str | None = None) -> bool:
-        """Whether every partition (of one topic) has a leader."""
+        """Return True if every partition (of one topic) has a leader."""
         topics = self.admin.list_topics(name, timeout=PATIENCE_S).topics.values()
         return all(
             topic.error is None and topic.partitions and all(p.leader >= 0 for p in topic.partitions.values())
@@ -257,7 +261,7 @@ class Broker:
         return "\n".join(self.log_text.splitlines()[-30:])
 
     def write_properties(self) -> Path:
-        """The file that the next start is made with: another server starts with it, too, where the ports are given."""
+        """Write the file for the next start. With fixed ``ports`` another server can start with it too."""
         broker_port, controller_port = self.ports or self._new_ports()
         self.bootstrap = f"127.0.0.1:{broker_port}"
         listeners = f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}"

@@ -1,4 +1,4 @@
-"""Fixtures for tests that run a real Kafka: brokers that never outlive their test."""
+"""Fixtures for tests that run a real Kafka. A broker never outlives its test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BrokerFactory = Callable[..., Broker]
 
 @pytest.fixture(scope="session")
 def formatted_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty log directory as `kafka-storage format` makes it; copy it, do not use it."""
+    """Format an empty log directory (`kafka-storage format`). Copy it; do not use it."""
     root = tmp_path_factory.mktemp("formatted")
     Broker(root / "data", work=root / "work").format()
     return root / "data"
@@ -24,7 +24,7 @@ def formatted_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def new_broker(tmp_path: Path, formatted_directory: Path) -> Iterator[BrokerFactory]:
-    """``new_broker(directory=None, **settings) -> Broker``: not started; on a new directory if none is given."""
+    """Return ``new_broker(directory=None, **settings) -> Broker``: not started, on a new directory if none is given."""
     with ExitStack() as brokers:
 
         def make(directory: Path | None = None, **settings: object) -> Broker:

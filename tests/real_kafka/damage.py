@@ -1,8 +1,7 @@
-"""What may happen to a partition's files before a broker starts on them: each function damages one directory, and does
-the same to every copy of it.
+"""Damage to a partition's files before a broker starts. Each function does the same to every copy of a directory.
 
-The metadata log and the transaction coordinator's own log are left alone: a broker that lost part of those writes
-anew, so there would be nothing to compare.
+The metadata log and the transaction coordinator's log are spared. A broker that lost part of those writes them again,
+so a comparison would be impossible.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 SPARED = ("__cluster_metadata", "__transaction_state")
 
 BatchSpan = tuple[int, int]
-"""start and end position of a batch in its file"""
+"""The start and end position of a batch in its file."""
 
 Damage = Callable[[Path], None]
-"""what happens to one partition directory"""
+"""A function that damages one partition directory."""
 
 
 def partitions(directory: Path) -> Iterator[Path]:
@@ -30,16 +29,16 @@ def partitions(directory: Path) -> Iterator[Path]:
 
 
 def deal_out(directory: Path, kinds: Sequence[Damage], *, shift: int = 0) -> None:
-    """Each partition suffers one of ``kinds``, in turn; another ``shift`` deals them out differently."""
+    """Apply one of ``kinds`` to each partition, in turn. Another ``shift`` distributes them differently."""
     for number, partition in enumerate(partitions(directory)):
         kinds[(number + shift) % len(kinds)](partition)
 
 
 def reset_recovery_points(directory: Path) -> None:
-    """Every partition's recovery point becomes 0: nothing counts as flushed."""
+    """Set every partition's recovery point to 0, so that nothing counts as flushed."""
     path = directory / "recovery-point-offset-checkpoint"
     if not path.stat().st_size:
-        return  # the broker was killed before it wrote one
+        return  # the broker was killed before it wrote a recovery point
     version, count, *entries = path.read_text().splitlines()
     path.write_text("\n".join([version, count, *(f"{entry.rsplit(' ', 1)[0]} 0" for entry in entries)]) + "\n")
 
@@ -51,7 +50,7 @@ def delete_indexes(partition: Path) -> None:
 
 
 def randomize_indexes(partition: Path) -> None:
-    """Random bytes, the same size, in every index; a ``.txnindex`` stays one that a broker survives (see below)."""
+    """Fill every index with random bytes of the same size. A broker survives the ``.txnindex`` files (see below)."""
     for file in partition.iterdir():
         if file.suffix in INDEX_SUFFIXES:
             file.write_bytes(_noise(file))
@@ -60,14 +59,14 @@ def randomize_indexes(partition: Path) -> None:
 
 
 def randomize_transaction_indexes(partition: Path) -> None:
-    """Random bytes in every ``.txnindex``, its first version certainly above 0: at that a broker refuses to start."""
+    """Fill every ``.txnindex`` with random bytes and a version above 0. A broker refuses to start on that version."""
     for file in partition.glob("*.txnindex"):
         if file.stat().st_size:
             file.write_bytes(b"\x01" + _noise(file)[1:])
 
 
 def _let_the_broker_live(file: Path) -> None:
-    """Make the first entry's last offset negative, which is corrupt to Kafka; any version but 0 would be fatal."""
+    """Make the first entry's last offset negative, which is corrupt to Kafka. A version other than 0 would be fatal."""
     data = bytearray(file.read_bytes())
     if data:
         data[0:2] = bytes(2)
@@ -95,7 +94,7 @@ def last_log(partition: Path) -> Path:
 
 
 def cut_last_segment(choose: Callable[[list[BatchSpan]], int]) -> Damage:
-    """Cut the last segment at the position that ``choose`` picks from its batches."""
+    """Truncate the last segment at the position that ``choose`` picks from its batches."""
 
     def cut(partition: Path) -> None:
         log = last_log(partition)
@@ -118,7 +117,7 @@ CUTS: tuple[Damage, ...] = (
 
 
 def append_zeros(partition: Path) -> None:
-    """Zeros after the last batch: what a file system may leave after a power loss."""
+    """Append zeros after the last batch, as a file system may do after a power failure."""
     with last_log(partition).open("ab") as file:
         file.write(bytes(4100))
 
@@ -129,7 +128,7 @@ def append_noise(partition: Path) -> None:
 
 
 def flip_in_middle_segment(partition: Path) -> None:
-    """One bit of a record changes in the middle segment: what follows there is cut, later segments go."""
+    """Flip a bit of a record in the middle segment. Recovery truncates there and deletes later segments."""
     logs = sorted(partition.glob("*.log"))
     log = logs[len(logs) // 2]
     if spans := batch_spans(log):
@@ -152,7 +151,7 @@ def randomize_snapshots(partition: Path) -> None:
 
 
 def leave_temporary_files(partition: Path) -> None:
-    """Files that an interrupted deletion, cleaning or checkpoint leaves behind, and an index without its log."""
+    """Write leftover files of an interrupted deletion, cleaning or checkpoint, and an index without its log."""
     log = min(partition.glob("*.log"))
     base = int(log.stem)
     (partition / f"{base:020d}.log.cleaned").write_bytes(log.read_bytes()[:100])
@@ -165,7 +164,7 @@ def leave_temporary_files(partition: Path) -> None:
 
 
 def leave_swap_files(partition: Path) -> None:
-    """A cleaning that got as far as its swap: the first segment's files carry ``.swap``."""
+    """Rename the first segment's files to ``.swap``, as a cleaning that was interrupted at its swap."""
     log = min(partition.glob("*.log"))
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
         file = log.with_suffix(suffix)

@@ -1,4 +1,4 @@
-"""Comparing log directories: every byte that is the storage layer's own, and nothing that a new leader adds."""
+"""Comparison of log directories: every byte that the storage layer writes, without the additions of a new leader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHECKPOINTS = (
 
 
 def partition_files(directory: Path) -> dict[str, bytes]:
-    """``partition/file`` -> content, but for the metadata log (it goes on) and leader epochs (a start adds one)."""
+    """Map ``partition/file`` to its content, without the metadata log and leader epochs, which a start changes."""
     return {
         f"{partition.name}/{file.name}": file.read_bytes()
         for partition in sorted(directory.iterdir())
@@ -25,7 +25,7 @@ def partition_files(directory: Path) -> dict[str, bytes]:
 
 
 def checkpoint_lines(directory: Path) -> dict[str, list[str]]:
-    """Each offset checkpoint's lines in order of text, without the metadata log's; an absent file is left out."""
+    """Return each offset checkpoint's lines, sorted as text, without the metadata log's. Absent files are omitted."""
     metadata = METADATA.replace("-0", " 0 ")
     return {
         name: sorted(line for line in (directory / name).read_text().splitlines() if not line.startswith(metadata))
@@ -35,10 +35,11 @@ def checkpoint_lines(directory: Path) -> dict[str, list[str]]:
 
 
 def differences(ours: Path, reference: Path) -> list[str]:
-    """What tells two log directories apart, a line each; empty when they are the same.
+    """List the differences of two log directories, a line each. The list is empty if they are the same.
 
-    Files that the reference's broker renamed ``.deleted`` count as gone: it was stopped within the minute that it
-    leaves them. Ours may have none.
+    Files that the reference's broker renamed to ``.deleted`` count as deleted: it was stopped within the minute before
+    it
+    removes them. Ours may have none.
     """
     left = partition_files(ours)
     right = {name: data for name, data in partition_files(reference).items() if not name.endswith(".deleted")}
@@ -62,5 +63,5 @@ def differences(ours: Path, reference: Path) -> list[str]:
 
 
 def first_difference(left: bytes, right: bytes) -> int:
-    """The position of the first byte that differs (the length of the shorter, if it begins the longer)."""
+    """Return the position of the first byte that differs (the shorter length if the shorter is a prefix)."""
     return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

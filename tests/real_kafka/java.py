@@ -1,10 +1,10 @@
-"""Where Kafka's jars and our compiled Java programs are, and the command line that runs a class of theirs.
+"""Kafka's jars and our compiled Java programs: their paths, and the command line that runs one of their classes.
 
-`make kafka-jars` fetches and compiles; `classpath` calls it, so a test run from a fresh clone needs no step before.
-``jars.mk`` beside this file says why there are several releases. A class runs with the jars of NEWEST, one of Kafka's
+`make kafka-jars` fetches and compiles them. `classpath` calls it, so tests run from a fresh clone without preparation.
+``jars.mk`` in this directory explains why there are several releases. A class runs with the jars of NEWEST, and Kafka's
 command line tools with those of TOOLS, unless the caller names a release. Each command keeps the JVM small and quick to
-start: C1 only, the serial collector, and a class archive that the first broker leaves behind (it saves more than half
-of a broker's start).
+start: C1 only, the serial collector, and a class archive that the first broker writes. The archive saves more than half
+of a broker's start.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ NEWEST = "4.4.0"
 TOOLS = "4.3.1"
 OLDER = ("4.2.0", "4.1.0")
 RELEASES = (NEWEST, TOOLS, *OLDER)
-"""From the newest to the oldest."""
+"""All releases, the newest first."""
 
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 OLDER_DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
 """The class of ``kafka-dump-log``, and its class before 4.3."""
 
 JVM_LOG = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""The JVM would warn of a class archive made for other jars, and on stdout."""
+"""Switches without which the JVM would warn on stdout about a class archive of other jars."""
 
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
 
 
 @functools.cache
 def ensure_jars() -> None:
-    """Fetch the jars and compile our programs where that has not been done; processes wait for one another."""
+    """Fetch the jars and compile our programs if necessary. Processes wait for one another."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "jars.lock").open("w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
@@ -43,20 +43,20 @@ def ensure_jars() -> None:
 
 
 def class_archive(release: str) -> Path:
-    """The file in which the first broker of a release leaves its loaded classes for the next ones."""
+    """Return the file in which the first broker of a release saves its loaded classes for later ones."""
     return CACHE / "java" / release / "broker.jsa"
 
 
 @functools.cache
 def classpath(release: str) -> str:
-    """Our programs and every jar of Kafka, in a fixed order: a class archive is only taken for the same class path."""
+    """Return our programs and every jar of Kafka in a fixed order: a class archive requires the same class path."""
     ensure_jars()
     programs = CACHE / "java" / release / "programs.jar"
     return os.pathsep.join([str(programs), *sorted(str(jar) for jar in (CACHE / f"kafka-{release}").glob("*.jar"))])
 
 
 def newest_release_with(main_class: str) -> str:
-    """NEWEST, but TOOLS for Kafka's command line tools and for our program that runs them."""
+    """Return NEWEST, or TOOLS for Kafka's command line tools and for our program that runs them."""
     return TOOLS if main_class.startswith("org.apache.kafka.tools.") or main_class == "Tools" else NEWEST
 
 
@@ -94,7 +94,7 @@ def run_java(
     heap_mib: int = 256,
     release: str | None = None,
 ) -> str:
-    """Return what ``main_class`` prints to stdout. A failure raises CalledProcessError with stderr in its notes."""
+    """Return the stdout of ``main_class``. Raise CalledProcessError with stderr in its notes if it fails."""
     return java_output(main_class, *arguments, timeout=timeout, heap_mib=heap_mib, release=release).stdout
 
 
@@ -105,7 +105,7 @@ def java_output(
     heap_mib: int = 256,
     release: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """As ``run_java``, with stderr beside stdout."""
+    """Run ``main_class`` like ``run_java``, and return stdout and stderr."""
     try:
         return subprocess.run(
             java_command(main_class, *arguments, heap_mib=heap_mib, release=release),

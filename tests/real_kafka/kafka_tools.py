@@ -1,4 +1,4 @@
-"""One JVM in which Kafka's command line tools run, one after the other (``Tools.java``)."""
+"""A JVM in which Kafka's command line tools run, one after another (``Tools.java``)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WITHOUT_BROKER = frozenset({"kafka-dump-log", "kafka-storage"})
 
 
 class Run(NamedTuple):
-    """What a tool did."""
+    """The result of a tool's run."""
 
     code: int
     out: str
@@ -46,7 +46,7 @@ class Run(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """What it wrote, without empty lines."""
+        """The tool's output without empty lines."""
         return [line.strip() for line in self.out.splitlines() if line.strip()]
 
 
@@ -67,13 +67,13 @@ class KafkaTools:
         self._process.wait()
 
     def at(self, bootstrap: str) -> KafkaTools:
-        """The same process with another broker. It ends with the first."""
+        """Return the tools for another broker, in the same process, which ends with the first context."""
         other = KafkaTools(bootstrap, release=self.release)
         other._process = self._process
         return other
 
     def run(self, tool: str, *arguments: str, standard_input: str = "") -> Run:
-        """As the shell would, with the broker's address added where the tool takes one."""
+        """Run a tool as the shell would, with the broker's address added if the tool accepts it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         given = ["--bootstrap-server", self.bootstrap]
@@ -90,7 +90,7 @@ class KafkaTools:
         return Run(**json.loads(self._process.stdout.readline()))
 
     def told(self, tool: str, *arguments: str, standard_input: str = "") -> list[str]:
-        """The lines it wrote; it has to have succeeded."""
+        """Run a tool that must succeed, and return its lines."""
         done = self.run(tool, *arguments, standard_input=standard_input)
         assert done.code == 0, done
         return done.lines

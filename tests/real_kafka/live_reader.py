@@ -1,10 +1,9 @@
-"""Reads the partitions of a live broker over and over, and lets nothing be written: a program for the live test.
+"""A program for the live test: it reads the partitions of a live broker repeatedly and prevents every write.
 
 ``python live_reader.py SECONDS MOST_SECONDS PARTITION_DIRECTORY...`` reads each partition to its log end until the time
-is over, longer where it has not met enough of everything, and prints what it met as JSON. The values tell the offset
-they were written at, so every record is checked. A view is kept for a while and read again after segments have gone
-from under it. From the first line on, an audit hook turns every call that could change a file into an error, whichever
-library makes it.
+is over, or longer until it has read enough. Then it prints its counts as JSON. The values contain their offsets, so
+every record is checked. A view is read several times, also after its segments were deleted. From the start of the
+reading on, an audit hook raises an error for every call that could change a file, in any library.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ENOUGH_READS = ENOUGH_SEGMENTS = 21
 
 
 class ChangeError(Exception):
-    """Something tried to change a file."""
+    """A call tried to change a file."""
 
 
 def forbid_changes(event: str, arguments: tuple[Any, ...]) -> None:
@@ -43,7 +42,7 @@ def forbid_changes(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def read_once(view: LogView, seen: Counter[str]) -> None:
-    """Read all there is; every record must hold the offset it was written at."""
+    """Read all records. Each must contain the offset at which it was written."""
     start, previous = view.log_start, view.log_start - 1
     for chunk in view.columns(view.range(isolation=Isolation.LOG_END)):
         for record in iter_records(chunk.columns):
@@ -60,7 +59,7 @@ def read_once(view: LogView, seen: Counter[str]) -> None:
 
 
 def is_enough(seen: Counter[str], files: set[str]) -> bool:
-    """It was read often, while it rolled and was compacted."""
+    """Return True if the log was read often, rolled and was compacted."""
     return seen["reads"] >= ENOUGH_READS and len(files) >= ENOUGH_SEGMENTS and seen["gaps"] > 0
 
 

@@ -1,10 +1,10 @@
-"""What a release of Kafka leaves on its disks: log directories with something of everything that it stores.
+"""Log directories written by a release of Kafka, with an example of everything that the release stores.
 
-``write_everything`` lets a running broker and its clients make topics of every codec, transactions (committed, aborted
-and one left open), compaction, a log start that moved, groups of the classic, the consumer and the share protocol,
-SCRAM users, access control entries, quotas and settings. ``leave_directories`` keeps what the broker leaves when it is
-killed and what it leaves after the next start and a clean shutdown. The golden set of a release is made of the same
-story (``scripts/golden_set.py``), so it stays small: segments of a few KB, some thousand records.
+``write_everything`` makes a running broker and its clients create topics of every codec, transactions (committed,
+aborted and one left open), compaction, and a log start that moved. It also makes groups of the classic, consumer and
+share protocols, SCRAM users, access control entries, quotas and settings. ``leave_directories`` keeps the log
+directories after a kill of the broker, and again after the next start and a clean shutdown. ``scripts/golden_set.py``
+makes a release's golden set by the same steps, so it stays small: segments of a few KB and some thousand records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "share.coordinator.state.topic.num.partitions": "2",
     "group.share.record.lock.duration.ms": "15000",
 }
-"""Of every broker that serves the directories. The cleaner works, nothing else does by itself."""
+"""Properties of every broker that serves the log directories. Only the cleaner runs by itself."""
 
 SMALL_SEGMENTS: Final = {"internal.segment.bytes": "16384"}
 COMPACTED: Final = {
@@ -60,12 +60,12 @@ PARTITIONS: Final = tuple(f"{topic}-{number}" for topic, (count, _) in TOPICS.it
 TRIMMED_TO: Final = 123
 SHARED_RECORDS: Final = 40
 SHARED_READ: Final = 15
-"""What the share group has acknowledged when the story ends."""
+"""The number of records that the share group acknowledges in ``write_everything``."""
 COMMITTED: Final[Mapping[str, Mapping[tuple[str, int], int]]] = {
     "classic-readers": {("plain", 0): 100, ("plain", 1): 7},
     "consumer-readers": {("plain", 2): 55, ("txn", 0): 30},
 }
-"""By group: the committed offsets."""
+"""The committed offsets by group."""
 SHARE_GROUP: Final = "share-readers"
 USERS: Final[Mapping[str, str]] = {"alice": "alice-secret", "bob": "bob-secret"}
 QUOTA: Final = ("producer_byte_rate", 123456.0)
@@ -73,16 +73,16 @@ QUOTA: Final = ("producer_byte_rate", 123456.0)
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a broker left, the log directories in the order of ``log.dirs``."""
+    """Copies of a broker's log directories, in the order of ``log.dirs``."""
 
     unclean: tuple[Path, ...]
     clean: tuple[Path, ...]
     written_ms: int
-    """The wall clock when the broker was killed."""
+    """The wall clock in ms when the broker was killed."""
 
 
 def leave_directories(broker: Broker, root: Path) -> Left:
-    """Format and fill ``broker``'s directories; copy them to ``root`` when it was killed, and when it was stopped.
+    """Format and fill ``broker``'s log directories; copy them to ``root`` after a kill and after a clean shutdown.
 
     The broker's own directories stay as the clean shutdown leaves them.
     """
@@ -98,7 +98,7 @@ def leave_directories(broker: Broker, root: Path) -> Left:
 
 
 def write_everything(broker: Broker) -> None:
-    """Tell the whole story to a broker that has just been formatted."""
+    """Write an example of everything to a newly formatted broker."""
     for name, (partitions, configs) in TOPICS.items():
         broker.create_topic(name, partitions=partitions, config=configs)
     for codec in ("gzip", "snappy", "lz4", "zstd"):
@@ -119,15 +119,16 @@ def write_everything(broker: Broker) -> None:
 
 
 def read_in_share_group(tools: KafkaTools, count: int) -> list[str]:
-    """Let the share group acknowledge the next ``count`` records; return their values."""
+    """Let the share group acknowledge the next ``count`` records, and return their values."""
     arguments = ["--topic", "shared", "--group", SHARE_GROUP, "--max-messages", str(count), "--timeout-ms", "120000"]
-    # Each record of the topic is a batch, and a fetch acquires whole batches. With one a poll none is released.
+    # Each record of the topic is a batch, and a fetch acquires complete batches. With one record a poll none is
+    # released.
     one_at_a_time = ["--command-property", "max.poll.records=1"]
     return tools.told("kafka-console-share-consumer", *arguments, *one_at_a_time)
 
 
 def _write_metadata(tools: KafkaTools) -> None:
-    """Users, access control entries, quotas, and settings of a broker and a group."""
+    """Create users, access control entries, quotas, and settings of a broker and a group."""
     for name, password in USERS.items():
         user = ["--entity-type", "users", "--entity-name", name]
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
@@ -148,7 +149,7 @@ def _write_metadata(tools: KafkaTools) -> None:
 def _produce(
     broker: Broker, topic: str, *, records: int, keys: int = 50, settings: Mapping[str, object] | None = None
 ) -> None:
-    """Write records with and without keys, values and headers, their times out of order."""
+    """Write records with and without keys, values and headers. Their timestamps are not sorted."""
     draw = random.Random(f"{topic} {records}")
     producer = Producer(
         {
@@ -177,14 +178,14 @@ def _produce(
 
 
 def _write_transactions(broker: Broker) -> None:
-    """Two producers take turns: every third transaction is aborted, the last one of the second stays open."""
+    """Let two producers take turns. Every third transaction aborts, and the second producer's last one stays open."""
     producers = [_transactional(broker, f"writer-{number}") for number in range(2)]
     for turn in range(12):
         for number, producer in enumerate(producers):
             producer.begin_transaction()
             for record in range(6):
                 producer.produce("txn", b"%d-%d-%d" % (number, turn, record), partition=record % 2)
-            assert producer.flush(PATIENCE_S) == 0  # what is not sent yet is dropped by an abort
+            assert producer.flush(PATIENCE_S) == 0  # an abort drops records that were not sent
             if turn % 3 == number:
                 producer.abort_transaction(PATIENCE_S)
             else:
@@ -234,7 +235,7 @@ def _wait_for_cleaning(broker: Broker) -> None:
 
 
 def _cleaned(directories: Sequence[Path]) -> set[str]:
-    """``topic partition`` of every log that has been cleaned."""
+    """List ``topic partition`` of every log that has been cleaned."""
     checkpoints = [directory / "cleaner-offset-checkpoint" for directory in directories]
     lines = [line for file in checkpoints if file.exists() for line in file.read_text().splitlines()[2:]]
     return {line.rpartition(" ")[0] for line in lines}

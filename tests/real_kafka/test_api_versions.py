@@ -1,4 +1,4 @@
-"""Our broker's ApiVersions response beside Kafka 4.4.0's: the same APIs and versions, but for those named here."""
+"""Our broker's ApiVersions response compared with Kafka 4.4.0's: equal APIs and versions, except those named here."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ SOFTWARE = {"client_software_name": "tests", "client_software_version": "1.0"}
 SERVER_PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 
 NOT_IN_KIO = {ApiKey.API_VERSIONS: 4, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.DELETE_GROUPS: 2}
-"""The newest version that kio has a schema for, where Kafka 4.4 has a newer one."""
+"""The newest version that kio has a schema for, if Kafka 4.4 has a newer one."""
 
 NOT_SERVED = {
     *range(38, 42),  # delegation tokens
-    *(64, 80, 81, 94),  # brokers and voters that leave or join the cluster
+    *(64, 80, 81, 94),  # brokers and voters that join or leave the cluster
     *range(76, 80),  # share groups
     *range(83, 88),  # the state of share groups
     *(88, 89, 93),  # streams groups
     *range(90, 93),  # offsets of share groups
 }
-"""APIs by their keys: docs/not-done.md has a row for each of these."""
+"""APIs by their keys. docs/not-done.md has a row for each."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_versions_are_those_of_kafka(kafkas_versions: dict[int, tuple[int, int]]
 
 
 def test_the_table_of_versions_is_that_of_kafka(kafkas_versions: dict[int, tuple[int, int]]) -> None:
-    """Also the versions of APIs that are not served, for clients and records that name them."""
+    """The versions agree also for APIs that are not served, because clients and records name them."""
     ours = {int(key): (rows.oldest, rows.latest) for key, rows in VERSIONS.items() if key in kafkas_versions}
     ours[ApiKey.PRODUCE] = (0, ours[ApiKey.PRODUCE][1])
     streams = dict.fromkeys((ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE), 0)
@@ -61,7 +61,7 @@ def test_the_table_of_versions_is_that_of_kafka(kafkas_versions: dict[int, tuple
 
 
 def newest_where_another(ours: dict[int, tuple[int, int]], kafkas: dict[int, tuple[int, int]]) -> dict[int, int]:
-    """Our newest version of each API whose versions are not Kafka's; the oldest is always Kafka's."""
+    """Return our newest version of each API whose newest version is not Kafka's. The oldest is always Kafka's."""
     assert {key: oldest for key, (oldest, _) in ours.items()} == {key: kafkas[key][0] for key in ours}
     return {key: newest for key, (_, newest) in ours.items() if newest != kafkas[key][1]}
 

@@ -1,4 +1,4 @@
-"""A broker's directory that tidelog cleaned: the broker reads the same, and its own cleaner goes on with it."""
+"""A broker's directory that tidelog cleaned: the broker reads the same records, and its own cleaner continues."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Table = dict[bytes, bytes]
 
 
 def produce(broker: Broker, seed: int) -> None:
-    """A transaction that is committed, one that is aborted, and records without; every key comes again and again."""
+    """Write committed and aborted transactions and plain records. Every key occurs many times."""
     settings = {"bootstrap.servers": broker.bootstrap, "log_level": 2, "compression.type": "lz4", "linger.ms": "0"}
     producer = Producer({**settings, "transactional.id": "t", "batch.size": "2000"})
     producer.init_transactions(60)
@@ -65,12 +65,12 @@ def produce(broker: Broker, seed: int) -> None:
 
 
 def errors(broker: Broker) -> list[str]:
-    """But for those of a controller that waited for the machine: they say nothing of the files."""
+    """Return the log's errors, except those of a slow machine's controller, which do not concern the files."""
     return [line for line in broker.log_text.splitlines() if "ERROR" in line and "event queue overloaded" not in line]
 
 
 def commit(broker: Broker, offsets: range = range(0)) -> int:
-    """One after the other, by a consumer of the group; what was committed before them."""
+    """Commit the offsets one by one as a consumer of the group. Return the offset committed before them."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP, "log_level": 2})
     held = committed(consumer)
     for offset in offsets:
@@ -80,7 +80,7 @@ def commit(broker: Broker, offsets: range = range(0)) -> int:
 
 
 def committed(consumer: Consumer) -> int:
-    """Asks until the broker has loaded what its group coordinator knows."""
+    """Ask for the committed offset until the broker has loaded its group coordinator's state."""
     deadline = SYSTEM_CLOCK.now_ms() + WAIT_MS
     while True:
         try:
@@ -95,7 +95,7 @@ def committed(consumer: Consumer) -> int:
 
 
 def table(broker: Broker) -> Table:
-    """What a reader of committed records ends up with: the last value of each key."""
+    """Return the last value of each key that a read_committed reader sees."""
     found: Table = {}
     for _, _, _, key, value, _ in kafka_consume(broker.bootstrap, [USERS], isolation="read_committed")[USERS]:
         assert key is not None
@@ -106,13 +106,13 @@ def table(broker: Broker) -> Table:
 
 
 def cleaned_up_to(broker: Broker) -> dict[str, int]:
-    """By partition, as the broker's checkpoint says."""
+    """Return the broker's cleaner checkpoint by partition."""
     held = OffsetCheckpoint.read(LOCAL, broker.directory / "cleaner-offset-checkpoint")
     return {str(name): offset for name, offset in held.items()}
 
 
 def clean(directory: Path) -> CleanerStats:
-    """One round over all but a new active segment."""
+    """Clean all segments except a new active segment once."""
     config = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=2 * SEGMENT_BYTES, delete_retention_ms=0)
     request = OpenRequest(fs=LOCAL, directory=directory, clock=SYSTEM_CLOCK, config=config, clean_shutdown=True)
     log = PartitionLog.open(request)

@@ -1,7 +1,7 @@
-"""The cluster metadata beside a real Kafka 4.1: formatted alike, taken over from one another, the same records written.
+"""The cluster metadata compared with a real Kafka's: equal formatting, takeover in both directions, equal records.
 
-tidelog lives on a new directory, snapshots and their cleaning included; then Kafka and tidelog each go on with a copy
-of it, and make the same changes. What they append has to be the same, record by record: offsets, versions, fields.
+tidelog runs on a new directory, with snapshots and their cleaning. Then Kafka and tidelog each continue on a copy of it
+and make the same changes. Both must append the same records: offsets, versions, fields.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.kafka
 
 METADATA = "__cluster_metadata-0"
 NO_SNAPSHOTS = {"metadata.max.idle.interval.ms": "0"}
-"""Nor records of a controller that has nothing to do."""
+"""No snapshots, and no records of an idle controller."""
 SNAPSHOTS = {
     "metadata.log.max.record.bytes.between.snapshots": "1500",
     "metadata.max.retention.bytes": "3000",
@@ -50,7 +50,7 @@ VARIES = frozenset(
 SETTINGS = {"retention.ms": "1000000", "cleanup.policy": "compact"}
 
 Row = tuple[str, int, str]
-"""Name, version, fields in JSON."""
+"""The name, the version, and the fields in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class OwnNode:
     def live(
         self, work: Callable[[EmbeddedMetadata], Awaitable[None]], settings: Mapping[str, str] = NO_SNAPSHOTS
     ) -> None:
-        """One run, ended in order."""
+        """Start, do ``work``, and shut down cleanly."""
         listeners = f"PLAINTEXT://127.0.0.1:{self.ports[0]},CONTROLLER://127.0.0.1:{self.ports[1]}"
         config = BrokerConfig.load(
             overrides={
@@ -111,7 +111,7 @@ class OwnNode:
 
 
 async def begin(metadata: EmbeddedMetadata) -> None:
-    """What Kafka finds."""
+    """Create the state that Kafka starts from."""
     await metadata.create_topics(
         [NewTopic(name="plain", partitions=3), NewTopic(name="settled", partitions=1, configs=SETTINGS)]
     )
@@ -122,7 +122,7 @@ async def begin(metadata: EmbeddedMetadata) -> None:
 
 
 async def change(metadata: EmbeddedMetadata) -> None:
-    """As ``change_kafka``."""
+    """Make the same changes as ``change_kafka``."""
     await metadata.create_topics(
         [NewTopic(name="more", partitions=2, replication_factor=1, configs={"retention.ms": "7"})]
     )
@@ -137,7 +137,7 @@ async def change(metadata: EmbeddedMetadata) -> None:
 
 
 def change_kafka(broker: Broker) -> None:
-    """As ``change``."""
+    """Make the same changes as ``change``."""
     broker.create_topic("more", partitions=2, config={"retention.ms": "7"})
     broker.add_partitions("plain", 4)
     alter(broker, ResourceType.TOPIC, "plain", "retention.ms", "5000", AlterConfigOpType.SET)
@@ -159,9 +159,9 @@ def alter(
 
 
 def rows(files: Iterable[Path]) -> list[Row]:
-    """The records of log files or snapshots, without what is another in each run.
+    """Return the records of log files or snapshots, without fields that differ in each run.
 
-    Where there are several of one kind, they are put in order: Java's hash tables have an order of their own.
+    Consecutive records of a kind are sorted, because Java's hash tables have their own order.
     """
     found = []
     for row in dump_json(sorted(files)):
@@ -173,13 +173,13 @@ def rows(files: Iterable[Path]) -> list[Row]:
 
 
 def tells_cordoned(row: Row) -> bool:
-    """Return whether the record only says which log directories are cordoned."""
+    """Return True if the record only lists the cordoned log directories."""
     name, _, fields = row
     return name == "BrokerRegistrationChangeRecord" and "cordonedLogDirs" in fields
 
 
 def settled(fields: Any) -> Any:
-    """Ids, ports and times left out, features by name."""
+    """Remove ids, ports and times, and sort features by name."""
     if isinstance(fields, list):
         return [settled(one) for one in fields]
     if not isinstance(fields, dict):
@@ -196,7 +196,7 @@ def log_files(directory: Path) -> list[Path]:
 
 @pytest.fixture
 def ports() -> Iterator[tuple[int, int]]:
-    """Of broker and controller, for one of the two after the other."""
+    """Reserve ports of broker and controller for both servers in turn."""
     with keep_port() as one, keep_port() as other:
         yield one.getsockname()[1], other.getsockname()[1]
 
@@ -253,7 +253,7 @@ def test_kafka_and_tidelog_go_on_alike_with_what_tidelog_wrote(tmp_path: Path, p
     theirs_cordoned, ours_cordoned = (list(filter(tells_cordoned, found)) for found in (theirs, ours))
     assert [json.loads(fields)["cordonedLogDirs"] for _, _, fields in theirs_cordoned] == [[]], "nothing is cordoned"
     assert theirs_cordoned == ours_cordoned
-    # Kafka's broker reports them with whichever heartbeat comes first once it has the metadata.
+    # Kafka's broker sends this record with the first heartbeat after it has the metadata, so its position varies.
     theirs, ours = ([row for row in found if not tells_cordoned(row)] for found in (theirs, ours))
     assert theirs == ours
 

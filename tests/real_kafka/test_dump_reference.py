@@ -1,4 +1,4 @@
-"""The kept outputs of ``kafka-dump-log`` are what Kafka prints: every case is run again."""
+"""The stored outputs of ``kafka-dump-log`` equal Kafka's: every case runs again."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ RUNS = [
     *((case, ToolRelease.KAFKA_4_2) for case in CASES if KEEPS or case.is_printed_otherwise),
 ]
 if KEEPS:
-    RUNS.reverse()  # what 4.3 prints is kept where it is not what 4.2 prints
+    RUNS.reverse()  # 4.2 first, because the output of 4.3 is stored only if it differs from that of 4.2
 
 
 @pytest.mark.parametrize(("case", "release"), RUNS, ids=lambda one: one.name if isinstance(one, DumpCase) else one)
 def test_kept_output(case: DumpCase, release: ToolRelease, golden: Callable[..., Path], tmp_path: Path) -> None:
-    """``KEEP_DUMP_OUTPUTS=1`` writes the files instead of comparing."""
+    """The stored output is Kafka's. ``KEEP_DUMP_OUTPUTS=1`` writes the files instead of comparing them."""
     directory = tmp_path / "run"
     files = case.prepare(golden, directory)
     done = subprocess.run(
@@ -47,7 +47,7 @@ def test_kept_output(case: DumpCase, release: ToolRelease, golden: Callable[...,
         case.keep(release, done.stdout, errors)
         return
     assert done.stdout.decode() == case.stdout(release)
-    # Kafka goes through its findings in the order of a hash table of absolute paths, which differ from run to run.
+    # Kafka prints its findings in the order of a hash table of absolute paths, which differs from run to run.
     assert sorted(errors) == sorted(case.stderr(release))
 
 
@@ -62,7 +62,7 @@ def test_files_of_a_killed_broker(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every file as ``kill -9`` left it, but the indexes of empty logs: there Kafka's tool ends with an exception.
+    """The output is equal for every file after ``kill -9``, except indexes of empty logs, on which Kafka's tool fails.
 
     Kafka prints the findings of several files in the order of a hash table, so standard error is compared in any order.
     """

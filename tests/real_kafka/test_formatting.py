@@ -1,4 +1,4 @@
-"""``tidelog format`` beside ``kafka-storage format``: the same arguments make the same files, or both refuse them."""
+"""``tidelog format`` and ``kafka-storage format``: the same arguments make the same files, or both refuse them."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ WITH_SALT = f"SCRAM-SHA-256=[name=alice,password=alice-secret,salt={SALT}]"
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[KafkaTools]:
-    """``kafka-storage`` of the newest release is in Kafka's broker, not among its tools."""
+    """Run ``kafka-storage`` of the newest release, which is in Kafka's broker and not in its tools."""
     with KafkaTools("", release=NEWEST) as running:
         yield running
 
 
 def properties_in(home: Path, text: str) -> Path:
-    """Of two log directories below ``home``."""
+    """Write the properties of two log directories below ``home``."""
     home.mkdir(exist_ok=True)
     path = home / "server.properties"
     path.write_text(f"{text}log.dirs={home}/one,{home}/two\n")
@@ -55,7 +55,7 @@ def properties_in(home: Path, text: str) -> Path:
 
 
 def files_of(home: Path) -> dict[str, bytes]:
-    """Without what is another each time: when it was written, and ids that nobody chose."""
+    """Return the files without values that differ in each run: times of writing and random ids."""
     found = {}
     for path in sorted(home.rglob("*")):
         if path.is_file() and path.name not in ("server.properties", ".lock"):
@@ -71,13 +71,13 @@ def files_of(home: Path) -> dict[str, bytes]:
 
 
 def dateless(data: bytes) -> bytes:
-    """The text of a ``meta.properties``."""
+    """Remove dates and directory ids from the text of a ``meta.properties``."""
     lines = data.decode().splitlines()
     return "\n".join(line for line in lines if not line.startswith(("#", "directory.id="))).encode()
 
 
 def timeless(data: bytes) -> bytes:
-    """The bytes of a snapshot: checksums and timestamps are zeros."""
+    """Set checksums and timestamps in the bytes of a snapshot to zero."""
     masked = bytearray(data)
     header = next(read_batches(data)).control_records[0]
     assert header.type is ControlType.SNAPSHOT_HEADER

@@ -1,4 +1,4 @@
-"""The harness itself: a broker formats, starts, serves, stops in order, dies, and recovers."""
+"""The harness for brokers: a broker formats, starts, serves, shuts down cleanly, dies, and recovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka 4.1 starts on what Kafka 3.9 left with ZooKeeper and ``tidelog import`` went over, with serve's own file."""
+"""Kafka starts on a directory of Kafka 3.9 with ZooKeeper after ``tidelog import``, with the file that serve wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 class BrokerWithFile(Broker):
-    """Started with a properties file that somebody else wrote."""
+    """A broker that starts with a properties file from elsewhere."""
 
     file: Path
 

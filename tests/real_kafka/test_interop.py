@@ -1,7 +1,7 @@
-"""Real Kafka opens what tidelog wrote: a consumer reads every record back, and kafka-dump-log finds nothing wrong.
+"""Real Kafka opens tidelog's logs: a consumer reads every record back, and kafka-dump-log finds no error.
 
-A broker makes the topics and stops; the partition directories are swapped for ones that tidelog wrote (the broker's
-partition.metadata, which holds the topic id, is kept); the broker starts again.
+A broker creates the topics and stops. The partition directories are replaced by directories that tidelog wrote, except
+partition.metadata, which holds the topic id. Then the broker starts again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SEGMENT_BYTES = 100_000
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
-"""value, key, headers, timestamp"""
+"""The value, key, headers and timestamp."""
 
 
 def rows(seed: str) -> list[Row]:
-    """Records of all shapes: nulls, empty and large values, headers with and without values, unordered timestamps."""
+    """Make records of all shapes: nulls, empty and large values, headers with or without values, unsorted times."""
     source = random.Random(seed)
     return [
         (
@@ -55,7 +55,7 @@ def _value(source: random.Random) -> bytes | None:
 
 
 def write(directory: Path, codec: str, records: list[Row]) -> None:
-    """Most in bulk, in pieces of many sizes; some one by one; and the log is closed and opened again half-way."""
+    """Append some records singly and most in batches of many sizes. The log is closed and reopened in the middle."""
     config = LogConfig(segment_bytes=SEGMENT_BYTES, compression_type=codec, index_interval_bytes=1024)
     middle = len(records) // 2
     for part in (records[:middle], records[middle:]):
@@ -81,7 +81,7 @@ def expected(records: list[Row]) -> list[ConsumedRecord]:
 
 
 def librdkafka_consume(bootstrap: str, topic: str, count: int) -> list[ConsumedRecord]:
-    """The first ``count`` records of partition 0, by a librdkafka consumer that checks CRCs."""
+    """Read the first ``count`` records of partition 0 with a librdkafka consumer that checks CRCs."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "check.crcs": True, "log_level": 2})
     try:
         consumer.assign([KafkaPartition(topic, 0, 0)])
@@ -101,7 +101,7 @@ def librdkafka_consume(bootstrap: str, topic: str, count: int) -> list[ConsumedR
 
 
 def produce(bootstrap: str, topic: str, records: list[Row]) -> None:
-    """By librdkafka, to partition 0, in batches that fit a segment; returns when all are acknowledged."""
+    """Produce to partition 0 with librdkafka, in batches that fit a segment. Return when all are acknowledged."""
     failed: list[object] = []
     producer = Producer(
         {"bootstrap.servers": bootstrap, "log_level": 2, "compression.type": "lz4", "batch.size": SEGMENT_BYTES // 2}
@@ -122,7 +122,7 @@ def produce(bootstrap: str, topic: str, records: list[Row]) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log directory with a partition CODEC-0 of several segments for each codec, written by tidelog."""
+    """Write a log directory with a partition CODEC-0 of several segments for each codec."""
     directory = tmp_path_factory.mktemp("written")
     for codec in CODECS:
         write(directory / f"{codec}-0", codec, rows(codec))
@@ -140,7 +140,7 @@ def test_kafka_dump_log_finds_nothing_wrong(written: Path) -> None:
     assert text.count("\n| offset: ") == RECORDS * len(CODECS)
     assert {line.split("compresscodec: ")[1].split()[0] for line in batches} == {"none", *CODECS[1:]}
 
-    # From 4.3 on the tool counts from -1 in each file: it names every one that does not begin at 0.
+    # From 4.3 on the tool counts from -1 in each file, so it names every file that does not begin at offset 0.
     said = kafka_dump_complaints(logs, "--deep-iteration").splitlines()
     assert dict(zip(said[::2], said[1::2], strict=True)) == {
         f"Non-consecutive offsets in {log}": f"  -1 is followed by {int(log.stem)}" for log in logs if int(log.stem)
@@ -152,7 +152,7 @@ def test_kafka_dump_log_finds_nothing_wrong(written: Path) -> None:
 
 
 def test_kafka_dump_log_would_complain(written: Path, tmp_path: Path) -> None:
-    """The check above sees what it should: a wrong position in an index."""
+    """The check above detects a wrong position in an index."""
     shutil.copytree(written / "zstd-0", tmp_path / "zstd-0")
     index = min((tmp_path / "zstd-0").glob("*.index"))
     entries = bytearray(index.read_bytes())
@@ -164,7 +164,7 @@ def test_kafka_dump_log_would_complain(written: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean_stop", [True, False], ids=["clean-stop", "as-after-a-kill"])
 def test_kafka_opens_what_tidelog_wrote(new_broker: BrokerFactory, written: Path, clean_stop: bool) -> None:
-    """After a clean stop Kafka believes our indexes; after a kill it recovers our segments."""
+    """Kafka trusts our indexes after a clean shutdown, and recovers our segments after an unclean one."""
     broker = new_broker()
     broker.start()
     for codec in CODECS:
@@ -193,7 +193,7 @@ def test_kafka_opens_what_tidelog_wrote(new_broker: BrokerFactory, written: Path
 
 
 def test_tidelog_goes_on_where_kafka_stopped(new_broker: BrokerFactory) -> None:
-    """In the broker's own directory, between two of its runs; twice, so that each opens the other's end."""
+    """tidelog and Kafka append in turns to the broker's own directory, twice each, and read all records."""
     broker = new_broker()
     broker.start()
     broker.create_topic("t", config={"internal.segment.bytes": str(SEGMENT_BYTES)})

@@ -1,6 +1,6 @@
-"""A directory that a broker is using: it is read while segments roll, are deleted and compacted, and never touched.
+"""A broker's directory while it runs: tidelog reads it during rolls, deletions and compaction, and never changes it.
 
-And the lock: neither writes where the other does.
+A second test shows that the lock keeps tidelog and the broker from writing in the same directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 pytestmark = pytest.mark.kafka
 
 READING_SECONDS, MOST_SECONDS = 5, 100
-"""On a machine with other things to do it takes longer until all has happened."""
+"""A busy machine needs more time until every kind of change has happened."""
 BUSY = {
     "log.cleaner.enable": "true",
     "log.cleaner.backoff.ms": "100",
@@ -40,7 +40,7 @@ COMPACTED = {**SMALL_SEGMENTS, "cleanup.policy": "compact", "min.cleanable.dirty
 
 
 class Writer(threading.Thread):
-    """Writes to both topics until told to stop; a record's value begins with its offset."""
+    """A thread that writes to both topics until ``over`` is set. A record's value begins with its offset."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
@@ -98,13 +98,13 @@ def test_a_live_directory_is_read_and_not_touched(new_broker: BrokerFactory) -> 
 
 
 def test_neither_writes_where_the_other_does(new_broker: BrokerFactory) -> None:
-    """Each door of tidelog is shut while the broker runs, and names it; and the broker does not start beside any."""
+    """Each door of tidelog fails while the broker runs, and names it. The broker does not start while one is open."""
     import tidelog
 
     broker: Broker = new_broker()
     broker.start()
     broker.create_topic("t")
-    # The broker makes the files by and by; a record that is acknowledged has all of them behind it.
+    # The broker creates the files one after another. All of them exist once a record is acknowledged.
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 2})
     producer.produce("t", value=b"first")
     assert producer.flush(60) == 0

@@ -1,6 +1,6 @@
-"""A short pass with Kafka 4.1.0: its tools at our broker, and one directory that is served by both, in turns.
+"""A short test with Kafka 4.1.0: its tools on our broker, and a directory that both servers serve in turns.
 
-The cluster keeps the features of 4.1, so nothing may be written that only a later release reads.
+The cluster keeps the features of 4.1, so no server may write data that only a later release reads.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ RELEASE = OLDER[1]
 METADATA_VERSION = "4.1-IV1"
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 RECORDS = 30
-"""That each server is sent in its turn, and as many in a transaction that is committed and in one that is aborted."""
+"""The number of plain records a turn. A committed and an aborted transaction each have as many."""
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """Kafka's, not started; its properties file serves ours too."""
+    """Make Kafka's broker without starting it. Its properties file starts our server too."""
     with ExitStack() as places:
         one, other = (places.enter_context(keep_port()).getsockname()[1] for _ in range(2))
         made = Broker(
@@ -97,7 +97,7 @@ def write(bootstrap: str, turn: int) -> None:
 
 
 def consumed(tools: KafkaTools, protocol: str) -> list[str]:
-    """What a group of this protocol has not read yet, by Kafka's console consumer."""
+    """Return the records that a group of this protocol has not read yet, with Kafka's console consumer."""
     return tools.told(
         "kafka-console-consumer",
         *("--topic", "t", "--group", protocol, "--from-beginning", "--max-messages", str(2 * RECORDS)),

@@ -1,4 +1,4 @@
-"""Real Kafka reads what tidelog's producers and transactions wrote into a broker's directory, and goes on with it."""
+"""Real Kafka reads the records of tidelog's producers and transactions from a broker's directory, and continues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Expected = dict[str, list[tuple[int, bytes]]]
 
 
 def write(directory: Path) -> Expected:
-    """Appends of all kinds; the committed records by partition."""
+    """Append in all ways, and return the committed records by partition."""
     with tidelog.open_directory(directory) as opened:
         logs = [opened.log(TOPIC, number) for number in range(2)]
         logs[0].append(b"plain")
@@ -53,7 +53,7 @@ def consumed(broker: Broker, isolation: str) -> Expected:
 
 
 def produce(broker: Broker, transactional_id: str | None) -> None:
-    """By librdkafka, idempotent, to partition 0."""
+    """Produce to partition 0 with an idempotent librdkafka producer."""
     settings = {"bootstrap.servers": broker.bootstrap, "log_level": 2, "enable.idempotence": "true"}
     if transactional_id is not None:
         settings["transactional.id"] = transactional_id

@@ -1,7 +1,7 @@
-"""`recover` against a real broker: both get the same damaged directory, and afterwards every file is the same.
+"""`recover` compared with a real broker: both get the same damaged directory and must leave the same files.
 
-The golden sets' own ``unclean`` and ``clean`` are compared elsewhere, without a JVM; here the input is new: indexes
-gone or random, segments cut in the middle of a batch, and the other accidents of damage.py.
+Other tests compare the golden sets' own ``unclean`` and ``clean`` without a JVM. Here the input is new: missing or
+random indexes, segments truncated inside a batch, and the other damage of damage.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.kafka
 GoldenFactory = Callable[..., Path]
 
 WRITTEN_MS = 1_795_218_000_000
-"""The evening the golden sets were written: later, a broker has forgotten their producers."""
+"""The wall clock when the golden sets were written. Later, a broker has forgotten their producers."""
 LATER_MS = WRITTEN_MS + 30 * 24 * 3600 * 1000
 
 ALL_SHIFTS = [pytest.param(shift, marks=[] if shift < 2 else [pytest.mark.slow]) for shift in range(7)]
@@ -51,7 +51,7 @@ def assert_same(directory: Path, tmp_path: Path, now_ms: int = WRITTEN_MS) -> No
 
 
 def compared(directory: Path, tmp_path: Path, now_ms: int = WRITTEN_MS) -> list[str]:
-    """The differences after Kafka has recovered one copy of ``directory`` and tidelog another."""
+    """Return the differences after Kafka has recovered one copy of ``directory`` and tidelog another."""
     ours = Path(shutil.copytree(directory, tmp_path / "tidelog"))
     reference = Path(shutil.copytree(directory, tmp_path / "kafka"))
     kafka_recover(reference, work=tmp_path / "broker", now_ms=now_ms)
@@ -93,7 +93,7 @@ def test_accidents(golden_copy: GoldenFactory, tmp_path: Path, set_name: str, sh
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
 def test_a_transaction_index_that_stops_the_broker(golden_copy: GoldenFactory, tmp_path: Path, kind: str) -> None:
-    """Kafka 4.1 refuses to start where a .txnindex names a version above 0; ours rebuilds it, and the broker starts."""
+    """Kafka refuses to start on a .txnindex with a version above 0. tidelog rebuilds it, and the broker starts."""
     damaged = golden_copy(SCENARIOS, kind, "damaged")
     deal_out(damaged, [damage.randomize_transaction_indexes])
     with pytest.raises(BrokerError, match="Unexpected aborted transaction version"):
@@ -106,7 +106,7 @@ def test_a_transaction_index_that_stops_the_broker(golden_copy: GoldenFactory, t
 
 
 def with_overflow(golden_copy: GoldenFactory, make: Callable[[Path], Path], *, flushed: bool) -> Path:
-    """The set with one partition's segments replaced."""
+    """Copy the set with one partition's segments replaced."""
     directory = golden_copy(SCENARIOS, "unclean")
     partition = directory / "plain-0"
     for file in partition.iterdir():
@@ -129,14 +129,14 @@ def test_offsets_that_overflow_their_segment(
 def test_offsets_that_overflow_a_flushed_segment_that_lost_its_index(
     golden_copy: GoldenFactory, tmp_path: Path
 ) -> None:
-    """Kafka's split rebuilds no transaction index; ours recovers the pieces, hence one more producer snapshot."""
+    """Kafka's split rebuilds no transaction index. Ours recovers the pieces and writes one more producer snapshot."""
     found = compared(with_overflow(golden_copy, without_index, flushed=True), tmp_path)
     assert found == [f"only in tidelog: plain-0/{OVERFLOWED + REACH + 1:020d}.snapshot"]
 
 
 @pytest.mark.parametrize("stop", [20, 26, 27, 30, 34])
 def test_a_split_that_was_interrupted(golden_copy: GoldenFactory, tmp_path: Path, stop: int) -> None:
-    """Ours is stopped on its way (its copies begun, or some files under each of the names); Kafka and ours go on."""
+    """Our split stops halfway, with unfinished copies or mixed file names. Then Kafka and tidelog recover it alike."""
     directory = with_overflow(golden_copy, three_pieces, flushed=False)
     request = LoadRequest(
         fs=PowerCut(stop), directory=directory / "plain-0", config=LogConfig(), now_ms=WRITTEN_MS, clean_shutdown=False

@@ -1,8 +1,8 @@
-"""Directories of the releases of Kafka that people run, in every door: two log directories with something of all.
+"""Log directories of several Kafka releases at every door of tidelog. Each has an example of everything.
 
-A broker of the release tells the story of ``release_directory``, and leaves its directories when it was killed and when
-it was stopped. What that Kafka serves of them is what tidelog has to find, serve and leave to it. Spark reads the
-golden sets of the same story (``spark/test_manifest.py``).
+A broker of the release runs the steps of ``release_directory``, which keeps its log directories after a kill and after
+a clean shutdown. The data that tidelog finds and serves must equal the data of this Kafka, and Kafka must continue
+afterwards. Spark reads golden sets made by the same steps (``spark/test_manifest.py``).
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ RELEASES = [NEWEST, *(pytest.param(release, marks=pytest.mark.slow) for release 
 KINDS = ("clean", "unclean")
 LEVELS = ("read_uncommitted", "read_committed")
 RESTING = {**PROPERTIES, "log.cleaner.enable": "false"}
-"""Of brokers that only show what there is: nothing is cleaned meanwhile."""
+"""Properties of brokers that only serve: the cleaner is off."""
 IN_A_SHARE_GROUP = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a broker of ``release`` left, and where others may work with copies of it."""
+    """The log directories that a broker of ``release`` left, and the place for copies of them."""
 
     release: str
     left: Left
@@ -69,7 +69,7 @@ class Made:
     root: Path
 
     def copy(self, kind: str, name: str) -> tuple[Path, ...]:
-        """Return a copy of the directories that were left ``clean`` or ``unclean``."""
+        """Return a copy of the ``clean`` or ``unclean`` log directories."""
         directories = self.left.clean if kind == "clean" else self.left.unclean
         return tuple(Path(shutil.copytree(path, self.root / name / path.name)) for path in directories)
 
@@ -106,7 +106,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_found_in_them(made: Made, kind: str) -> None:
-    """But for notes of what a kill leaves."""
+    """``verify`` reports only notes about normal results of a kill."""
     directories = made.left.clean if kind == "clean" else made.left.unclean
     found = [row for row in rows("verify", *directories) if row["kind"] == "finding"]
     assert [row for row in found if row["severity"] != "note"] == []
@@ -151,7 +151,7 @@ def test_tidelog_counts_and_serves_what_kafka_serves_and_kafka_goes_on(made: Mad
 
 
 def everything(bootstrap: str) -> dict[str, Any]:
-    """Return what a server tells its clients: records, offsets, settings, users, and who may do what."""
+    """Return all data that clients get from a server: records, offsets, settings, users, access control entries."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     found: dict[str, Any] = {level: served_entries(bootstrap, PARTITIONS, isolation=level) for level in LEVELS}
     for group, places in COMMITTED.items():
@@ -187,7 +187,7 @@ def set_in(admin: AdminClient, kind: ResourceType, name: str) -> Mapping[str, st
 
 
 DYNAMIC = {1, 2}
-"""A topic's own settings and those of one broker, by Kafka's numbers."""
+"""Kafka's numbers for the sources of a topic's own settings and of one broker's."""
 
 
 def shared_values(bootstrap: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`tidelog retention` against a real broker: what it says of the next check is what the check leaves."""
+"""`tidelog retention` compared with a real broker: its forecast of the next check equals the result of the check."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.kafka
 
 CHECKING = {"log.initial.task.delay.ms": "300", "log.retention.check.interval.ms": "500"}
 WRITTEN_MS = 1_795_218_000_000
-"""The evening the golden sets were written."""
+"""The wall clock when the golden sets were written."""
 AMONG_RECORDS_MS = 1_700_000_260_000
-"""Later than some of the records that carry times of November 2023, earlier than others."""
+"""A time after some of the records with times of November 2023, and before others."""
 SLOW_MS = 20_000
-"""What may pass until a broker checks."""
+"""The longest wait for a broker's check, in ms."""
 
 CASES = {
     "time": (WRITTEN_MS, {}),
@@ -60,14 +60,14 @@ def test_the_next_check_leaves_what_was_said(
 
 
 def kept_segments(directory: Path, properties: Mapping[str, str], now_ms: int) -> dict[str, list[int]]:
-    """Base offsets by partition, after a check."""
+    """Return the base offsets of each partition after a check."""
     (sources,) = read_setting_sources(LOCAL, [directory], file=properties, file_name="server.properties").values()
     found = survey_retention(LOCAL, directory, sources, now_ms=now_ms)
     return {part.partition.directory_name: kept(part) for part in found if part.partition.directory_name != METADATA}
 
 
 def kept(part: PartitionRetention) -> list[int]:
-    """A log that loses every segment has rolled before."""
+    """Return the base offsets that a check keeps. A log that would lose every segment rolls first."""
     assert part.error is None
     offsets = [outlook.segment.base_offset for outlook in part.outlooks if outlook.goes is not Goes.NEXT_CHECK]
     return offsets or [part.log_end]

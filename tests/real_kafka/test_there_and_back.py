@@ -1,8 +1,8 @@
-"""There and back: one server goes on where the other stopped, on the same directory with the same properties.
+"""Both directions: one server continues on the log directory that the other left, with the same properties.
 
-The clients live longer than any of the servers: an idempotent producer, a transaction that was begun before the first
-change and is committed after the last, a group that reads on. What no client shows (users, access control entries,
-quotas, features, ids) is compared in the metadata logs, record by record.
+The clients outlive every server: an idempotent producer, a transaction that spans all changes of the server, and a
+group that reads on. The metadata logs are compared record by record for state that clients do not show: users, access
+control entries, quotas, features, ids.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PROPERTIES = {
     "transaction.state.log.num.partitions": "1",
     "metadata.log.max.record.bytes.between.snapshots": "2000",
 }
-"""Either server takes snapshots of the metadata all the time, from which the other has to go on."""
+"""Properties for frequent snapshots of the metadata, from which the other server must continue."""
 _PATIENT = {"message.timeout.ms": PATIENCE_S * 1000}
 TOPICS: Mapping[str, tuple[int, dict[str, str]]] = {
     "plain": (3, {}),
@@ -75,17 +75,17 @@ KEPT = frozenset(
         "ClientQuotaRecord",
     }
 )
-"""Records whose subjects nobody changes."""
+"""The records whose subjects stay unchanged."""
 
 
 @dataclass(slots=True)
 class Clients:
-    """They stay while servers come and go at ``bootstrap``."""
+    """Clients that stay while servers at ``bootstrap`` come and go."""
 
     bootstrap: str
     sent: dict[str, list[str]] = field(default_factory=lambda: {"plain": [], "open": []})
     latest: dict[str, str] = field(default_factory=dict)
-    """Of the compacted topic, by key."""
+    """The latest values of the compacted topic, by key."""
     group_offset: int = 0
     admin: AdminClient = field(init=False)
     producer: Producer = field(init=False)
@@ -101,7 +101,7 @@ class Clients:
         return {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500, **more}
 
     def begin(self) -> None:
-        """On the first server."""
+        """Create the topics and begin the transaction on the first server."""
         for name, (partitions, configs) in TOPICS.items():
             topic = NewTopic(name, partitions, 1, config=configs)
             self.admin.create_topics([topic])[name].result(PATIENCE_S)
@@ -111,7 +111,7 @@ class Clients:
         assert self.transaction.flush(PATIENCE_S) == 0
 
     def work(self, server: str) -> None:
-        """Something more of everything, on ``server``."""
+        """Write more records of every kind on ``server``, and commit an offset."""
         for number in range(30):
             value = f"{server}-{number}"
             self.producer.produce("plain", value.encode(), partition=0)
@@ -121,7 +121,7 @@ class Clients:
             self.producer.produce("compacted", value.encode(), key.encode(), partition=0)
             self.latest[key] = value
             if number % 100 == 0:
-                self.producer.flush(PATIENCE_S)  # a batch: a segment has to be full for the cleaner
+                self.producer.flush(PATIENCE_S)  # one batch: the cleaner needs full segments
         assert self.producer.flush(PATIENCE_S) == 0
         self.group_offset = len(self.sent["plain"]) - 5
         with self._consumer("readers") as consumer:
@@ -129,7 +129,7 @@ class Clients:
             consumer.commit(offsets=[place], asynchronous=False)
 
     def check(self, *, is_committed: bool = False) -> None:
-        """All that there was is served."""
+        """Check that everything written so far is served."""
         topics = self.admin.list_topics(timeout=PATIENCE_S).topics
         assert {name: len(topics[name].partitions) for name in TOPICS} == {name: n for name, (n, _) in TOPICS.items()}
         resource = ConfigResource(ResourceType.TOPIC, "settled")
@@ -147,7 +147,7 @@ class Clients:
         self.transaction.commit_transaction(PATIENCE_S)
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[tuple[str | None, str]]:
-        """Keys and values of its first partition."""
+        """Return the keys and values of the topic's first partition."""
         found = []
         with self._consumer("none", **{"isolation.level": isolation, "enable.partition.eof": True}) as consumer:
             consumer.assign([KafkaPartition(topic, 0, 0)])
@@ -171,7 +171,7 @@ class Clients:
 
 @dataclass(slots=True)
 class Home:
-    """The directory, and the properties file that either server is started with."""
+    """The log directory, and the properties file that both servers start with."""
 
     kafka: Broker
     properties: Path = field(init=False)
@@ -204,7 +204,7 @@ class Home:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """The metadata log's, but for what each server says of itself."""
+        """The state in the metadata log, without each server's own registration."""
         view = read_metadata(LOCAL, self.kafka.directory)
         assert view is not None
         known = [
@@ -233,7 +233,7 @@ class Home:
 
 @pytest.fixture
 def ports() -> Iterator[tuple[int, int]]:
-    """Of broker and controller, for either server."""
+    """Reserve ports of broker and controller for both servers."""
     with keep_port() as one, keep_port() as other:
         yield one.getsockname()[1], other.getsockname()[1]
 
@@ -326,7 +326,7 @@ def test_where_each_of_them_is_killed(home: Home) -> None:
 
 
 async def write_what_clients_cannot(metadata: EmbeddedMetadata) -> None:
-    """A quota, and an access control entry."""
+    """Write a quota and an access control entry."""
     entity = (("client-id", "limited"), ("user", "alice"))
     await metadata.alter_client_quotas([QuotaChange(entity, [QUOTA])])
     entry = {
@@ -343,7 +343,7 @@ async def write_what_clients_cannot(metadata: EmbeddedMetadata) -> None:
 
 
 def write_with_kafkas_tools(tools: KafkaTools) -> None:
-    """The same, and a user."""
+    """Write the same quota and entry, and a user."""
     user = ["--entity-type", "users", "--entity-name", "alice"]
     tools.told("kafka-configs", "--alter", *user, "--add-config", "SCRAM-SHA-256=[password=alice-secret]")
     client = ["--entity-type", "clients", "--entity-name", "limited"]

@@ -1,7 +1,7 @@
-"""Open and hanging transactions as Kafka's own tools tell them, of the same broker's directory while it runs.
+"""Open and hanging transactions compared with Kafka's own tools on the same running broker.
 
-A transaction that hangs is made by losing its marker: the partition's log is cut between two runs of the broker, and
-the coordinator has finished the transaction long ago.
+The test makes a hanging transaction by removing its marker. It truncates the partition's log between two runs of the
+broker, after the coordinator has completed the transaction.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ TOPIC = "t"
 
 
 def transactions_tool(broker: Broker, *arguments: str) -> list[list[str]]:
-    """The rows of a table that kafka-transactions.sh prints, without its head."""
+    """Return the rows of a table that kafka-transactions.sh prints, without its head."""
     printed = run_java("org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", broker.bootstrap, *arguments)
     return [line.split() for line in printed.splitlines()[1:] if line.strip()]
 
 
 def begin(broker: Broker, name: str, values: dict[int, int]) -> Producer:
-    """A transaction with so many records in each partition of the topic, left open."""
+    """Begin a transaction with ``values`` records in each partition, and leave it open."""
     settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "log_level": 2}
     producer = Producer(settings)
     producer.init_transactions(PATIENCE_S)
@@ -64,7 +64,7 @@ def judged(broker: Broker) -> list[JudgedTransaction]:
 
 
 def listed(broker: Broker, time: str) -> dict[int, int]:
-    """Offsets by partition, as kafka-get-offsets.sh prints them; none where it finds none."""
+    """Return offsets by partition as kafka-get-offsets.sh prints them, without partitions that have none."""
     printed = run_java(
         "org.apache.kafka.tools.GetOffsetShell",
         *("--bootstrap-server", broker.bootstrap, "--topic", TOPIC, "--time", time),
@@ -92,7 +92,7 @@ def test_what_kafkas_tools_say(new_broker: BrokerFactory) -> None:
     kept = begin(broker, "kept", {0: 2, 1: 5})
     plain(broker, 0, [now_ms + 5000, now_ms + 9000, now_ms + 9000, now_ms + 1])
 
-    # Beside the running broker: what DescribeProducers answers, producer by producer.
+    # The broker runs. DescribeProducers returns the same, producer by producer.
     found = ours(broker)
     for partition in (0, 1, 2):
         described = transactions_tool(broker, "describe-producers", "--topic", TOPIC, "--partition", str(partition))
@@ -125,7 +125,7 @@ def test_one_that_hangs_for_certain(new_broker: BrokerFactory) -> None:
     broker.start()
     broker.create_topic(TOPIC, partitions=2)
     begin(broker, "lost", {0: 2, 1: 3}).commit_transaction(PATIENCE_S)
-    for _ in range(20):  # the coordinator notes the end of a commit after it has answered
+    for _ in range(20):  # the coordinator writes the end of a commit after its response
         if any("CompleteCommit" in row for row in transactions_tool(broker, "list")):
             break
     broker.stop()
@@ -153,7 +153,7 @@ def test_one_that_hangs_for_certain(new_broker: BrokerFactory) -> None:
             str(beside.transaction.start_offset),
         ]
     ]
-    # What the notes of `tidelog transactions` say to do.
+    # Follow the advice in the notes of `tidelog transactions`.
     start = str(beside.transaction.start_offset)
     transactions_tool(broker, "abort", "--topic", TOPIC, "--partition", "1", "--start-offset", start)
     assert judged(broker) == []

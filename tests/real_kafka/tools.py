@@ -1,4 +1,4 @@
-"""Kafka's own tools as functions: the dump, the consumer, and what a broker makes of an unclean directory."""
+"""Kafka's own tools as functions: the dump, the consumer, and a broker's recovery of an unclean directory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from real_kafka.broker import Broker
 from real_kafka.java import DUMP_LOG_SEGMENTS, java_output, run_java
 
 ConsumedRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
-"""offset, timestamp type (0 none, 1 create, 2 log append), timestamp, key, value, headers: a manifest's fields."""
+"""The offset, timestamp type (0 none, 1 create, 2 log append), timestamp, key, value and headers, as in a manifest."""
 
 
 def kafka_dump_log(files: Iterable[str | os.PathLike[str]], *switches: str) -> str:
-    """What `kafka-dump-log` prints for ``files``; it writes paths as they are given."""
+    """Return the output of `kafka-dump-log` for ``files``. It prints paths as they are given."""
     return _dump(files, switches).stdout
 
 
 def kafka_dump_complaints(files: Iterable[str | os.PathLike[str]], *switches: str) -> str:
-    """What it prints to stderr: where indexes and logs disagree."""
+    """Return its stderr, which lists disagreements between indexes and logs."""
     return _dump(files, switches).stderr
 
 
@@ -34,7 +34,7 @@ def _dump(files: Iterable[str | os.PathLike[str]], switches: tuple[str, ...]) ->
 def kafka_consume(
     bootstrap: str, partitions: Iterable[str], *, isolation: str = "read_uncommitted"
 ) -> dict[str, list[ConsumedRecord]]:
-    """Every record of each ``topic-partition``, read from its beginning by Apache's Java consumer with CRC checks."""
+    """Read every record of each ``topic-partition`` from the beginning with Apache's Java consumer and CRC checks."""
     names = list(partitions)
     records: dict[str, list[ConsumedRecord]] = defaultdict(list, {name: [] for name in names})
     for line in run_java("Consume", bootstrap, isolation, *names, heap_mib=512).split("\n")[:-1]:
@@ -53,10 +53,11 @@ def kafka_recover(
     properties: Mapping[str, str] | None = None,
     now_ms: int | None = None,
 ) -> str:
-    """Start a broker on an unclean directory, wait until it serves, stop it in order; its warnings come back.
+    """Start a broker on an unclean directory until it serves, shut it down cleanly, and return its warnings.
 
-    This is what Kafka makes of the directory: the reference for ours. ``now_ms`` is the broker's wall clock (a
-    producer that has been silent for a day is forgotten at loading).
+    The result is the reference for ours. ``now_ms`` is the broker's wall clock: loading forgets a producer that was
+    silent
+    for a day.
     """
     with Broker(directory, work=work, properties=properties, now_ms=now_ms) as broker:
         broker.start()

@@ -1,4 +1,4 @@
-"""Columns to Arrow and back: types, nulls, slices, what is refused, and that nothing is copied."""
+"""Columns to Arrow and back: types, nulls, slices, refusals, and no copies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDS = [
 
 
 def as_new(records: list[Record]) -> list[Record]:
-    """What is left of records that are read back as new ones."""
+    """Return the records as they are when they are read back as new records."""
     return [r._replace(offset=i, timestamp_type=TimestampType.CREATE) for i, r in enumerate(records)]
 
 

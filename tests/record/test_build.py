@@ -1,4 +1,4 @@
-"""Batches built, scanned and decoded give the records back; the header is Kafka's; corrupt payloads never pass."""
+"""Batches that are built, scanned and decoded give the same records; corrupt payloads are always refused."""
 
 from __future__ import annotations
 

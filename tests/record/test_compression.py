@@ -1,4 +1,4 @@
-"""Codecs: round trips, what other writers frame differently, hostile sizes, flipped bits."""
+"""Codecs: round trips, frames of other writers, hostile sizes, flipped bits."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ BOMBS = {
 
 
 def bomb(name: str) -> tuple[int, bytes]:
-    """Hundreds of mebibytes of zeros, or the claim of more, in little input."""
+    """Make a small input that holds, or claims to hold, hundreds of mebibytes of zeros."""
     mebibyte = bytes(1 << 20)
     snappy_claim = b"\xff\xff\xff\xff\x0f" + b"\0" * 20
     match name:
@@ -241,7 +241,7 @@ def test_threads_share_the_libraries_contexts() -> None:
                 data = text(20_000, seed * 1_000 + round_)
                 for codec in COMPRESSING:
                     assert plain_of(codec, compress(codec, data)) == data
-        except BaseException as error:  # handed to the main thread
+        except BaseException as error:  # passed to the main thread
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]

@@ -1,4 +1,4 @@
-"""Logs that mix the formats v0, v1 and v2, as a topic has whose format was raised, decoded like any other."""
+"""Logs that mix formats v0, v1 and v2, as after a topic's format was raised, are decoded like any other."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ VERSIONS = [
 
 
 NEWER = {(0, 4), (17, 3), (29, 0)}
-"""By type and version: metadata records that Kafka 4.1, which wrote the files, did not have."""
+"""Type and version of the metadata records that Kafka 4.1, the writer of the files, did not have."""
 
 
 def kafka_records(name: str) -> list[Record]:
@@ -216,5 +216,5 @@ def _field(message: Message, name: str) -> Any:
 
 
 def _small(kind: str) -> object:
-    """A value for a field whose default, null, its own version may not hold."""
+    """Return a value for a field with the default null, which its own version may not hold."""
     return {"string": "a", "bytes": b"a"}.get(kind)

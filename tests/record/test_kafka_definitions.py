@@ -35,15 +35,15 @@ MODULES = {
     "storage": remote_tables,
 }
 ELSEWHERE = ("clients", "raft")
-"""Modules of which only some messages are storage records: those of ``control_tables``."""
+"""Modules with other messages too. Their storage records are those of ``control_tables``."""
 NO_RECORDS = {"ProducerSnapshot"}
-"""A file of its own: ``storage.producer.snapshot``."""
+"""The snapshot has a file of its own: ``storage.producer.snapshot``."""
 
 Flat = list[tuple[object, ...]]
 
 
 def definitions(module: str) -> dict[str, dict[str, Any]]:
-    """The JSON definitions that a jar has, by the message's name; they may have comments."""
+    """Return the JSON definitions in a jar by message name. They may have comments."""
     ensure_jars()
     found = {}
     with zipfile.ZipFile(CACHE / f"kafka-{NEWEST}" / f"kafka-{module}-{NEWEST}.jar") as jar:
@@ -113,7 +113,7 @@ def kafkas_fields(
 
 
 def default_of(field: Mapping[str, Any], kind: str) -> object:
-    given = field.get("default")  # a null without quotes is no default to Kafka's generator of classes
+    given = field.get("default")  # Kafka's class generator does not treat an unquoted null as a default
     if given == "null":
         return None
     if kind.startswith("[]") or kind[0].isupper():
@@ -128,6 +128,6 @@ def default_of(field: Mapping[str, Any], kind: str) -> object:
 
 
 def both(one: Versions, other: Versions) -> Versions:
-    """Return the versions in both ranges, NEVER where there are none."""
+    """Return the versions in both ranges, or NEVER if there are none."""
     first, last = max(one.first, other.first), min(one.last, other.last)
     return Versions(first, last) if first <= last else NEVER

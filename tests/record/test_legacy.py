@@ -1,4 +1,4 @@
-"""Messages of v0 and v1: alone, in sets, and what a set may not hold."""
+"""Messages of v0 and v1: alone, in sets, and in sets that break the rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRAPPING = [GZIP, SNAPPY, LZ4]
 
 
 def read(data: bytes) -> list[LegacyMessage]:
-    """All messages of a log's bytes."""
+    """Return all messages of a log's bytes."""
     view = memoryview(data)
     messages = []
     while view:
@@ -101,7 +101,7 @@ def test_broken_wrappers(reason: str) -> None:
 
 
 def test_a_wrapper_of_another_format_than_its_messages_is_read() -> None:
-    """KAFKA-4298: cleaners of old brokers wrote such."""
+    """Cleaners of old brokers wrote wrappers like this (KAFKA-4298)."""
     inner = encode_set([Message(0, -1, b"k", b"v"), Message(1, -1, b"k", b"w")], 0)
     (first, second) = read(encode_wrapper(8, 5, inner, 1, GZIP))
     assert (first.offset, first.magic, second.offset, second.timestamp) == (7, 0, 8, -1)

@@ -1,4 +1,4 @@
-"""KRaft's control records: bytes in full, back and forth, and those that real brokers wrote."""
+"""KRaft's control records: complete bytes, round trips, and the records of real brokers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_values(type_: ControlType, fields: dict[str, Any], value: bytes) -> Non
 
 
 def test_a_leader_change_as_kafka_4_1_writes_it() -> None:
-    """Version 1 in its first field, the layout of version 0 behind it."""
+    """The first field has version 1, and the layout of version 0 follows."""
     value = bytes.fromhex("0001 00000001 02 00000001 00 01 00")
     assert quorum_fields(ControlType.LEADER_CHANGE, value) == {
         "version": 1,

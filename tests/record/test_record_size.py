@@ -1,4 +1,4 @@
-"""How large a record of a compressed batch may be, once it is decompressed."""
+"""The limit of a record's size in a compressed batch, after decompression."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_first_that_is_larger(sizes: list[int], max_bytes: int) -> None:
 
 @given(data=st.binary(max_size=100), max_bytes=st.integers(1, 120))
 def test_rubbish_is_for_others_to_tell(data: bytes, max_bytes: int) -> None:
-    """It ends, without an error of its own."""
+    """The search ends without an error of its own."""
     first_larger(data, max_bytes)
 
 

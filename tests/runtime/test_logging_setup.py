@@ -1,4 +1,4 @@
-"""Log lines: how they look, and configuration files that can and cannot be used."""
+"""Log lines: their format, and valid and invalid configuration files."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_what_is_logged_cannot_make_lines_of_its_own(capsys: pytest.CaptureFixtu
 
 
 def rotating(file: Path) -> str:
-    """The configuration that docs/logging.md shows, for another file and with smaller numbers."""
+    """Return the configuration of docs/logging.md, with another file and smaller numbers."""
     page = (ROOT / "docs" / "logging.md").read_text()
     shown = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)[0]
     assert "RotatingFileHandler" in shown

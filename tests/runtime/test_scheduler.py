@@ -1,4 +1,4 @@
-"""ThreadScheduler: real threads, and a clock that stands still where time itself is asked about."""
+"""ThreadScheduler: real threads, and a manual clock where a test is about time itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidelog.runtime import ThreadScheduler
 from tidelog.testing import HeldClock
 
 SOON = 60.0
-"""Seconds: how long a test waits for what happens within milliseconds on a machine with nothing else to do."""
+"""The longest wait, in seconds, for an event that takes milliseconds on an idle machine."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def _own_threads_begin() -> None:
 
 
 def own_threads() -> list[threading.Thread]:
-    """The threads of this test's schedulers."""
+    """Return the threads of this test's schedulers."""
     return [thread for thread in new_threads(_threads_before) if thread.name.startswith("tidelog-scheduler")]
 
 
@@ -139,7 +139,7 @@ def test_a_task_does_not_overlap_itself_and_missed_runs_are_left_out() -> None:
 
     scheduler.schedule("slow", slow, delay_ms=10, period_ms=10)
     time.sleep(0.05)
-    assert at == []  # the clock stands still
+    assert at == []  # the clock does not move
     clock.now = 1_010
     assert begun.acquire(timeout=SOON)
     clock.now = 1_047  # three runs are missed
@@ -175,7 +175,7 @@ def test_tasks_come_in_order_of_time_then_as_they_were_given() -> None:
 
 def test_a_cancelled_task_does_not_run_any_more() -> None:
     clock = HeldClock(0)
-    scheduler = ThreadScheduler(1, clock=clock)  # one: when a later task has run, all that was due before has
+    scheduler = ThreadScheduler(1, clock=clock)  # one thread: once a later task has run, all earlier ones have
     scheduler.startup()
     ran: list[str] = []
 
@@ -254,7 +254,7 @@ def test_shutdown_waits_for_what_runs_and_begins_nothing_more() -> None:
     scheduler.shutdown()
     assert ended.is_set()
     assert own_threads() == []
-    clock.now = 100  # with no thread left, nothing that could see it
+    clock.now = 100  # no thread is left that could see it
     scheduler.shutdown()
     assert never == []
 

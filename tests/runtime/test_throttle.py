@@ -1,4 +1,4 @@
-"""The throttle: a rate over periods, in a clock that stands still unless somebody naps."""
+"""The throttle: a rate over periods, on a manual clock that only sleeping moves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.testing import HeldClock
 
 
 def passes(clock: HeldClock, throttle: Throttle, times: int, amount: int, each_ms: int) -> int:
-    """How many ms ``times`` pieces of work took that would take ``each_ms`` each."""
+    """Return the elapsed ms of ``times`` pieces of work that take ``each_ms`` each."""
     begun = clock.now
     for _ in range(times):
         clock.now += each_ms

@@ -12,7 +12,7 @@ from tidelog.protocol.schemas import Direction, is_optional, struct_class, struc
 
 
 def other_versions(api: ApiKey, version: int, values: Mapping[str, Any]) -> Iterator[int]:
-    """Yield the versions. Fields that a version lacks have no effect if they are numbers, flags, null or empty."""
+    """Yield the other versions. Values without a field in a version may only be numbers, flags, null or empty."""
     for other in range(VERSIONS[api].oldest, VERSIONS[api].latest + 1):
         if other != version and _can_name(struct_class(api, Direction.REQUEST, other), values):
             yield other

@@ -1,4 +1,4 @@
-"""A broker's life: start, stop, failures of both, and what requests do that no handler answers."""
+"""A broker's life: start, stop, failures of both, and requests that no handler can serve."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_tasks_of_its_parts_end_with_it_and_their_errors_are_logged(
 
 
 class HandlerModule:
-    """Stands in for a handler's module, for the Heartbeat API."""
+    """A replacement for a handler's module, for the Heartbeat API."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -182,9 +182,9 @@ def test_an_error_where_the_api_has_no_room_for_it_closes_the_connection(
     [
         b"",
         b"\0\x12",
-        b"\x7f\xff\0\0\0\0\0\1\xff\xff",  # an API there is not
-        b"\0\x32\0\0\0\0\0\1\xff\xff\0",  # one that is not served
-        b"\0\x12\0\x03\0\0\0\1\xff\xff\0\x7f",  # ApiVersions, cut
+        b"\x7f\xff\0\0\0\0\0\1\xff\xff",  # an unknown API
+        b"\0\x32\0\0\0\0\0\1\xff\xff\0",  # an API that is not served
+        b"\0\x12\0\x03\0\0\0\1\xff\xff\0\x7f",  # a truncated ApiVersions request
     ],
 )
 def test_a_request_that_is_none_closes_the_connection_with_one_line(

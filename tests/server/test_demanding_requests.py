@@ -1,4 +1,4 @@
-"""Requests that are well formed and ask for too much: each costs its sender little."""
+"""Well-formed requests that ask for too much cost the broker little."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidelog.server.handlers.data import alter_replica_log_dirs
 BROKER = 4
 MANY = MOST_ITEMS + 1
 TIMES = 500
-"""That the same thing is asked for."""
+"""The number of repetitions of the same item."""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_as_many_as_it_may_have_are_answered(client: WireClient) -> None:
 
 @pytest.mark.parametrize("read", [read_produce_request, read_fetch_request])
 def test_announced_items_are_refused_before_one_is_read(read: Any) -> None:
-    """In an array within an array too."""
+    """This holds for an array within an array too."""
     version, body = TOO_MANY[ApiKey.PRODUCE if read is read_produce_request else ApiKey.FETCH]
     with pytest.raises(MalformedMessageError, match="items"):
         read(version, memoryview(body[: -8 * MANY if read is read_produce_request else -16 * MANY]))
@@ -80,7 +80,7 @@ def test_a_request_without_records_has_a_size_of_its_own() -> None:
         read_request(ApiKey.METADATA, 1, body + bytes(MOST_PLAIN_BYTES))
 
 
-# --- what is asked for again and again is answered once ---
+# --- repeated items get one result ---
 
 
 def size_of(client: WireClient, api: ApiKey, **values: Any) -> int:
@@ -89,7 +89,7 @@ def size_of(client: WireClient, api: ApiKey, **values: Any) -> int:
 
 
 def fields(api: ApiKey, times: int) -> dict[str, Any]:
-    """Of a request that asks for one thing so often."""
+    """Return the fields of a request that repeats the same item."""
     match api:
         case ApiKey.DESCRIBE_CONFIGS:
             return {"resources": [{"resource_type": BROKER, "resource_name": "1"}] * times, "include_synonyms": True}
@@ -140,11 +140,11 @@ def test_topics_that_cannot_be_made_on_demand_are_one_line(
     assert "Traceback" not in caplog.text
 
 
-# --- long names of which there is much to say ---
+# --- long names ---
 
 LONG = "n" * 30_000
 OF_EACH = 1200
-"""Bytes of an answer about one partition or resource, at most."""
+"""The maximum size in bytes of a response's part about one partition or resource."""
 
 
 @pytest.mark.parametrize(

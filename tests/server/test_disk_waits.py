@@ -1,6 +1,6 @@
-"""What waits for a disk never runs on the broker's loop: everything else would wait with it.
+"""The broker's event loop never waits for a disk, because everything else would wait too.
 
-Each wait is noted with the thread it is in, while clients do a little of everything.
+Clients do a little of everything, and each wait is recorded with its thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidelog.storage.fs.local import LocalFile, LocalFileSystem
 
 
 class Waits:
-    """Those that the loop had, each with how it came to it."""
+    """The waits on the event loop, each with its stack."""
 
     def __init__(self, home: BrokerHome, monkeypatch: pytest.MonkeyPatch) -> None:
         self._loop = home.call(threading.get_ident)

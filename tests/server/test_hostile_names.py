@@ -1,4 +1,4 @@
-"""Names that clients choose: they are no paths, end no line of the log, and are not kept at any length."""
+"""Names that clients choose are no paths, end no line of the log, and are not stored at any length."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Requests nobody should send: whatever they are, the broker goes on, and every error is one it means.
+"""The broker survives invalid requests, and reports only errors that it intends.
 
-What counts as a failure: a line with a stack trace, another client that gets no answer, memory that follows what was
-announced. Every API that has a handler is tried. The examples are the same in every run; `make soak` has new ones.
+A failure is a line with a stack trace, another client without a response, or memory that grows with announced sizes.
+Every API with a handler is tried. The examples are the same in every run. ``make soak`` draws new ones.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ ANNOUNCED = 100_000_000
 
 
 class Watched:
-    """A broker, a client that behaves, and the lines that say the broker has a bug."""
+    """A broker, a well-behaved client, and the log lines that show a bug of the broker."""
 
     def __init__(self, home: BrokerHome) -> None:
         self.home = home
         self._good = home.client()
         self._bugs = _BugHandler()
-        gc.collect()  # what tests before left behind says so now, not in the middle of these
+        gc.collect()  # garbage of earlier tests logs its warnings now, not during these tests
         logging.getLogger().addHandler(self._bugs)
 
     def survives(self, *sent: bytes) -> None:
-        """Send pieces on a connection that is closed then; whatever comes back, the client that behaves is served."""
+        """Send pieces on a connection and close it. The well-behaved client is served whatever comes back."""
         with self.home.client() as bad:
             try:
                 for piece in sent:
@@ -88,7 +88,7 @@ def framed(*parts: bytes) -> bytes:
 
 @st.composite
 def valid_requests(draw: st.DrawFn, api: ApiKey) -> bytes:
-    """A frame: any version that is advertised, any values it can hold."""
+    """Draw a frame with any advertised version and any values that it can hold."""
     version = draw(st.integers(min_value=VERSIONS[api].oldest, max_value=VERSIONS[api].latest))
     client_id = draw(st.sampled_from([None, "", "me", "x" * 1000]))
     body = write_request(api, version, draw(requests(api, version)))
@@ -97,7 +97,7 @@ def valid_requests(draw: st.DrawFn, api: ApiKey) -> bytes:
 
 @st.composite
 def damaged_requests(draw: st.DrawFn, api: ApiKey) -> bytes:
-    """A valid request with some of its bits flipped; its length and its API stay what they were."""
+    """Draw a valid request and flip some of its bits. Its length and its API stay the same."""
     frame = bytearray(draw(valid_requests(api)))
     places = st.integers(min_value=6 * 8, max_value=len(frame) * 8 - 1)
     for place in draw(st.lists(places, min_size=1, max_size=4)):
@@ -106,7 +106,7 @@ def damaged_requests(draw: st.DrawFn, api: ApiKey) -> bytes:
 
 
 def try_requests(broker: Watched, apis: list[ApiKey], effort: settings) -> None:
-    """Any values; then requests with flipped bits, requests that end too early, connections that end within a frame."""
+    """Try any values, flipped bits, requests that end too early, and connections that end within a frame."""
 
     @effort
     @given(st.sampled_from(apis).flatmap(valid_requests))

@@ -1,7 +1,7 @@
-"""The memory of a broker whose clients read nothing, or announce much and send little, while another is served.
+"""A broker's memory while clients read nothing, or announce much and send little, and another client is served.
 
-200 clients ask for far more than their sockets take and do not read; 50 have announced 100 MB and send it byte by byte.
-In `make soak` that goes on for five minutes.
+200 clients request far more than their sockets can buffer, and do not read. 50 clients announce 100 MB and send them
+byte by byte. ``make soak`` runs this for five minutes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MOST_BYTES = 256 * MEBIBYTE
 READERS, ANNOUNCERS, ASKED_AHEAD = 200, 50, 20
 BATCHES, BATCH_BYTES = 40, 900_000
 LAST_BY_NAME = 12
-"""Version of Produce and Fetch."""
+"""The last version of Produce and Fetch that contains topic names."""
 
 
 def produce(client: WireClient, data: bytes) -> int:
-    """The offset of the first record."""
+    """Return the first record's offset."""
     topics = [{"name": "t", "partition_data": [{"index": 0, "records": data}]}]
     answer = client.call(ApiKey.PRODUCE, LAST_BY_NAME, acks=-1, timeout=60_000, topic_data=topics)
     part = answer.responses[0].partition_responses[0]
@@ -43,14 +43,14 @@ def ask(client: WireClient, offset: int, most_bytes: int) -> int:
 
 
 def fetch(client: WireClient, offset: int) -> bytes:
-    """The batch at an offset, and what follows it."""
+    """Return the batch at an offset and the data after it."""
     answer = client.receive(ApiKey.FETCH, LAST_BY_NAME, ask(client, offset, MEBIBYTE))
     data: bytes = answer.responses[0].partitions[0].records
     return data
 
 
 def hold_out(process: ServerProcess, client: WireClient, seconds: float) -> int:
-    """The most memory the broker had in that time."""
+    """Return the broker's highest memory usage during this time, in bytes."""
     new = {"name": "t", "num_partitions": 1, "replication_factor": 1}
     assert client.call(ApiKey.CREATE_TOPICS, topics=[new], timeout=60_000).topics[0].error_code == 0
     first = batch(0, [b"x" * BATCH_BYTES], timestamp=BASE_TIME)

@@ -1,4 +1,4 @@
-"""What a broker reports of itself, under Kafka's names."""
+"""A broker's own metrics, under Kafka's names."""
 
 from __future__ import annotations
 

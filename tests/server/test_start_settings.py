@@ -1,4 +1,4 @@
-"""What a broker starts with, and what it refuses to."""
+"""Settings with which a broker starts, and settings that it refuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
 log.dirs=kraft-combined-logs
 """
-"""The part of Kafka 4.1's server.properties that concerns a start."""
+"""The part of Kafka 4.1's server.properties that matters for a start."""
 
 
 def test_without_a_file_there_are_defaults_and_overrides_go_before_them() -> None:

@@ -1,4 +1,4 @@
-"""What a broker loads before it can answer: every module costs each start its time."""
+"""Modules that a broker imports before it can serve: every module makes each start slower."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 NEVER = {"pyarrow", "hypothesis", "pyspark", "rich", "confluent_kafka"}
 NOT_YET = {"kio", "isal", "cramjam", "lz4", "zstandard", "tomllib"}
-"""Needed by and by, or never: the schemas of other APIs, the codecs, the reader of a configuration."""
+"""Modules that are needed later or never: schemas of other APIs, codecs, the reader of a configuration."""
 FIND = """
 import sys
 {code}
@@ -16,7 +16,7 @@ print(sorted({names!r} & {{name.partition(".")[0] for name in sys.modules}}))
 
 
 def loaded(code: str, names: set[str]) -> str:
-    """Which of ``names`` a new process has imported after ``code``."""
+    """Return the ``names`` that a new process has imported after ``code``."""
     script = FIND.format(code=code, names=names)
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 

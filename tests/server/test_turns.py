@@ -1,4 +1,4 @@
-"""Requests of much work are done in pieces: between two of them the loop sees to everybody else."""
+"""Expensive requests are done in pieces, and the event loop serves other clients between two pieces."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMES = [f"group-{number}" for number in range(15 * PIECE)]
 
 
 class Turns:
-    """Counts the turns of a loop, and what is done in each."""
+    """Counts the iterations of an event loop, and the work that is done in each."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -102,7 +102,7 @@ def test_so_many_items_have_a_turn() -> None:
 
 @pytest.fixture
 def appends(home: BrokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
-    """To partitions."""
+    """Count the appends to partitions."""
     append = Partition.append
     with turns_of(home) as turns:
 
@@ -249,7 +249,7 @@ def test_results_that_are_encoded_one_by_one_are_the_response(version: int) -> N
         results.add({name: value for name, value in one.items() if name != "configs"}, encoded)
     results.add(refused)
     whole = write_response(ApiKey.DESCRIBE_CONFIGS, version, {"throttle_time": 7, "results": [*many, refused]})
-    assert b"".join(results.answer(7).parts) == whole  # type: ignore[arg-type] # no part of a file is among them
+    assert b"".join(results.answer(7).parts) == whole  # type: ignore[arg-type] # no part is a file's
 
 
 def test_a_request_describes_only_so_many(client: WireClient, monkeypatch: pytest.MonkeyPatch) -> None:

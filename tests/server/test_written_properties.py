@@ -1,4 +1,4 @@
-"""The properties file that a broker writes which was started without one."""
+"""The properties file that a broker writes if it is started without a file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_file_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_nobody_waits_for_the_writer_of_a_pipe(tmp_path: Path) -> None:
-    """In a process of its own: without a limit, this would be the end of the whole run."""
+    """The test uses its own process with a timeout, because a failure would block the whole test run."""
     os.mkfifo(tmp_path / "server.properties")
     config = f"load_start_config(None, {{'log.dirs': {str(tmp_path)!r}}})"
     code = (

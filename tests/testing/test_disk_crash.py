@@ -1,4 +1,4 @@
-"""What a simulated disk holds after its power failed: all that was synced, and of the rest what the model allows."""
+"""A simulated disk after a power cut: all synced data, and any state of the rest that the model allows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ S = 512
 
 @pytest.fixture
 def disk() -> SimulatedDisk:
-    """FILE has three sectors; everything is safe."""
+    """Make a disk with FILE of three sectors, all synced."""
     made = SimulatedDisk()
     made.make_dir(HOME)
     put(made, FILE, OLD)
@@ -38,7 +38,7 @@ def put(disk: SimulatedDisk, path: Path, data: bytes, position: int = 0, *, sync
 
 
 def found(disk: SimulatedDisk, path: Path = FILE, *, limit: int = 1000) -> set[bytes | None]:
-    """What a file may be found to hold; None: it is not there."""
+    """Return the contents that a file may have after a crash, None for a missing file."""
     return {survivor.files().get(path) for survivor in disk.survivors(limit)}
 
 
@@ -105,7 +105,7 @@ class TestContents:
             file.pwrite(NEW[: 2 * S], 0)
         states = found(disk)
         assert OLD in states
-        assert NEW[: 2 * S] + OLD[2 * S :] in states  # the cut is lost, the blocks were written in place
+        assert NEW[: 2 * S] + OLD[2 * S :] in states  # the truncation is lost, the blocks were written in place
         assert bytes(2 * S) in states
         assert not any(state and len(state) == 2 * S and b"o" in state for state in states)
 
@@ -246,7 +246,7 @@ class TestStates:
 
     @given(st.data())
     def test_of_random_changes(self, data: st.DataObject) -> None:
-        """Each sector is one that was there since the last sync, or zeros where the file grew; sizes too."""
+        """Each sector and size existed since the last sync. Sectors may also be zeros where the file grew."""
         disk = SimulatedDisk()
         history: list[bytes] = [b""]
         with disk.open(FILE.relative_to(HOME), create=True) as file:

@@ -1,4 +1,4 @@
-"""Disks that run full, fail, are slow or go away: the errors are those of a real one."""
+"""Disks that run full, fail, are slow or disappear: the errors are those of a real disk."""
 
 from __future__ import annotations
 

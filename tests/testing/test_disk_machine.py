@@ -38,7 +38,7 @@ class DiskMachine(RuleBasedStateMachine):
         shutil.rmtree(self.home)
 
     def both(self, call: Callable[[FileSystem, Path], Any]) -> tuple[Any, Any]:
-        """What a call gives on the real one and the simulated one; an error stands for what it says."""
+        """Return the results on the real and the simulated disk. An error becomes its message."""
         return outcome(call, LOCAL, self.home), outcome(call, self.disk, AT)
 
     def check(self, call: Callable[[FileSystem, Path], Any]) -> None:
@@ -140,7 +140,7 @@ class DiskMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.files)
     @rule(data=st.data(), size=POSITIONS, content=DATA, position=POSITIONS)
     def map(self, data: st.DataObject, size: int, content: bytes, position: int) -> None:
-        """What is written later shows in the mapping."""
+        """The mapping shows later writes."""
 
         def written_through(file: File) -> tuple[bytes, bytes]:
             mapping = file.map(size)
@@ -160,7 +160,7 @@ class DiskMachine(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             self.check_file(data, lambda file: file.close())
 
-    # --- at all times ---
+    # --- invariants ---
 
     @invariant()
     def the_trees_are_equal(self) -> None:

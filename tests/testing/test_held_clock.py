@@ -1,4 +1,4 @@
-"""The clock that stands still, and the scheduler that goes by it."""
+"""The manual clock, and the scheduler that follows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page for those who test with tidelog: its example runs, its names exist."""
+"""The page for users who test with tidelog: its example runs, and its names exist."""
 
 from __future__ import annotations
 

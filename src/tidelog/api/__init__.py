@@ -1,4 +1,4 @@
-"""Door 1: ``open_log`` and ``open_directory``, and what they return."""
+"""The Python API: ``open_log`` and ``open_directory``, and the types that they return."""
 
 from tidelog.api.directory import Directory
 from tidelog.api.log import Log

@@ -1,7 +1,7 @@
 """Directory: the partitions of one broker's log directories, by name.
 
-Opening reads the names in each directory once; a partition's files are looked at when its log is asked for.
-State: open, then closed; closing closes the logs that were handed out for writing. Thread rule: any thread.
+Opening lists the names in each log directory once. A partition's files are read when its log is requested. A Directory
+is open, then closed; closing closes the logs that it opened for writing. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
 
 
 class Directory:
-    """Made by ``tidelog.open_directory``; a context manager."""
+    """The return value of ``tidelog.open_directory``; a context manager."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Directory:
         *,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """DirectoryError for a partition, or a directory, that is there twice; FileMissingError for none at a path."""
+        """Raises DirectoryError for a duplicate partition or directory, and FileMissingError for a missing path."""
         self._fs = fs
         self._paths = tuple(paths)
         self._writers = writers
@@ -64,12 +64,15 @@ class Directory:
         return f"<Directory {', '.join(map(str, self._paths))} ({state})>"
 
     def topics(self) -> list[str]:
-        """Sorted, internal ones included."""
+        """Return the topics, sorted, with the internal ones."""
         self._check_open()
         return sorted({partition.topic for partition in self._homes})
 
     def partitions(self, topic: str | None = None) -> list[TopicPartition]:
-        """Sorted; of one topic, or of all. UnknownTopicOrPartitionError for a topic that is not there."""
+        """Return the partitions of a topic or of all, sorted.
+
+        Raise UnknownTopicOrPartitionError for an unknown topic.
+        """
         self._check_open()
         found = sorted(partition for partition in self._homes if topic is None or partition.topic == topic)
         if topic is not None and not found:
@@ -77,13 +80,13 @@ class Directory:
         return found
 
     def refresh(self) -> None:
-        """Look for partitions again; logs that were handed out stay."""
+        """List the partitions again. Logs that were returned before stay open."""
         self._check_open()
         self._homes = find_partitions(self._fs, self._paths)
         self._states = {}
 
     def state(self, path: Path) -> DirectoryState:
-        """Lock, marker and checkpoints of one of the directories, read once. ValueError for another path."""
+        """Return the lock, marker and checkpoints of a log directory, read once. Raise ValueError for another path."""
         if path not in self._paths:
             raise ValueError(f"{path} is not one of {self._where()}")
         found = self._states.get(path)
@@ -92,9 +95,10 @@ class Directory:
         return found
 
     def log(self, topic: str, partition: int) -> Log:
-        """The log of a partition. In a directory open for writing it is made if it is not there, and it is one object.
+        """Return the log of a partition.
 
-        UnknownTopicOrPartitionError where reading finds none.
+        A directory open for writing creates a missing log, and returns one object until it is closed. A directory open
+        for reading raises UnknownTopicOrPartitionError for a missing one.
         """
         self._check_open()
         wanted = TopicPartition(topic, partition)
@@ -104,25 +108,26 @@ class Directory:
         return self._opened(wanted, self._writers)
 
     def producer(self, producer_id: int | None = None, *, epoch: int | None = None) -> DirectoryProducer:
-        """An idempotent producer for all logs of this directory; ids and epochs as for ``Log.producer``.
+        """Return an idempotent producer for all logs of this directory; see ``Log.producer`` for ids and epochs.
 
-        Taking up an id aborts what it left open in any partition.
+        Taking over an id aborts its open transactions in every partition.
         """
         return DirectoryProducer(self, self._sessions().acquire(producer_id, epoch))
 
     def transaction(self) -> DirectoryTransaction:
-        """A transaction over logs of this directory, each of which gets what is appended with ``append(log, …)``.
+        """Return a transaction over logs of this directory, whose ``append`` takes the log first.
 
-        Committed at the end of the block, aborted on an exception; in each log all of it or nothing. The logs get their
-        markers one after the other, so a crash between two of them leaves it committed in the first and open in the
-        others. See ``DirectoryTransaction``.
+        The end of the block commits it, and an exception aborts it. Each log has all of its records or none. The logs
+        get their markers one after the other. A crash between two markers therefore leaves the transaction committed in
+        the first logs and open in the others. See ``DirectoryTransaction``.
         """
         return DirectoryTransaction(self, self._sessions())
 
     def close(self) -> None:
-        """Idempotent. A directory open for writing is stopped in order: logs flushed, checkpoints, marker, lock.
+        """Close the directory. Idempotent.
 
-        Open transactions are aborted.
+        For writing this is a clean shutdown. Open transactions are aborted and logs are flushed, then checkpoints and
+        marker are written and the lock is released.
         """
         if self._producers is not None:
             self._producers.close()
@@ -155,7 +160,7 @@ class Directory:
         return self._producers
 
     def _engine(self, log: Log) -> PartitionLog:
-        """What appends to a log of this directory go to."""
+        """Return the engine to append to. Raise ValueError for a log that this directory did not open."""
         self._sessions()
         partition = log.topic_partition
         if not log.closed and (partition is None or self._open_logs.get(partition) is not log):
@@ -166,7 +171,7 @@ class Directory:
         return self._opened(wanted, self._writers or {})._engine()
 
     def _opened(self, wanted: TopicPartition, writers: Mapping[Path, DirectoryWriter]) -> Log:
-        """The log, open for writing."""
+        """Return the log, open for writing. A new log goes to the log directory with the fewest partitions."""
         with self._lock:
             log = self._open_logs.get(wanted)
             if log is None or log.closed:
@@ -195,7 +200,10 @@ class Directory:
 
 
 def find_partitions(fs: FileSystem, paths: Iterable[Path]) -> dict[TopicPartition, Path]:
-    """The log directory of every partition. DirectoryError for duplicates; FileMissingError, StorageError."""
+    """Return the log directory of every partition.
+
+    Raise DirectoryError for duplicates, FileMissingError or StorageError.
+    """
     homes: dict[TopicPartition, Path] = {}
     seen: set[Path] = set()
     for path in paths:

@@ -1,7 +1,7 @@
-"""Reads that do not end: wait for new records and go on, over rolls, compaction and restarts of the owner.
+"""Reads without an end: they wait for new records, over rolls, compaction and restarts of the owner.
 
-There is no way to be told of another process's appends to a page cache, so the directory is asked again after a pause.
-Called by: Log. Thread rule: a follower belongs to one thread.
+Appends of another process to the page cache cause no notification, so the directory is read again after a pause. Thread
+rule: a follower belongs to one thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POLL_INTERVAL_MS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """What a caller asked for; None stands for the log start and for the end that ``until`` sets."""
+    """A caller's request. None stands for the log start, and for the end that ``until`` sets."""
 
     start: int | None = None
     end: int | None = None
@@ -28,7 +28,7 @@ class ReadRequest:
 
 
 def read_columns(view: LogView, request: ReadRequest, choice: ColumnChoice) -> Iterator[ColumnChunk]:
-    """What there is now. OffsetOutOfRangeError at once for a start that the log does not have."""
+    """Return the present records. Raise OffsetOutOfRangeError at once if the log does not have the start."""
     wanted = view.range(request.start, request.end, isolation=request.isolation, until=request.until)
     return view.columns(wanted, choice)
 
@@ -36,7 +36,7 @@ def read_columns(view: LogView, request: ReadRequest, choice: ColumnChoice) -> I
 def follow_columns(
     view: LogView, request: ReadRequest, choice: ColumnChoice, clock: Clock, check_open: Callable[[], None]
 ) -> Iterator[ColumnChunk]:
-    """As ``read_columns``, and then what comes, until ``request.end`` is reached or the caller stops asking.
+    """Return the records of ``read_columns`` and then new ones, until ``request.end`` or the caller stops.
 
     ``check_open`` raises once the log is closed.
     """

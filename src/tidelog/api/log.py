@@ -1,11 +1,9 @@
-"""Log: one partition, as a Python object. Thin: it checks, translates, and hands on to the engine.
+"""Log: one partition as a Python object. It checks and converts arguments, then calls the engine.
 
-Reading goes through a LogView in either mode, so the records of a log that is open for writing are read from its files
-like anybody's. Writing goes to a LogWriter, which owns the partition and the directory's lock.
-
-State: open, then closed; every call on a closed log raises ClosedError. A log opened for writing belongs to the process
-that opened it: in a forked child every writing call raises ForkError, reading goes on. Thread rule: any thread may call
-anything; an iterator belongs to one thread.
+Reads use a LogView in either mode, so a log that is open for writing is read from its files, too. Writes go to a
+LogWriter, which owns the partition and the directory's lock. A Log is open, then closed; every call on a closed log
+raises ClosedError. A log opened for writing belongs to the process that opened it. In a forked child every write raises
+ForkError, while reads continue. Thread rule: any thread. An iterator belongs to one thread.
 """
 
 from __future__ import annotations
@@ -44,11 +42,11 @@ _SPECS = {spec.name.lower(): int(spec) for spec in OffsetSpec}
 
 
 class Log:
-    """Made by ``tidelog.open_log`` and ``Directory.log``; a context manager.
+    """The return value of ``tidelog.open_log`` and ``Directory.log``; a context manager.
 
-    Where a read ends (``until``): by default at the high watermark that a live owner has checkpointed, or at the end of
-    the valid batches in a directory that nobody holds and in a log that is open for writing here. ``"log_end"``,
-    ``"high_watermark"`` and ``"checkpoint"`` (the recovery point) say otherwise.
+    ``until`` sets the end of a read. The default is the high watermark that a live owner has checkpointed. It is the
+    end of the valid batches if no process holds the directory, or if this log is open for writing. The values
+    ``"log_end"``, ``"high_watermark"`` and ``"checkpoint"`` (the recovery point) override it.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class Log:
         *,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """``producers`` comes with ``writer``; their owner, if it is not ``writer``, closes them."""
+        """``producers`` comes with ``writer``. If their owner is not ``writer``, the owner closes them."""
         self._view = view
         self._writer = writer
         self._producers = producers
@@ -73,7 +71,7 @@ class Log:
 
     @property
     def topic_partition(self) -> TopicPartition | None:
-        """None where the directory's name is not TOPIC-PARTITION."""
+        """None if the directory's name is not TOPIC-PARTITION."""
         return self._view.topic_partition
 
     @property
@@ -95,9 +93,9 @@ class Log:
         headers: HeaderPairs = (),
         timestamp: int | None = None,
     ) -> int:
-        """Append one record; its offset. ``timestamp`` in milliseconds, None for now.
+        """Append one record and return its offset. ``timestamp`` is in milliseconds, None for the current time.
 
-        It is in the page cache on return, so it outlives this process but not the machine; see ``flush``.
+        On return the record is in the page cache: it survives the process but not the machine; see ``flush``.
         """
         return self._writing().append(value, key, headers, timestamp)
 
@@ -109,33 +107,33 @@ class Log:
         headers: Sequence[HeaderPairs] | None = None,
         timestamps: Sequence[int | None] | None = None,
     ) -> range:
-        """Append many records at once; their offsets, in order.
+        """Append many records at once and return their offsets, ascending.
 
-        ``values``: a list, with ``keys``, ``headers`` and ``timestamps`` of its length where given; or Arrow data with
-        a column ``value`` and, as wanted, ``key``, ``timestamp`` and ``headers``.
+        ``values`` is a list, with lists ``keys``, ``headers`` and ``timestamps`` of the same length if given. It may
+        also be Arrow data with a column ``value`` and optional columns ``key``, ``timestamp`` and ``headers``.
         """
         return self._writing().append_batch(values, keys=keys, headers=headers, timestamps=timestamps)
 
     def producer(self, producer_id: int | None = None, *, epoch: int | None = None) -> Producer:
-        """An idempotent producer: an append that is repeated with its sequence is in the log once; see ``Producer``.
+        """Return an idempotent producer: a repeated append with its sequence is in the log once; see ``Producer``.
 
-        None is a new id, above all that the directory knows. With the id of an earlier producer, of this process or one
-        before it, that one's work is taken up: what it left open is aborted (in this log, or for a log of
-        ``open_directory`` in every partition of it), and if it still lives its next call raises
-        InvalidProducerEpochError. Any other number is an id too; below 2^52 are those that Kafka hands out.
+        None takes a new id, above all ids that the directory knows. The id of an earlier producer, of this process or
+        an earlier one, takes over its work. Its open transaction is aborted: in this log, or for a log of
+        ``open_directory`` in every partition. If the earlier producer still lives, its next call raises
+        InvalidProducerEpochError. Any other number is an id too. The ids that Kafka allocates are below 2^52.
 
-        ``epoch`` None is the one after its last, where sequences begin at 0; the last epoch itself goes on with its
-        sequences; InvalidProducerEpochError for one below. The log forgets a producer that was silent for
+        ``epoch`` None is the epoch after the last one, and sequences begin at 0. The last epoch itself continues its
+        sequences. A lower one raises InvalidProducerEpochError. The log forgets a producer that was silent for
         ``producer.id.expiration.ms`` (a day) or whose records were deleted.
         """
         return Producer(self, self._sessions().acquire(producer_id, epoch))
 
     def transaction(self) -> Transaction:
-        """A transaction in this log: ``with log.transaction() as transaction: transaction.append(b"…")``.
+        """Return a transaction in this log: ``with log.transaction() as transaction: transaction.append(b"…")``.
 
-        It is committed at the end of the block and aborted on an exception; readers with ``"read_committed"`` see all
-        of it or nothing. If the process dies in the block it stays open until its producer id is taken up
-        (``producer``). The id is the log's own. See ``Transaction``.
+        The end of the block commits it, and an exception aborts it. Readers with ``"read_committed"`` see all of it or
+        nothing. If the process dies in the block, it stays open until its producer id is taken over (``producer``). The
+        id is the log's own. See ``Transaction``.
         """
         return Transaction(self, self._sessions())
 
@@ -147,10 +145,11 @@ class Log:
         until: UntilName | Until | None = None,
         follow: bool = False,
     ) -> Iterator[Record]:
-        """The records with offsets in [start, end), in order; from the log start, to the end that ``until`` sets.
+        """Return the records with offsets in [start, end), ascending.
 
-        With ``follow`` the iterator waits at that end for more, until ``end``. OffsetOutOfRangeError, at once, for a
-        start that the log does not have; CorruptRecordError on the way.
+        By default they begin at the log start and end as ``until`` sets. With ``follow`` the iterator waits at that end
+        for more, until ``end``. Raise OffsetOutOfRangeError at once if the log does not have ``start``. The iterator
+        raises CorruptRecordError.
         """
         view = self._fresh_view()
         request = self._request(start, end, isolation, until)
@@ -172,12 +171,12 @@ class Log:
         max_rows: int = MAX_ROWS,
         max_bytes: int = MAX_BYTES,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """The same records as Arrow record batches, each of at most ``max_rows``, and of about ``max_bytes``.
+        """Return the same records as Arrow record batches, each of at most ``max_rows`` and about ``max_bytes``.
 
-        ``columns``: which of ``ARROW_COLUMNS``; what is left out is not decoded. ``timestamps``: as
-        ``timestamp[ms, UTC]``, as ``timestamp[us, UTC]``, or as int64 milliseconds as they stand in the log.
+        ``columns`` are some of ``ARROW_COLUMNS``; other columns are not decoded. ``timestamps`` selects ``timestamp[ms,
+        UTC]``, ``timestamp[us, UTC]``, or the int64 milliseconds of the log.
         """
-        from tidelog.record.arrow import to_arrow  # Arrow is loaded by those who ask for it
+        from tidelog.record.arrow import to_arrow  # loads Arrow only for this call
 
         names = list(columns)
         unknown = sorted(set(names) - set(ARROW_COLUMNS))
@@ -201,19 +200,21 @@ class Log:
         return batches()
 
     def offsets(self, until: UntilName | Until | None = None) -> LogOffsetSnapshot:
-        """Log start, last stable offset, high watermark (the end that ``until`` sets) and log end, at one moment."""
+        """Return log start, last stable offset, high watermark (the end that ``until`` sets) and log end, at one
+        moment.
+        """
         if self._writer is not None and until is None:
             self._check_open()
             return self._writer.log.offsets()
         return self._fresh_view().offsets(self._until(until))
 
     def count_between(self, start: int | None = None, end: int | None = None) -> RecordCount:
-        """How many records lie in [start, end), exactly: by default between the high watermark and the log end.
+        """Return the exact number of records in [start, end), by default between the high watermark and the log end.
 
-        The result has ``records`` (of aborted and open transactions too), ``control_records`` (markers) and
-        ``offsets``, the distance, which is more than both together where compaction left gaps. Batch headers are read,
-        few records decoded. The high watermark is the owner's own for a log that is open for writing, else the last one
-        checkpointed. OffsetOutOfRangeError for a bound outside of [log start, log end].
+        The result has ``records`` (aborted and open transactions included), ``control_records`` (markers) and
+        ``offsets``. The last is the distance, which is greater than their sum if compaction left gaps. Batch headers
+        are read, and few records decoded. The high watermark is the owner's own for a log open for writing, else the
+        last checkpointed one. Raise OffsetOutOfRangeError if a bound is outside [log start, log end].
         """
         view = self._fresh_view()
         if start is None and self._writer is not None:
@@ -226,7 +227,7 @@ class Log:
         isolation: IsolationName | Isolation = "read_uncommitted",
         until: UntilName | Until | None = None,
     ) -> int | None:
-        """Offset of the first record at or after a time in milliseconds; None where there is none."""
+        """Return the offset of the first record at or after a time in milliseconds, or None."""
         found = self._fresh_view().offset_for_timestamp(
             timestamp_ms, isolation=Isolation(isolation), until=self._until(until)
         )
@@ -235,7 +236,7 @@ class Log:
     def offset_of_max_timestamp(
         self, isolation: IsolationName | Isolation = "read_uncommitted", until: UntilName | Until | None = None
     ) -> int | None:
-        """Offset of the first record with the largest timestamp; None where no record has one."""
+        """Return the offset of the first record with the largest timestamp, or None if no record has a timestamp."""
         found = self._fresh_view().latest_timestamp(isolation=Isolation(isolation), until=self._until(until))
         return None if found is None else found.offset
 
@@ -245,11 +246,11 @@ class Log:
         isolation: IsolationName | Isolation = "read_uncommitted",
         until: UntilName | Until | None = None,
     ) -> ListedOffset | None:
-        """Kafka's ListOffsets: an offset by time or by name, with the record's timestamp and leader epoch.
+        """Return an offset by time or by name, with the record's timestamp and leader epoch, like Kafka's ListOffsets.
 
-        ``spec``: a time in ms, or ``"earliest"`` (the log start), ``"latest"`` (the end of the read),
-        ``"max_timestamp"``, ``"earliest_local"``, ``"latest_tiered"``, or Kafka's negative number for one of these.
-        None where no record is as late. ValueError for another word or negative number.
+        ``spec`` is a time in ms, ``"earliest"`` (the log start), ``"latest"`` (the end of the read),
+        ``"max_timestamp"``, ``"earliest_local"``, ``"latest_tiered"``, or Kafka's negative number for one of these
+        names. Return None if no record is that late. Raise ValueError for another word or negative number.
         """
         number = spec if isinstance(spec, int) else _SPECS.get(spec)
         if number is None:
@@ -261,7 +262,7 @@ class Log:
         self._writing().flush()
 
     def close(self) -> None:
-        """Idempotent. A log open for writing is flushed and its lock released; an open transaction is aborted."""
+        """Close the log. Idempotent. For writing, abort an open transaction, flush the log and release the lock."""
         if not self._closed:
             self._closed = True
             if self._writer is not None:
@@ -289,7 +290,7 @@ class Log:
         return self._writer
 
     def _engine(self) -> PartitionLog:
-        """What appends go to."""
+        """Return the engine to append to."""
         return self._writing().log
 
     def _sessions(self) -> ProducerSessions:
@@ -298,7 +299,7 @@ class Log:
         return self._producers
 
     def _fresh_view(self) -> LogView:
-        """The view as of now, where somebody may be writing."""
+        """Return the view, refreshed if a process may be writing."""
         self._check_open()
         if self._writer is not None or self._view.condition is Condition.HELD:
             self._view.refresh()

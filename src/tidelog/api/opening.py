@@ -1,4 +1,4 @@
-"""``open_log`` and ``open_directory``: the two ways in."""
+"""``open_log`` and ``open_directory``, the two entry points of the API."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def open_log(
     """Open one partition by its directory, ``…/TOPIC-PARTITION``.
 
     With ``read_only`` nothing is created, written, locked or touched, and the directory may be a running broker's.
-    Without, the directory is made if it is not there, recovered if its last owner was killed, and the log directory
-    around it is locked for this process: LockedError where another holds it. ``config`` None takes the topic's settings
-    from the cluster metadata beside it, and Kafka's defaults for the rest.
+    Otherwise a missing directory is created, and a log is recovered after an unclean shutdown. The log directory around
+    it is locked for this process. Raise LockedError if another process holds it. ``config`` None takes the topic's
+    settings from the cluster metadata in the log directory, and Kafka's defaults for the rest.
     """
     directory = path_of(path)
     view = LogView(BY_PATH, directory)
     if read_only:
-        _ = view.state  # a wrong path shows here, not at the first read
+        _ = view.state  # a wrong path fails here, not at the first read
         return Log(view, clock=clock)
     owner = SingleLog(BY_PATH, directory, clock=clock, config=config)
     return Log(view, owner, owner.producers, clock=clock)
@@ -51,16 +51,16 @@ def open_directory(
     on_progress: ProgressListener | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Directory:
-    """Open the log directory of a broker, or its several ones together.
+    """Open one or several log directories of a broker together.
 
-    ``read_only`` as for ``open_log``. DirectoryError for a partition that lies in two of them. Open for writing, a log
-    is recovered when it is first asked for.
+    ``read_only`` has the meaning of ``open_log``. Raise DirectoryError if a partition is in two of the directories. For
+    writing, a log is recovered when it is first requested.
 
-    ``housekeeping``: do all that a broker does with its logs while this process has them. Everything is loaded at once
-    (``on_progress`` is told how far that is); from 30 seconds later on retention **deletes** what each topic's settings
-    say is too old or too much, silent producers are forgotten, checkpoints written; the cleaner **compacts** compacted
-    topics, at once and from then on, unless ``log.cleaner.enable`` is false. ``server_properties``: a broker's file;
-    what it says is below the topics' settings. ConfigError for one that Kafka would refuse.
+    ``housekeeping`` does everything that a broker does with its logs. All logs are loaded at once, and ``on_progress``
+    receives the progress. From 30 seconds later on, retention **deletes** segments by each topic's settings, silent
+    producers are forgotten, and checkpoints are written. The cleaner **compacts** compacted topics from the start,
+    unless ``log.cleaner.enable`` is false. ``server_properties`` is a broker's file; the topics' settings override it.
+    Raise ConfigError for a file that Kafka would refuse.
     """
     if housekeeping and read_only:
         raise ValueError("housekeeping deletes and writes: it needs a directory that is opened for writing")
@@ -75,7 +75,7 @@ def open_directory(
         for path in paths:
             require_log_directory(BY_PATH, path)
         return Directory(BY_PATH, paths, clock=clock)
-    find_partitions(BY_PATH, (path for path in paths if BY_PATH.exists(path)))  # nothing is locked if this is wrong
+    find_partitions(BY_PATH, (path for path in paths if BY_PATH.exists(path)))  # checks before any lock is taken
     if housekeeping:
         broker = BrokerConfig() if server_properties is None else BrokerConfig.load(Path(server_properties))
         broker.tell()

@@ -1,8 +1,8 @@
-"""Producers: appends under a producer id, so that one that is repeated is in the log once (KIP-98's idempotence).
+"""Producers: appends under a producer id, so that a repeated append is in the log once (KIP-98).
 
-Thin: they check that the log is open, and hand on to the session that holds the id. State: open, then closed, or fenced
-off by a newer holder of the id. Thread rule: as Log's; any thread may call anything, appends of one producer come one
-after the other, and in a forked child every call raises ForkError.
+They check that the log is open and call the session that holds the id. A producer is open, then closed or fenced by a
+newer holder of the id. Thread rule: any thread. The appends of a producer are serialized. In a forked child every call
+raises ForkError.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class HeldProducerId:
-    """A producer id and epoch, held until closed; a context manager."""
+    """A producer id and epoch, held until closed. It is a context manager."""
 
     def __init__(self, session: ProducerSession) -> None:
         self._session = session
@@ -34,14 +34,14 @@ class HeldProducerId:
 
     @property
     def epoch(self) -> int:
-        """Of the producer id; each later holder's is higher."""
+        """The epoch of the producer id. Each later holder has a higher one."""
         return self._session.epoch
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.producer_id}, epoch {self.epoch}>"
 
     def close(self) -> None:
-        """Idempotent. An open transaction is aborted; the log stays open."""
+        """Close the producer and abort its open transaction. The log stays open. Idempotent."""
         self._session.close()
 
     def __enter__(self) -> Self:
@@ -54,20 +54,21 @@ class HeldProducerId:
 
 
 class Producer(HeldProducerId):
-    """An idempotent producer of one log. Made by ``Log.producer``.
+    """An idempotent producer of one log, from ``Log.producer``.
 
-    Every record has a sequence, counted from 0 in each epoch. When an append raises a StorageError, or the process dies
-    in it, it is not known whether its records are in the log. A caller who has to be sure notes ``next_sequence``
-    before, and goes on in one of two ways, with this producer or, after opening the log again, here or in another
-    process, with ``log.producer(producer_id, epoch=epoch)``:
+    Every record has a sequence, counted from 0 in each epoch. If an append raises a StorageError, or the process dies
+    in it, the records may or may not be in the log. To be sure, note ``next_sequence`` before the append. Afterwards
+    use this producer, or open the log again, also in another process, and use ``log.producer(producer_id,
+    epoch=epoch)``:
 
-    - Repeat it with ``sequence=`` that number. If it is in the log, the answer is its first offsets. Known again are a
-      producer's last five batches (after opening the log again the last one), each whole; a list or table of less than
-      a megabyte is one batch. OutOfOrderSequenceError for what is older or cut otherwise.
-    - Ask for ``next_sequence`` again: the difference is how many of the records are in the log. A producer that loads a
-      file, and whose sequences are its line numbers, goes on with line ``next_sequence``.
+    - Repeat the append with ``sequence=`` that number. If the records are in the log, it returns their first offsets.
+      The log knows a producer's last five batches, and after a reopen only the last one. They must be repeated
+      unchanged; a list or table of less than a megabyte is one batch. An older or different batch raises
+      OutOfOrderSequenceError.
+    - Read ``next_sequence`` again: the difference is the number of records in the log. A producer that loads a file
+      with its line numbers as sequences continues with line ``next_sequence``.
 
-    After 2^31 - 1 comes 0.
+    The sequence after 2^31 - 1 is 0.
     """
 
     def __init__(self, log: Log, session: ProducerSession) -> None:
@@ -76,7 +77,7 @@ class Producer(HeldProducerId):
 
     @property
     def next_sequence(self) -> int:
-        """Of the next record, as the log knows it."""
+        """The sequence of the next record, as the log knows it."""
         return self._session.next_sequence(self._log._engine())
 
     def append(
@@ -88,10 +89,10 @@ class Producer(HeldProducerId):
         *,
         sequence: int | None = None,
     ) -> int:
-        """As ``Log.append``; ``sequence`` repeats an earlier append. Nothing is appended when it raises.
+        """Append like ``Log.append``; ``sequence`` repeats an earlier append. Nothing is appended if it raises.
 
-        InvalidProducerEpochError for a fenced producer, OutOfOrderSequenceError for a sequence that does not fit,
-        InvalidTransactionStateError while a transaction of the producer is open; errors of ``Log.append``.
+        Raise InvalidProducerEpochError for a fenced producer, OutOfOrderSequenceError for a sequence that does not fit,
+        and InvalidTransactionStateError while the producer has an open transaction.
         """
         return self._session.append(self._log._engine(), value, key, headers, timestamp, sequence=sequence)
 
@@ -104,24 +105,24 @@ class Producer(HeldProducerId):
         timestamps: Sequence[int | None] | None = None,
         sequence: int | None = None,
     ) -> Sequence[int]:
-        """As ``Log.append_batch``; errors as ``append``. The offsets are a range unless other writers came between.
+        """Append like ``Log.append_batch``, with the errors of ``append``.
 
-        As many records as fit go into one batch; if several are needed and one is refused, those before it stay, and
-        ``next_sequence`` counts them.
+        The offsets are a range unless other writers appended in between. Each batch takes as many records as fit. If
+        one of several batches is refused, those before it stay, and ``next_sequence`` counts them.
         """
         return self._session.append_batch(
             self._log._engine(), values, keys=keys, headers=headers, timestamps=timestamps, sequence=sequence
         )
 
     def transaction(self) -> Transaction:
-        """A transaction of this producer in its log; one at a time."""
+        """Return a transaction of this producer in its log; one at a time."""
         return Transaction(self._log, session=self._session)
 
 
 class DirectoryProducer(HeldProducerId):
-    """An idempotent producer of several logs of one directory. Made by ``Directory.producer``.
+    """An idempotent producer of several logs of one directory, from ``Directory.producer``.
 
-    Everything is said of ``Producer``; each log counts the producer's sequences by itself.
+    ``Producer`` has the contract. Each log counts the producer's sequences by itself.
     """
 
     def __init__(self, directory: Directory, session: ProducerSession) -> None:
@@ -129,7 +130,7 @@ class DirectoryProducer(HeldProducerId):
         self._directory = directory
 
     def next_sequence(self, log: Log) -> int:
-        """Of the next record in ``log``, as that log knows it."""
+        """Return the sequence of the next record in ``log``, as that log knows it."""
         return self._session.next_sequence(self._directory._engine(log))
 
     def append(
@@ -142,7 +143,7 @@ class DirectoryProducer(HeldProducerId):
         *,
         sequence: int | None = None,
     ) -> int:
-        """Append one record to ``log``, which this directory opened; its offset. See ``Producer.append``."""
+        """Append one record to ``log``, which this directory opened, and return its offset. See ``Producer.append``."""
         engine = self._directory._engine(log)
         return self._session.append(engine, value, key, headers, timestamp, sequence=sequence)
 
@@ -156,12 +157,12 @@ class DirectoryProducer(HeldProducerId):
         timestamps: Sequence[int | None] | None = None,
         sequence: int | None = None,
     ) -> Sequence[int]:
-        """Append many records to ``log``; their offsets. See ``Producer.append_batch``."""
+        """Append many records to ``log`` and return their offsets. See ``Producer.append_batch``."""
         engine = self._directory._engine(log)
         return self._session.append_batch(
             engine, values, keys=keys, headers=headers, timestamps=timestamps, sequence=sequence
         )
 
     def transaction(self) -> DirectoryTransaction:
-        """A transaction of this producer over logs of the directory; one at a time."""
+        """Return a transaction of this producer over logs of the directory; one at a time."""
         return DirectoryTransaction(self._directory, session=self._session)

@@ -1,8 +1,8 @@
-"""Transactions: blocks whose records read_committed readers see all, or not at all (KIP-98, without a coordinator).
+"""Transactions: blocks of records that read_committed readers see all or not at all (KIP-98, no coordinator).
 
-State of a block: made -> open (``with``) -> committed or aborted. A crash leaves it open in the logs. What is written,
-and what that promises, stands at ``Transaction`` and ``DirectoryTransaction``. Thread rule: as Log's; several threads
-may append to one transaction.
+A block is made, then open (in ``with``), then committed or aborted. A crash leaves it open in the logs. ``Transaction``
+and ``DirectoryTransaction`` have the guarantees. Thread rule: any thread. Several threads may append to one
+transaction.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class TransactionBlock:
-    """What ``with`` does: begin; commit at the end of the block; abort on an exception.
+    """A ``with`` block that begins a transaction, commits it at its end and aborts it on an exception.
 
-    ``commit`` and ``abort`` end it earlier. After an append that raised, and whose error the block swallowed, it cannot
-    be committed: it is aborted then, and InvalidTransactionStateError raised.
+    ``commit`` and ``abort`` end it earlier. After a failed append whose error the block caught, it cannot commit: it is
+    aborted, and InvalidTransactionStateError is raised.
     """
 
     def __init__(self, pool: ProducerSessions | None = None, *, session: ProducerSession | None = None) -> None:
-        """``session`` is the caller's, or one is borrowed from ``pool`` for the time of the block."""
+        """``session`` is the caller's. If it is None, the block borrows a session from ``pool``."""
         self._pool = pool
         self._session = session
         self._part: TransactionPart | None = None
@@ -39,17 +39,17 @@ class TransactionBlock:
 
     @property
     def producer_id(self) -> int:
-        """By which a transaction that a crash leaves open is found, and taken up."""
+        """The id by which a transaction that a crash left open is found and taken over."""
         return self._begun()[0].producer_id
 
     def commit(self) -> None:
-        """Write the commit markers now. InvalidTransactionStateError where it cannot be; StorageError."""
+        """Write the commit markers now. Raise InvalidTransactionStateError if it cannot commit, or StorageError."""
         session, part = self._begun()
         self._is_over = True
         session.commit(part)
 
     def abort(self) -> None:
-        """Write the abort markers now; nothing if it is aborted already."""
+        """Write the abort markers now. A no-op if it is already aborted."""
         session, part = self._begun()
         self._is_over = True
         session.abort(part)
@@ -78,7 +78,7 @@ class TransactionBlock:
                 self._pool.give_back(self._session)
 
     def _abort_after(self, error: BaseException) -> None:
-        """The error of the block is the one to be told; why there is no marker goes with it."""
+        """Abort after the block's error, which stays the raised one. A failure to abort is added as a note."""
         try:
             self.abort()
         except TidelogError as failure:
@@ -91,16 +91,16 @@ class TransactionBlock:
 
 
 class Transaction(TransactionBlock):
-    """A transaction in one log. Made by ``Log.transaction`` and ``Producer.transaction``.
+    """A transaction in one log, from ``Log.transaction`` or ``Producer.transaction``.
 
-    The records, and the marker that ends them, are what Kafka's producer and coordinator write. It is committed by that
-    one marker or not at all, over crashes and power cuts. Not there is what needs a coordinator:
+    Its records and its end marker are the same as those of Kafka's producer and coordinator. That one marker commits
+    the transaction, so it is atomic over crashes and power loss. Features that need a coordinator are missing:
 
-    - Nothing ends it by time. One that a crash left open holds read_committed readers back at its first record until
-      its producer id is taken up: ``tidelog transactions`` shows it with its id, ``log.producer(producer_id)`` aborts.
-    - Nothing is written to ``__transaction_state``, and consumed offsets, which belong to a broker, are no part of it.
+    - It has no timeout. After a crash, read_committed readers stop at its first record until its producer id is taken
+      over. ``tidelog transactions`` shows it with its id, and ``log.producer(producer_id)`` aborts it.
+    - It writes nothing to ``__transaction_state``. It cannot contain consumed offsets, which belong to a broker.
 
-    A commit is in the page cache, as appends are; ``log.flush()`` puts it on the disk.
+    A commit is in the page cache, like appends; ``log.flush()`` writes it to disk.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Transaction(TransactionBlock):
         headers: HeaderPairs = (),
         timestamp: int | None = None,
     ) -> int:
-        """As ``Log.append``, in this transaction."""
+        """Append like ``Log.append``, in this transaction."""
         session, part = self._begun()
         return session.append(self._log._engine(), value, key, headers, timestamp, transaction=part)
 
@@ -128,7 +128,7 @@ class Transaction(TransactionBlock):
         headers: Sequence[HeaderPairs] | None = None,
         timestamps: Sequence[int | None] | None = None,
     ) -> Sequence[int]:
-        """As ``Log.append_batch``, in this transaction; the offsets are a range unless other writers came between."""
+        """Append like ``Log.append_batch``. The offsets are a range unless other writers appended in between."""
         session, part = self._begun()
         return session.append_batch(
             self._log._engine(), values, keys=keys, headers=headers, timestamps=timestamps, transaction=part
@@ -136,11 +136,11 @@ class Transaction(TransactionBlock):
 
 
 class DirectoryTransaction(TransactionBlock):
-    """A transaction over logs of one directory. Made by ``Directory.transaction`` and ``DirectoryProducer``'s.
+    """A transaction over logs of one directory, from ``Directory.transaction`` or its producer.
 
-    In each log it is what ``Transaction`` is. The decision for all of them is written nowhere but in their markers,
-    which go to one log after the other: a crash between two leaves it committed in the first ones and open in the
-    others, and whoever takes the producer id up aborts it there. ``Directory.producer`` does so in every partition.
+    In each log it has the guarantees of ``Transaction``. Only the markers record the decision, and they go to one log
+    after the other. A crash between two leaves it committed in the first logs and open in the others, where taking over
+    the producer id aborts it. ``Directory.producer`` does so in every partition.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class DirectoryTransaction(TransactionBlock):
         headers: HeaderPairs = (),
         timestamp: int | None = None,
     ) -> int:
-        """Append one record to ``log``, which this directory opened; its offset."""
+        """Append one record to ``log``, which this directory opened, and return its offset."""
         session, part = self._begun()
         return session.append(self._directory._engine(log), value, key, headers, timestamp, transaction=part)
 
@@ -170,7 +170,7 @@ class DirectoryTransaction(TransactionBlock):
         headers: Sequence[HeaderPairs] | None = None,
         timestamps: Sequence[int | None] | None = None,
     ) -> Sequence[int]:
-        """Append many records to ``log``; their offsets, a range unless other writers came between."""
+        """Append many records to ``log`` and return their offsets, a range unless other writers appended in between."""
         session, part = self._begun()
         return session.append_batch(
             self._directory._engine(log), values, keys=keys, headers=headers, timestamps=timestamps, transaction=part

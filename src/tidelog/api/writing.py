@@ -1,4 +1,4 @@
-"""What the API asks of whoever writes: two protocols, so that Log and Directory need not know the engine's owner."""
+"""The protocols of writers, so that Log and Directory need not know the engine's owner."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LogWriter(Protocol):
 
     @property
     def log(self) -> PartitionLog:
-        """What its owner knows of the log without looking at files, and appends to."""
+        """The engine's log, which has the state without a look at files, and to which appends go."""
         ...
 
 
@@ -50,11 +50,11 @@ class DirectoryWriter(Protocol):
     def producers(
         self, only: TopicPartition | None = None
     ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
-        """What each partition knows of producers."""
+        """Yield each partition with its producers' state."""
         ...
 
     def open_log(self, path: Path) -> LogWriter:
-        """Load a partition of this directory, made if it is not there."""
+        """Load a partition of this directory, or create it if it is missing."""
         ...
 
     def close(self) -> None: ...

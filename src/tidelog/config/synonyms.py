@@ -87,7 +87,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 
 
 def time_synonyms(name: str) -> tuple[str, ...]:
-    """Return the synonyms among times in several units, the only ones that Kafka reports to clients."""
+    """Return the synonyms among times in several units. Kafka reports only these to clients."""
     return _TIMES.get(name, (name,))
 
 

@@ -1,7 +1,6 @@
-"""The hot loops, compiled: checksums, the batch table, columns from and to batches, produce checks, search, LZ4, the
-offset map and the filter of the log cleaner.
+"""The hot loops, compiled: checksums, batch table, columns, produce checks, search, LZ4, offset map, cleaner filter.
 
-Every kernel has a plain twin in ``kernel.reference`` and one suite runs over both.
+Every kernel has a plain twin in ``kernel.reference``, and one test suite runs over both.
 """
 
 from tidelog.kernel._clean import filter_batches, pack_batches

@@ -1,4 +1,4 @@
-# Many buffers at once, held so that a kernel can read them without the GIL.
+# A list of buffers, held so that a kernel can read them without the GIL.
 
 from cpython.buffer cimport Py_buffer
 

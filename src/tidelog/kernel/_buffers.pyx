@@ -1,12 +1,12 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""Buffers: a sequence of buffers and Nones, held for kernels that read them without the GIL."""
+"""Buffers: a sequence of buffers and Nones, held so that kernels can read them without the GIL."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport calloc, free
 
 
 cdef class Buffers:
-    """``views[i].buf`` is NULL where item ``i`` is None. TypeError or BufferError for anything else."""
+    """The buffers of ``items``; ``views[i].buf`` is NULL for None. TypeError or BufferError for any other item."""
 
     def __cinit__(self, items):
         cdef Py_ssize_t index

@@ -1,4 +1,4 @@
-# Big-endian loads, stores and varints: see bytes.h, which says who checks bounds.
+# Big-endian loads, stores and varints. See bytes.h for the bounds that each caller must check.
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -21,7 +21,7 @@ cdef extern from "bytes.h" nogil:
     uint8_t* tl_put_varlong(uint8_t*, int64_t)
     int tl_is_utf8(const uint8_t*, const uint8_t*)
 
-# Byte positions of a v2 batch's fields, from its first byte.
+# The byte positions of a v2 batch's fields, from its first byte.
 cdef enum:
     V2_LENGTH = 8
     V2_LEADER_EPOCH = 12

@@ -1,9 +1,9 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""The cleaner's filter: batches without the records that an OffsetMap made obsolete, many a call without the GIL.
+"""The cleaner's filter: batches without the records that an OffsetMap made obsolete, many per call without the GIL.
 
-``filter_batches`` decides, copies and rebuilds; batches that are to be compressed again it leaves with plain records,
-for the caller to compress, and ``pack_batches`` puts the compressed ones in their place. Which record stays and what a
-batch becomes stands in record/cleaning/clean_batches.py. Any number of threads may filter by one map.
+``filter_batches`` decides, copies and rebuilds. It leaves plain records in batches that must be compressed again. The
+caller compresses them, and ``pack_batches`` inserts the results. The module clean_batches of record/cleaning has the
+rules for records and batches. Thread rule: any number of threads may filter with one map.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -29,27 +29,27 @@ from tidelog.kernel.fates import FilteredBatches
 from tidelog.kernel.open_fault import open_error
 
 cdef enum:
-    # Of fates.py
+    # the numbers of fates.py
     DELETE = 0
     RETAIN_EMPTY = 2
-    # Of the attributes
+    # the attribute bits
     LOG_APPEND = 0x08
     CONTROL = 0x20
     DELETE_HORIZON = 0x40
     KEPT_ATTRIBUTES = 0x38  # timestamp type, transactional, control
     MOST_VARINT_BYTES = 21  # a record's length, attributes and deltas
 
-# A record that was read; `fields` to `stop` is what is copied where it stays.
+# A record that was read; if it stays, `fields` to `stop` is copied.
 cdef struct Seen:
     const uint8_t* fields
     const uint8_t* stop
     int64_t timestamp_delta
-    tl_hash128 hash  # of its key, whose slot is being fetched
+    tl_hash128 hash  # the key's hash; its slot is being prefetched
     int32_t offset_delta
     bint has_key
     bint has_value
 
-# Where the batches that are to be compressed begin and end.
+# The start and end of a batch that must be compressed.
 cdef struct Span:
     int64_t start
     int64_t end
@@ -68,21 +68,21 @@ cdef struct Filter:
     int64_t records_kept
     int64_t invalid_records
 
-# What was found of one batch.
+# The result for one batch.
 cdef struct Found:
     int32_t kept
     bint has_tombstone
-    int32_t record  # where a fault is, -1: in the whole batch
+    int32_t record  # the faulty record, or -1 for the batch
 
 
 def filter_batches(
     buffer, table, fates, OffsetMap offset_map not None, rules, *, plain=None, int64_t base_position=0
 ):
-    """FilteredBatches of the rows of ``table`` by ``fates`` (BatchFates) and ``rules`` (CleaningRules).
+    """Return the FilteredBatches of the rows of ``table`` by ``fates`` (BatchFates) and ``rules`` (CleaningRules).
 
-    ``plain`` as in ``put_batch_keys``; rows that are deleted or discarded need none. ValueError for rows that lie
-    outside the buffer or are not opened; CorruptRecordError for a bad batch; InvalidRecordError where a legacy batch
-    would have to stay without records.
+    ``plain`` is as in ``hash_batch_keys``; rows that are deleted or discarded need none. Raise ValueError for rows
+    outside the buffer or without their stand-in. Raise CorruptRecordError for an invalid batch, InvalidRecordError for
+    a legacy batch that must stay without records.
     """
     cdef Py_ssize_t rows = len(table), row = 0
     cdef const int64_t[:] positions = table.position
@@ -192,7 +192,7 @@ cdef int filter_batch(
 
 
 cdef int select_records(Filter* work, const OpenBatch* batch, Found* found) noexcept nogil:
-    """The records that stay, in ``work.seen``: all are read, and their slots fetched, before the first is judged."""
+    """Select the records that stay in ``work.seen``. All are read, and their slots prefetched, before any check."""
     cdef int32_t index, count = 0
     cdef Seen* seen
     cdef int fault = check_batch(batch)
@@ -217,7 +217,7 @@ cdef int select_records(Filter* work, const OpenBatch* batch, Found* found) noex
 cdef int read_records(
     Filter* work, const OpenBatch* batch, Seen* seen, int32_t* count, int32_t* at_fault
 ) noexcept nogil:
-    """All records but those that are known to be superseded; ``count`` becomes how many there are in ``seen``."""
+    """Read all records except those known as superseded; ``count`` becomes the number of records in ``seen``."""
     cdef const uint8_t* p = batch.records
     cdef const uint8_t* end = batch.end
     cdef int64_t last_delta = batch.header.last_offset_delta
@@ -288,7 +288,7 @@ cdef int put_empty(Filter* work, const OpenBatch* batch) noexcept nogil:
 
 
 cdef int rebuild(Filter* work, const OpenBatch* batch, int32_t count, int64_t horizon) noexcept nogil:
-    """A batch of the kept records; a horizon below 0 is none."""
+    """Build a batch of the kept records; a negative horizon means none."""
     cdef const Seen* kept = <const Seen*>work.seen.data
     cdef Header header = batch.header
     cdef int32_t base_delta = 0
@@ -329,7 +329,7 @@ cdef inline int64_t timestamp_of(const OpenBatch* batch, const Seen* record) noe
 cdef uint8_t* put_records(
     uint8_t* p, const OpenBatch* batch, const Seen* kept, int32_t base_delta, Header* header
 ) noexcept nogil:
-    """The records behind ``header``, whose largest timestamp becomes theirs; NULL where one would pass 2 GiB."""
+    """Write the records and set ``header``'s largest timestamp to theirs; return NULL if a record exceeds 2 GiB."""
     cdef int64_t timestamp, timestamp_delta, length, max_timestamp = -1
     cdef int32_t index, offset_delta
     cdef Py_ssize_t size
@@ -354,9 +354,9 @@ cdef uint8_t* put_records(
 
 
 def pack_batches(filtered, packed):
-    """``filtered.data`` with the buffers ``packed`` as records of the batches in ``filtered.unpacked``, in their order.
+    """Return ``filtered.data`` with the buffers ``packed`` as records of the batches in ``filtered.unpacked``.
 
-    ValueError where their numbers differ or a batch lies outside the data; OverflowError where one passes 2 GiB.
+    Raise ValueError if their numbers differ or a batch lies outside the data, OverflowError if one exceeds 2 GiB.
     """
     cdef const int64_t[:, ::1] spans = filtered.unpacked
     cdef const uint8_t[::1] data = filtered.data

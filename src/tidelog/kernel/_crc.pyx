@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""CRC-32C and CRC-32 over any buffer; the implementation is picked when the module is loaded.
+"""CRC-32C and CRC-32 over any buffer; the implementation is chosen when the module is loaded.
 
-Other kernels cimport ``crc32c_of`` and ``crc32_of``, so that the choice is made once. Thread-safe; the GIL is
-released for buffers worth it.
+Other kernels cimport ``crc32c_of`` and ``crc32_of``, so that the choice is made once. The GIL is released for large
+buffers. Thread rule: any thread.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -19,7 +19,7 @@ ctypedef uint32_t (*Checksum)(const uint8_t*, size_t, uint32_t) noexcept nogil
 
 tl_checksums_start()
 
-# Below this many bytes giving the GIL away costs more than the sum.
+# Below this size, releasing the GIL costs more than the checksum.
 cdef enum:
     GIL_BYTES = 16384
 
@@ -51,17 +51,17 @@ cdef object checksum(Checksum function, object buffer, uint32_t crc):
 
 
 def crc32c(buffer, uint32_t crc=0):
-    """CRC-32C of ``buffer``; ``crc`` is the CRC of the bytes before it."""
+    """Return the CRC-32C of ``buffer``; ``crc`` is the CRC of the bytes before it."""
     return checksum(crc32c_of, buffer, crc)
 
 
 def crc32(buffer, uint32_t crc=0):
-    """CRC-32 (zlib's polynomial) of ``buffer``; ``crc`` is the CRC of the bytes before it."""
+    """Return the CRC-32 (zlib's polynomial) of ``buffer``; ``crc`` is the CRC of the bytes before it."""
     return checksum(crc32_of, buffer, crc)
 
 
 def crc32c_implementations():
-    """Name -> function of each implementation this machine can run; the one in use comes first."""
+    """Return the implementations that this machine can run, by name; the first one is in use."""
     cdef str chosen = tl_crc32c_chosen_name.decode("ascii")
     found = {chosen: crc32c}
     found.setdefault("portable", crc32c_portable)
@@ -69,5 +69,5 @@ def crc32c_implementations():
 
 
 def crc32c_portable(buffer, uint32_t crc=0):
-    """CRC-32C by tables, as on a machine without the instruction."""
+    """Return the CRC-32C by tables, as on a machine without the instruction."""
     return checksum(in_software, buffer, crc)

@@ -1,9 +1,9 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""ColumnDecoder: record batches into columns, many batches a call without the GIL.
+"""ColumnDecoder: record batches into columns, many batches per call without the GIL.
 
-The hot loop is _records.pxd; here are the checks before it (does the batch lie in the buffer, does its header hold,
-is there room below the limit) and the way out of it (errors, finished columns). A decoder serves one thread at a time;
-a second one gets RuntimeError. A batch is added whole or not at all.
+The hot loop is in _records.pxd. This module has the checks before it (buffer bounds, header, room below the limit) and
+its results (errors, finished columns). A batch is added completely or not at all.
+Thread rule: a decoder serves one thread at a time; a second thread gets RuntimeError.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -29,19 +29,19 @@ from tidelog.model.errors import CorruptRecordError
 
 cdef enum:
     INT32_LIMIT = 0x7fffffff
-    # Why add_rows stopped, beside the FAULT_* numbers and NO_MEMORY.
+    # The reasons why add_row stopped, apart from the FAULT_* numbers and NO_MEMORY.
     STOP_OTHER_ROW = 101
     STOP_FULL = 102
     STOP_NOT_IN_BUFFER = 103
 
 
 cdef class ColumnDecoder:
-    """Collects records until ``finish``.
+    """A collector of records until ``finish``.
 
-    ``keys``, ``values``, ``headers``, ``sequences`` say which columns are wanted; offset, timestamp, timestamp type
-    and batch number always are. Records with an offset outside [start_offset, end_offset) are left out.
-    ``max_rows`` and ``max_bytes`` are soft: once reached, ``full`` is True and add_batches takes no further batch.
-    ``limit_bytes`` is hard: no data column ever passes it (int32 offsets end at 2 GiB).
+    ``keys``, ``values``, ``headers``, ``sequences`` choose columns; offset, timestamp, timestamp type and batch number
+    are always included. Records with an offset outside [start_offset, end_offset) are left out.
+    ``max_rows`` and ``max_bytes`` are soft limits: after them, ``full`` is True and add_batches refuses further ones.
+    ``limit_bytes`` is hard: no data column ever exceeds it (int32 offsets end at 2 GiB).
     """
 
     cdef Columns columns
@@ -49,7 +49,7 @@ cdef class ColumnDecoder:
     cdef Py_ssize_t max_rows
     cdef Py_ssize_t max_bytes
     cdef Py_ssize_t limit_bytes
-    cdef Py_ssize_t key_bytes  # held at the last finish
+    cdef Py_ssize_t key_bytes  # at the last finish
     cdef bint refused
     cdef bint busy
     cdef readonly Py_ssize_t stopped_at
@@ -82,7 +82,7 @@ cdef class ColumnDecoder:
         self.drop()
 
     cdef void drop(self) noexcept:
-        """Free all columns and be empty."""
+        """Free all columns; the decoder is empty then."""
         cdef Columns* c = &self.columns
         give_block(&c.offset)
         give_block(&c.timestamp)
@@ -99,17 +99,17 @@ cdef class ColumnDecoder:
 
     @property
     def rows(self):
-        """Records held."""
+        """The number of records that the decoder holds."""
         return self.columns.rows
 
     @property
     def data_bytes(self):
-        """Bytes of keys, values and headers held."""
+        """The bytes of keys, values and headers that the decoder holds."""
         return self.bytes_held()
 
     @property
     def full(self):
-        """Call ``finish`` before adding more: a soft limit is reached, or a batch was refused for the hard one."""
+        """True if ``finish`` must be called first: a soft limit was reached, or a batch exceeded the hard one."""
         return self.refused or self.columns.rows >= self.max_rows or self.bytes_held() >= self.max_bytes
 
     cdef Py_ssize_t bytes_held(self) noexcept nogil:
@@ -119,7 +119,7 @@ cdef class ColumnDecoder:
         )
 
     cpdef bint fits(self, Py_ssize_t payload_bytes) noexcept:
-        """Whether a payload of that many bytes may be added without passing the hard limit."""
+        """Return True if a payload of that size fits below the hard limit."""
         return self.has_room(payload_bytes)
 
     cdef bint has_room(self, Py_ssize_t payload_bytes) noexcept nogil:
@@ -128,13 +128,13 @@ cdef class ColumnDecoder:
         most = max(most, max(c.header_key.data.used, c.header_value.data.used))
         if payload_bytes > self.limit_bytes - <Py_ssize_t>most:
             return False
-        # every record and every header takes its bytes too, so this bounds their int32 numbers
+        # every record and every header takes some bytes too, so this limits their int32 numbers
         return payload_bytes <= INT32_LIMIT - 1 - max(c.rows, c.headers)
 
     cdef void make_room(self, const uint8_t* data, Py_ssize_t length) noexcept:
-        """An empty decoder's memory for the batches in ``data``, were they all like the first: only a guess.
+        """Allocate an empty decoder's memory, assuming that all batches in ``data`` are like the first: only a guess.
 
-        Keys are guessed to be what they were before ``finish``; the rest of the bytes may well be values.
+        The guess for keys is their size at the last ``finish``; all other bytes may be values.
         """
         cdef Columns* c = &self.columns
         cdef Py_ssize_t size, count
@@ -164,12 +164,12 @@ cdef class ColumnDecoder:
     def add_batches(
         self, buffer, table, Py_ssize_t first=0, last=None, *, int64_t base_position=0, Py_ssize_t batch=0, keep=None
     ):
-        """Add the rows [first, last) of ``table``, whose batches lie in ``buffer``: its first byte is ``base_position``.
+        """Add the rows [first, last) of ``table``, whose batches lie in ``buffer`` from ``base_position`` on.
 
-        Returns the first row not consumed: ``last``, or a row that is compressed or legacy, or the row that made the
-        decoder ``full``. ``keep``: a bool a table row; rows where it is False are passed over. Records get the batch
-        number ``batch`` + row. CorruptRecordError for a bad batch: ``stopped_at`` is its row, the rows before it are
-        added, and the caller may go on at ``stopped_at + 1``. OverflowError where one batch alone passes the limit.
+        Return the first row not consumed: ``last``, a compressed or legacy row, or the row that made the decoder
+        ``full``. ``keep`` has a bool per table row; False skips the row. Records get the batch number ``batch`` + row.
+        Raise CorruptRecordError for an invalid batch: ``stopped_at`` is its row, the rows before it are added, and the
+        caller may continue at ``stopped_at + 1``. Raise OverflowError if a single batch exceeds the limit.
         """
         cdef Py_ssize_t end = len(table) if last is None else last
         cdef Py_buffer view
@@ -220,7 +220,7 @@ cdef class ColumnDecoder:
     cdef int add_row(
         self, const uint8_t* data, Py_ssize_t length, int64_t index, bint crc_ok, int32_t number, int32_t* done
     ) noexcept nogil:
-        """The batch at ``data[index:]``: everything is read again from its own header, so no table can mislead."""
+        """Add the batch at ``data[index:]``; all fields come from its own header, so a wrong table can do no harm."""
         cdef Batch batch
         cdef const uint8_t* p
         cdef int32_t size
@@ -276,10 +276,10 @@ cdef class ColumnDecoder:
         last_offset=None,
         position=None,
     ):
-        """Add the records of one v2 batch, given decompressed; the other arguments are fields of its header.
+        """Add the records of a v2 batch from its decompressed payload; the other arguments are header fields.
 
-        With ``last_offset`` records past it are corrupt. ``position`` goes into errors. Errors as ``add_batches``;
-        OverflowError where the payload may not fit (see ``fits``): ``finish`` first.
+        With ``last_offset``, records above it are corrupt. Errors contain ``position``. Raises the errors of
+        ``add_batches``, and OverflowError if the payload may not fit (see ``fits``): then call ``finish`` first.
         """
         cdef Py_buffer view
         cdef Batch fields
@@ -333,7 +333,7 @@ cdef class ColumnDecoder:
         int32_t batch=0,
         int32_t sequence=-1,
     ):
-        """Add one record given in parts (formats v0 and v1). ``headers``: pairs of bytes key and bytes or None."""
+        """Add a single record by its parts (formats v0 and v1). ``headers``: pairs of bytes key and bytes or None."""
         cdef Columns* c = &self.columns
         cdef Py_ssize_t row
         parts = [None if part is None else bytes(part) for part in (key, value)]
@@ -369,7 +369,7 @@ cdef class ColumnDecoder:
             self.busy = False
 
     cdef int explain(self, int stop, object position, int64_t offset, int32_t done, int32_t count) except -1:
-        """Raise what ``stop`` means, if it means an error."""
+        """Raise the error that ``stop`` means, if any."""
         if stop == NO_MEMORY:
             raise MemoryError()
         if stop == STOP_NOT_IN_BUFFER:
@@ -384,7 +384,7 @@ cdef class ColumnDecoder:
         raise CorruptRecordError(message, position=position, offset=offset)
 
     def finish(self):
-        """The records so far as RecordColumns; the decoder is then empty and may be used again."""
+        """Return the records so far as RecordColumns; the decoder is then empty and may be used again."""
         cdef Columns* c = &self.columns
         cdef Py_ssize_t rows = c.rows
         cdef Py_ssize_t headers = c.headers
@@ -415,7 +415,7 @@ cdef class ColumnDecoder:
                 del columns["header_key_validity"], columns["header_key_null_count"]
                 c.header_keys_are_utf8 = True
         except MemoryError:
-            self.drop()  # some columns are gone: better none than rows without them
+            self.drop()  # some columns are already moved out: no rows are better than incomplete rows
             raise
         finally:
             self.busy = False
@@ -431,7 +431,7 @@ cdef bint header_holds(const Batch* batch) noexcept nogil:
 
 
 cdef object array_of(Block* block, object dtype, Py_ssize_t count):
-    """The first ``count`` items as an array that owns the memory; the block is then empty."""
+    """Return the first ``count`` items as an array that owns the memory; the block is then empty."""
     block.used = count * dtype().itemsize
     return np.frombuffer(Memory.take(block), dtype, count)
 
@@ -441,7 +441,7 @@ cdef int take_strings(dict columns, str name, Strings* column, Py_ssize_t count)
         raise MemoryError()
     columns[name + "_offsets"] = array_of(&column.offsets, np.int32, count + 1)
     columns[name + "_data"] = memoryview(Memory.take(&column.data))
-    if count & 7:  # a batch rolled back may have left bits above
+    if count & 7:  # a rolled back batch may have left higher bits
         column.validity.data[count >> 3] &= (1 << (count & 7)) - 1
     validity = array_of(&column.validity, np.uint8, (count + 7) // 8)
     columns[name + "_validity"] = validity if column.nulls else None

@@ -1,9 +1,9 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""Columns, or Record tuples, into v2 batches.
+"""Columns into v2 batches.
 
-Room is made once a call: the bytes of all strings plus the most that varints can take. No string is copied before its
-offsets are checked against the span that the room was counted from, so columns that contradict themselves raise
-ValueError and cannot write past it. No GIL while encoding columns.
+Each call allocates once: the bytes of all strings plus the largest size of their varints. Before a string is copied,
+its offsets are checked against the span that was counted. So columns that contradict themselves raise ValueError and
+cannot write past the room. Encoding columns does not hold the GIL.
 """
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
@@ -21,7 +21,7 @@ from tidelog.kernel.payload import Payload
 
 cdef enum:
     INT32_LIMIT = 0x7fffffff
-    MOST_VARINT_BYTES = 36  # of one record: length 5, attributes 1, timestamp 10, offset 5, key 5, value 5, headers 5
+    MOST_VARINT_BYTES = 36  # per record: length 5, attributes 1, timestamp 10, offset 5, key 5, value 5, headers 5
     MOST_HEADER_BYTES = 10
 
     ENCODED = 0
@@ -31,15 +31,15 @@ cdef enum:
 
 cdef const uint8_t* EMPTY = b""
 
-# One column of byte strings as the encoder reads it: NULL offsets for a column that is all null.
+# A column of byte strings for the encoder; NULL offsets mean that all are null.
 cdef struct Source:
     const int32_t* offsets
     const uint8_t* data
     const uint8_t* validity
-    int32_t limit  # no string may end past it
+    int32_t limit  # no string may end beyond it
 
 cdef struct Part:
-    const uint8_t* data  # NULL: null
+    const uint8_t* data  # NULL for a null string
     int32_t length
 
 cdef struct Sources:
@@ -52,9 +52,9 @@ cdef struct Sources:
     Source header_key
     Source header_value
 
-# What a run of records has in common, and what comes out of it.
+# The common values of a run of records, and its results.
 cdef struct Run:
-    int64_t base_offset  # where keep_offsets
+    int64_t base_offset  # used if keep_offsets
     int64_t base_timestamp
     int64_t max_timestamp
     int32_t last_offset_delta
@@ -62,7 +62,7 @@ cdef struct Run:
 
 
 cdef inline bint read_part(const Source* source, Py_ssize_t index, Part* part) noexcept nogil:
-    """String number ``index``; False where its offsets are no part of the span."""
+    """Read string number ``index``; return False if its offsets lie outside the span."""
     cdef int32_t start, end
     part.data = NULL
     part.length = -1
@@ -91,7 +91,7 @@ cdef inline int64_t part_size(const Part* part) noexcept nogil:
 
 
 cdef int64_t headers_size(const Sources* sources, Py_ssize_t row) noexcept nogil:
-    """Bytes of the header count and the headers of record ``row``; -1 where the columns contradict themselves."""
+    """Return the bytes of record ``row``'s header count and headers; -1 if the columns contradict themselves."""
     cdef Part key, value
     cdef int32_t first, last, index
     cdef int64_t size
@@ -112,7 +112,7 @@ cdef int64_t headers_size(const Sources* sources, Py_ssize_t row) noexcept nogil
 
 
 cdef uint8_t* put_headers(uint8_t* p, const Sources* sources, Py_ssize_t row) noexcept nogil:
-    """After ``headers_size`` found nothing wrong."""
+    """Write the headers, after ``headers_size`` found no fault."""
     cdef Part key, value
     cdef int32_t first, last, index
     if sources.header_offsets == NULL:
@@ -130,7 +130,7 @@ cdef uint8_t* put_headers(uint8_t* p, const Sources* sources, Py_ssize_t row) no
 cdef inline int64_t body_size(
     int64_t timestamp_delta, int32_t offset_delta, const Part* key, const Part* value
 ) noexcept nogil:
-    """Bytes of a record after its length and before its headers."""
+    """Return the bytes of a record after its length and before its headers."""
     return 1 + tl_size_varlong(timestamp_delta) + tl_size_varint(offset_delta) + part_size(key) + part_size(value)
 
 
@@ -147,7 +147,7 @@ cdef inline uint8_t* put_body(
 cdef int put_records(
     const Sources* sources, Py_ssize_t first, Py_ssize_t last, Run* run, uint8_t** out
 ) noexcept nogil:
-    """The records [first, last), which have room at ``out``."""
+    """Write the records [first, last) to ``out``, which has room for them."""
     cdef uint8_t* p = out[0]
     cdef Py_ssize_t row
     cdef Part key, value
@@ -191,7 +191,7 @@ cdef int raise_for(int problem) except -1:
 
 
 cdef class ColumnEncoder:
-    """Encodes runs of the rows of one RecordColumns, whose buffers it holds; any thread, as many as you like."""
+    """An encoder for runs of rows of a RecordColumns, whose buffers it holds. Any number of threads may use it."""
 
     cdef object columns
     cdef list held
@@ -258,7 +258,7 @@ cdef class ColumnEncoder:
         return 0
 
     cdef int span(self, Py_ssize_t first, Py_ssize_t last, Sources* run, Py_ssize_t* most) except -1:
-        """``run``: the sources cut to rows [first, last); ``most``: bytes their records may take."""
+        """Limit the sources to rows [first, last) in ``run``; ``most`` becomes the largest size of their records."""
         cdef int32_t header_first, header_last
         if not 0 <= first <= last <= self.rows:
             raise ValueError(f"rows [{first}:{last}] of {self.rows}")
@@ -277,11 +277,11 @@ cdef class ColumnEncoder:
         return 0
 
     def payload(self, Py_ssize_t first=0, last=None, *, base_offset=None, base_timestamp=None):
-        """The rows [first, last) as a Payload.
+        """Return the rows [first, last) as a Payload.
 
-        Offset deltas count from ``base_offset``, or are 0, 1, 2, … without one; timestamp deltas count from
-        ``base_timestamp``, or from the first row's. ValueError for columns that contradict themselves or an offset
-        outside 31 bits; OverflowError for a record past 2 GiB.
+        Offset deltas count from ``base_offset``, or are 0, 1, 2, … without one. Timestamp deltas count from
+        ``base_timestamp``, or from the first row's. Raise ValueError for columns that contradict themselves or an
+        offset outside 31 bits, OverflowError for a record past 2 GiB.
         """
         cdef Sources sources
         cdef Run run
@@ -319,11 +319,11 @@ cdef class ColumnEncoder:
         return 0
 
     def split(self, Py_ssize_t first=0, last=None, *, Py_ssize_t max_batch_bytes, Py_ssize_t max_records=INT32_LIMIT):
-        """Where to cut the rows [first, last) so that no batch is larger, uncompressed, than ``max_batch_bytes``.
+        """Return the batch boundaries of the rows [first, last): no uncompressed batch exceeds ``max_batch_bytes``.
 
-        Offset deltas are taken to be 0, 1, 2, … in each batch, timestamp deltas to count from its first row.
-        Returns int64 row numbers: ``first``, every cut, ``last`` (just ``first`` where there are no rows). A record
-        too large for any batch gets one of its own.
+        Offset deltas are assumed to be 0, 1, 2, … in each batch, timestamp deltas to count from its first row. The
+        result is int64 row numbers: ``first``, the first row of each further batch, ``last`` (only ``first`` without
+        rows). A record that is too large gets its own batch.
         """
         cdef Sources sources
         cdef Py_ssize_t most, row
@@ -360,10 +360,10 @@ cdef class ColumnEncoder:
         int16_t producer_epoch=-1,
         int32_t base_sequence=-1,
     ):
-        """Uncompressed batches of the rows between each two of ``cuts``, back to back in one bytearray.
+        """Return uncompressed batches of the rows between neighbouring ``cuts``, back to back in one bytearray.
 
-        Offsets count on from ``base_offset`` (``keep_offsets``: they are the column's, and ``base_offset`` is not
-        used), sequences from ``base_sequence`` where it is not negative. Errors as ``payload``.
+        Offsets continue from ``base_offset`` (with ``keep_offsets`` they are the column's, and ``base_offset`` is
+        unused), sequences from ``base_sequence`` if it is not negative. Raises the errors of ``payload``.
         """
         cdef const int64_t[::1] bounds = np.ascontiguousarray(cuts, np.int64)
         cdef Py_ssize_t count = bounds.shape[0] - 1
@@ -416,7 +416,7 @@ cdef class ColumnEncoder:
 
 
 cdef int64_t record_size(const Sources* sources, Py_ssize_t row, Py_ssize_t begun) noexcept nogil:
-    """Bytes of record ``row`` in a batch that begins with row ``begun``; -1 for bad columns."""
+    """Return the bytes of record ``row`` in a batch that begins with row ``begun``; -1 for wrong columns."""
     cdef Part key, value
     cdef int64_t headers, length
     if not read_part(&sources.key, row, &key) or not read_part(&sources.value, row, &value):
@@ -431,7 +431,7 @@ cdef int64_t record_size(const Sources* sources, Py_ssize_t row, Py_ssize_t begu
 
 
 cdef Py_ssize_t cut(Source* source, Py_ssize_t first, Py_ssize_t last) except -1:
-    """Limit a source to the strings [first, last); returns their bytes."""
+    """Limit a source to the strings [first, last); return the size of their bytes."""
     cdef int32_t start, end
     if source.offsets == NULL:
         return 0
@@ -444,11 +444,11 @@ cdef Py_ssize_t cut(Source* source, Py_ssize_t first, Py_ssize_t last) except -1
 
 
 def encode_payload(columns, Py_ssize_t first=0, last=None, *, base_offset=None, base_timestamp=None):
-    """``ColumnEncoder(columns).payload(...)``: for more than one payload of the same columns keep the encoder."""
+    """Encode a payload; a caller with several payloads of the same columns should keep a ColumnEncoder."""
     return ColumnEncoder(columns).payload(first, last, base_offset=base_offset, base_timestamp=base_timestamp)
 
 
 def encode_batch(columns, Py_ssize_t first=0, last=None, **fields):
-    """One uncompressed batch of the rows [first, last), at least one; ``fields`` as ``ColumnEncoder.batches``."""
+    """Return one uncompressed batch of the rows [first, last), at least one; ``fields`` as in ``batches``."""
     cdef Py_ssize_t end = len(columns.offset) if last is None else last
     return ColumnEncoder(columns).batches((first, end), **fields)

@@ -1,7 +1,7 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""``encode_records``: Record tuples into the records of one batch, for appends of a few records at a time.
+"""``encode_records``: Record tuples into the records of a batch, for appends of a few records at a time.
 
-It works on Python objects, so the GIL is held; room is made for each record before it is written.
+It reads Python objects, so it holds the GIL. It makes room for each record before writing it.
 """
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
@@ -40,7 +40,7 @@ cdef inline bytes as_bytes(object part):
 
 
 cdef list header_parts(object headers):
-    """Key, value, key, value, …: keys as UTF-8."""
+    """Return key, value, key, value, … with UTF-8 keys."""
     parts = []
     for name, value in headers:
         if not isinstance(name, str):
@@ -51,9 +51,9 @@ cdef list header_parts(object headers):
 
 
 def encode_records(records, *, base_offset=None, base_timestamp=None):
-    """``records``: tuples like model.Record, of which offset, timestamp, key, value and headers are read.
+    """Encode ``records``: tuples like model.Record, with offset, timestamp, key, value and headers.
 
-    Deltas, result and errors as ``ColumnEncoder.payload``. Keys and values: bytes, any other buffer, or None.
+    Deltas, result and errors are those of ``ColumnEncoder.payload``. Keys and values are bytes, other buffers, or None.
     """
     cdef bint keep_offsets = base_offset is not None
     cdef int64_t first_offset = base_offset if keep_offsets else 0

@@ -1,4 +1,4 @@
-# The 61 bytes before a v2 batch's records, read and written whole.
+# The 61 bytes before a v2 batch's records, read and written together.
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -22,7 +22,7 @@ cdef struct Header:
     int16_t producer_epoch
 
 
-# All fields but size and checksum; 61 bytes can be read at `p`.
+# Read all fields except size and checksum; 61 bytes must be readable at `p`.
 cdef inline void read_header(const uint8_t* p, Header* header) noexcept nogil:
     header.base_offset = <int64_t>tl_load64(p)
     header.leader_epoch = <int32_t>tl_load32(p + V2_LEADER_EPOCH)
@@ -36,7 +36,7 @@ cdef inline void read_header(const uint8_t* p, Header* header) noexcept nogil:
     header.record_count = <int32_t>tl_load32(p + V2_RECORD_COUNT)
 
 
-# Write the header of the batch that fills [p, p + size), whose records are in place; the checksum comes last.
+# Write the header of the batch in [p, p + size) after its records, with the checksum last.
 cdef inline void write_header(uint8_t* p, Py_ssize_t size, const Header* header) noexcept nogil:
     tl_store64(p, <uint64_t>header.base_offset)
     tl_store32(p + V2_LENGTH, <uint32_t>(size - PREFIX))

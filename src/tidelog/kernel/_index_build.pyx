@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Which batches of a segment get an index entry, compiled. Contract and plain twin: kernel/reference/index_build.py."""
+"""The index entries for a segment's batches, compiled. Contract and plain twin: kernel/reference/index_build.py."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def select_index_entries(
         raise ValueError(f"columns of {position.shape[0]}, {n}, {last_offset.shape[0]}, {max_timestamp.shape[0]} rows")
     if interval_bytes < 0:
         raise ValueError(f"an interval of {interval_bytes} bytes")
-    # An entry needs more than interval_bytes since the one before, so this many fit (sizes are above zero).
+    # An entry needs more than interval_bytes since the previous one, so this many fit (sizes are above zero).
     for row in range(n):
         total += size[row]
     cdef Py_ssize_t room = min(n, (bytes_since_entry + total) // (interval_bytes + 1) + 1)
@@ -34,7 +34,7 @@ def select_index_entries(
     cdef bint sound = True
     with nogil:
         for row in range(n):
-            # As unsigned, an offset below the base is far above the limit.
+            # Unsigned, an offset below the base is far above the limit.
             if <uint64_t>(<uint64_t>last_offset[row] - <uint64_t>base_offset) > INT32_MAX:
                 sound = False
                 break

@@ -1,4 +1,4 @@
-# The block behind a BatchTable, as C sees it: the order and widths of ``COLUMNS`` in table.py (a test compares them).
+# The memory block of a BatchTable in C: the order and widths of ``COLUMNS`` in table.py (a test compares them).
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 

@@ -1,8 +1,8 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""``open_lz4_frames``: many LZ4 frames of the kind that Kafka's clients write, into one buffer without the GIL.
+"""``open_lz4_frames``: it decompresses many LZ4 frames of Kafka's clients into one buffer without the GIL.
 
-A library call a frame costs more than the frames of small batches do: its memory is fresh each time, its objects are
-Python's. See lz4.h for which frames are read here.
+For small batches, a library call per frame costs more than the decompression, because it allocates memory and Python
+objects each time. lz4.h lists the frames that are supported.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -28,11 +28,11 @@ cdef enum:
 
 
 def open_lz4_frames(buffer, starts, ends, *, Py_ssize_t enough_bytes, Py_ssize_t max_bytes):
-    """The plain bytes of the frames ``buffer[starts[i]:ends[i]]`` back to back, and where each one's end there.
+    """Return the plain bytes of the frames ``buffer[starts[i]:ends[i]]`` back to back, and the end of each in them.
 
-    Ends are int64; -1: a frame that is damaged, of another kind, or larger than ``max_bytes``, for the library to read.
-    No more frames are opened than come to ``enough_bytes``: there are as many ends as frames were looked at, at least
-    one. ValueError for frames outside the buffer or none.
+    Ends are int64. -1 marks a frame for the library: damaged, of another kind, or larger than ``max_bytes``.
+    Decompression stops at ``enough_bytes``: there are as many ends as processed frames, at least one. Raise ValueError
+    for no frames, or for frames outside the buffer.
     """
     cdef const int64_t[::1] first = np.ascontiguousarray(starts, np.int64)
     cdef const int64_t[::1] last = np.ascontiguousarray(ends, np.int64)
@@ -69,7 +69,7 @@ def open_lz4_frames(buffer, starts, ends, *, Py_ssize_t enough_bytes, Py_ssize_t
 
 
 cdef int open_frame(Block* out, const uint8_t* p, size_t n, size_t max_bytes) noexcept nogil:
-    """Appended to ``out``, or LEFT and undone."""
+    """Append the frame to ``out``, or return LEFT with ``out`` unchanged."""
     cdef size_t begun = out.used
     cdef size_t block_bytes = tl_lz4_block_bytes(p, n)
     cdef const uint8_t* end = p + n

@@ -1,8 +1,8 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""Keys of many batches into an OffsetMap, straight from their bytes and without the GIL, in two steps.
+"""Keys of many batches into an OffsetMap, from their raw bytes and without the GIL, in two steps.
 
-``hash_batch_keys`` reads and hashes, in as many threads as there are; ``put_hashed_keys`` puts what it found, in the
-order of the log. The second is by far the shorter, and is all that must wait for what came before.
+``hash_batch_keys`` reads and hashes; several threads may run it. ``put_hashed_keys`` puts the results into the map in
+log order. Only this second, much shorter step must wait for earlier chunks.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -23,7 +23,7 @@ import numpy as np
 from tidelog.kernel.hashed_keys import HashedKeys
 from tidelog.kernel.open_fault import open_error
 
-# One record with a key.
+# A record with a key.
 cdef struct Entry:
     tl_hash128 hash
     int64_t offset
@@ -38,11 +38,11 @@ cdef struct Hashing:
 def hash_batch_keys(
     OffsetMap offset_map not None, buffer, table, *, wanted, int64_t start_offset, plain=None, int64_t base_position=0
 ):
-    """HashedKeys of all records from ``start_offset`` on that are in the ``wanted`` batches, a bool a table row.
+    """Return HashedKeys of all records from ``start_offset`` on in the ``wanted`` batches (a bool per table row).
 
-    ``plain``: None, or for each row None or what stands for its batch: where that is compressed its records, where it
-    is of v0 or v1 a v2 batch of the same records. Batches that are not wanted, or end below the start, need none.
-    ValueError for rows that lie outside the buffer or are not opened; CorruptRecordError for a bad batch.
+    ``plain`` is None, or has a stand-in or None per row: a compressed batch's records, or a v2 batch with the records
+    of a v0 or v1 batch. Batches that are not wanted, or end below the start, need none. Raise ValueError for rows
+    outside the buffer or without their stand-in. Raise CorruptRecordError for an invalid batch.
     """
     cdef Py_ssize_t rows = len(table), row = 0
     cdef Buffers opened = None
@@ -95,7 +95,7 @@ def hash_batch_keys(
 
 
 cdef int hash_records(Hashing* work, const OpenBatch* batch, int32_t* done) noexcept nogil:
-    """``done``: the record where a fault was found, -1 where it is of the whole batch."""
+    """Hash a batch's records; ``done`` becomes the faulty record, or -1 if the fault is the batch's."""
     cdef const uint8_t* p = batch.records
     cdef int64_t last_delta = batch.header.last_offset_delta, offset
     cdef tl_record record
@@ -127,10 +127,10 @@ cdef int hash_records(Hashing* work, const OpenBatch* batch, int32_t* done) noex
 
 
 def put_hashed_keys(OffsetMap offset_map not None, hashed, *, int64_t start_offset):
-    """Put what ``hash_batch_keys`` found for this map; whether all went in.
+    """Put the result of ``hash_batch_keys`` for this map; return False if the map became full.
 
-    ``latest_offset`` becomes the last offset of each batch from ``start_offset`` on, whether it was wanted or not; once
-    the map is full when a key comes, be it known, it stays at the last one put: there Kafka's cleaner ends its map.
+    ``latest_offset`` becomes the last offset of each batch from ``start_offset`` on, wanted or not. Once the map is
+    full and another key comes, known or new, it stays at the last key's offset. Kafka's cleaner ends its map there too.
     """
     cdef const uint8_t[::1] data = hashed.entries
     cdef const int64_t[::1] row_ends = hashed.row_ends

@@ -1,4 +1,4 @@
-# Growable memory that kernels fill without the GIL and then hand out, once, as a read-only buffer.
+# Growable memory that kernels fill without the GIL and then hand over, once, as a read-only buffer.
 
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport realloc
@@ -9,7 +9,7 @@ cdef struct Block:
     size_t capacity
 
 
-# Make room for ``wanted`` bytes in all; False where there is no memory (the block is then unchanged).
+# Make room for ``wanted`` bytes in total; return False without memory (the block is then unchanged).
 cdef inline bint reserve_total(Block* block, size_t wanted) noexcept nogil:
     cdef void* moved
     if wanted <= block.capacity:
@@ -31,7 +31,7 @@ cdef inline bint reserve(Block* block, size_t extra) noexcept nogil:
     return extra <= (<size_t>1 << 48) and reserve_total(block, block.used + extra)
 
 
-# With the GIL: see _memory.pyx.
+# The caller must hold the GIL; see _memory.pyx.
 cdef void take_block(Block* block, size_t wanted) noexcept
 cdef void give_block(Block* block) noexcept
 

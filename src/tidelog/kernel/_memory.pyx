@@ -1,10 +1,10 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""Memory: a block that a kernel filled, owned by Python and readable by anything that speaks the buffer protocol.
+"""Memory blocks that a kernel filled, owned by Python and readable through the buffer protocol.
 
-Large blocks are used again: fresh ones come from the system page by page, each with a fault and 4 KiB of zeros, which
-takes longer than filling them. So what the last view on a block leaves goes to a few spare ones, of SPARE_BYTES in all,
-the oldest of which make room. A block is either spare or owned by one Memory, never both. The GIL guards the spare
-ones: take them before a kernel releases it.
+Large blocks are reused: the system gives fresh ones page by page, each with a fault and 4 KiB of zeros, which takes
+longer than filling them. So after the last view is gone, a block becomes spare. Spare blocks have SPARE_BYTES in total;
+the oldest ones are freed first. A block is either spare or owned by one Memory, never both. The GIL guards the spare
+blocks, so they must be taken before a kernel releases it.
 """
 
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
@@ -15,9 +15,9 @@ from libc.string cimport memmove
 cdef enum:
     SPARE_BLOCKS = 48
     SPARE_BYTES = 64 << 20
-    LEAST_SPARE = 32 << 10  # below that the C library recycles by itself
+    LEAST_SPARE = 32 << 10  # the C library recycles smaller blocks itself
     MOST_SPARE = 16 << 20
-    MOST_SLACK = 3  # a spare block serves a wish of no less than a third of it
+    MOST_SLACK = 3  # a spare block serves a request for at least a third of its size
 
 cdef Block spare[SPARE_BLOCKS]
 cdef Py_ssize_t spare_count = 0
@@ -25,7 +25,7 @@ cdef size_t spare_bytes = 0
 
 
 cdef void take_block(Block* block, size_t wanted) noexcept:
-    """Give an empty ``block`` room for ``wanted`` bytes, from the spare ones if it may; without memory it stays empty."""
+    """Give an empty ``block`` room for ``wanted`` bytes, if possible from a spare one; it stays empty without memory."""
     global spare_count, spare_bytes
     cdef Py_ssize_t index, best = -1
     if block.data != NULL:
@@ -39,14 +39,14 @@ cdef void take_block(Block* block, size_t wanted) noexcept:
         remove_spare(best)
         return
     if wanted >= LEAST_SPARE:
-        wanted = (wanted + wanted // 8 + 0xffff) & ~<size_t>0xffff  # so that it serves the next, somewhat larger wish
+        wanted = (wanted + wanted // 8 + 0xffff) & ~<size_t>0xffff  # so that it fits the next, slightly larger request
     block.data = <uint8_t*>malloc(wanted if wanted else 1)
     block.used = 0
     block.capacity = wanted if block.data != NULL else 0
 
 
 cdef void give_block(Block* block) noexcept:
-    """Take what ``block`` holds, which nobody may use any more, and leave it empty."""
+    """Take the memory of ``block``, which must not be used any more, and leave it empty."""
     global spare_count, spare_bytes
     if LEAST_SPARE <= block.capacity <= MOST_SPARE:
         while spare_count and (spare_count == SPARE_BLOCKS or spare_bytes + block.capacity > SPARE_BYTES):
@@ -70,7 +70,7 @@ cdef void remove_spare(Py_ssize_t index) noexcept:
 
 
 def take_buffer(size_t size):
-    """``size`` bytes to write to, of any content; recycled once the last view on them is gone."""
+    """Return ``size`` writable bytes with any content; they are recycled after the last view is gone."""
     cdef Block block = Block(NULL, 0, 0)
     cdef Memory memory
     take_block(&block, size)
@@ -83,11 +83,11 @@ def take_buffer(size_t size):
 
 
 cdef class Memory:
-    """Bytes, read-only but for those of ``take_buffer``."""
+    """A buffer of bytes, read-only except for ``take_buffer``'s."""
 
     @staticmethod
     cdef Memory take(Block* block):
-        """Own what ``block`` holds and leave it empty."""
+        """Take ownership of the memory of ``block`` and leave it empty."""
         cdef Memory memory = Memory.__new__(Memory)
         memory.block = block[0]
         block.data = NULL

@@ -1,5 +1,5 @@
-# The slots of an OffsetMap, for the kernels that put keys and look them up themselves. How they may take turns with a
-# map stands in _offset_map.pyx: `enter` before the GIL goes, `leave` once it is back.
+# The slots of an OffsetMap, for the kernels that put and look up keys themselves. They call `enter` before they
+# release the GIL and `leave` after they hold it again; _offset_map.pyx has the rules for several threads.
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -37,16 +37,16 @@ cdef extern from *:
 cdef enum:
     WORD_ROUNDS = 1
     END_ROUNDS = 3
-    NEVER = -1  # came the key before
+    NEVER = -1  # the key did not come before
     NO_ROOM = -2
-    RUN = 16  # keys hashed, and their slots fetched, before the first of them is looked at
+    RUN = 16  # the number of keys that are hashed, and whose slots are prefetched, before the first slot is read
 
 cdef struct Slot:
     uint64_t low
     uint64_t high
     uint64_t offset_and_one
 
-# What a look-up needs; the counts are the caller's own until `leave`.
+# The values for lookups. Each caller counts in its own copy until `leave`.
 cdef struct Slots:
     Slot* first
     size_t count
@@ -56,21 +56,21 @@ cdef struct Slots:
     int64_t probes
 
 
-# Every fourth slot lies in two lines of the cache.
+# Two prefetches, because every fourth slot lies in two cache lines.
 cdef inline void fetch_slot(const Slots* slots, tl_hash128 hash) noexcept nogil:
     cdef const Slot* slot = slots.first + tl_scale(hash.low, slots.count)
     tl_prefetch(slot)
     tl_prefetch(&slot.offset_and_one)
 
 
-# The hash of a key, whose slot is on its way to the cache.
+# Hash a key and prefetch its slot.
 cdef inline tl_hash128 hash_key(const Slots* slots, const uint8_t* data, size_t length) noexcept nogil:
     cdef tl_hash128 hash = tl_siphash(slots.key_low, slots.key_high, data, length, WORD_ROUNDS, END_ROUNDS)
     fetch_slot(slots, hash)
     return hash
 
 
-# The slot of the hash, or the empty one where it belongs; there is one, as no map is ever full to the last slot.
+# Return the slot of the hash, or the empty slot for it; there is one, because a map never uses all its slots.
 cdef inline Slot* find_slot(Slots* slots, tl_hash128 hash) noexcept nogil:
     cdef Slot* slot = slots.first + tl_scale(hash.low, slots.count)
     cdef Slot* end = slots.first + slots.count
@@ -101,8 +101,8 @@ cdef class OffsetMap:
     cdef void leave(self, bint writes, const Slots* counted) noexcept
 
 
-# The latest offset of the key until now, NEVER, or NO_ROOM where it is new and does not go in; a smaller offset never
-# replaces a larger one.
+# Put a hash; return the key's previous latest offset, NEVER, or NO_ROOM if it is new and does not fit. A smaller
+# offset never replaces a larger one.
 cdef inline int64_t put_hash(OffsetMap offset_map, Slots* slots, tl_hash128 hash, int64_t offset) noexcept nogil:
     cdef Slot* slot = find_slot(slots, hash)
     cdef int64_t before = offset_in(slot)

@@ -1,11 +1,11 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
 """OffsetMap: the latest offset of each key, in a fixed amount of memory, for the log cleaner.
 
-Slots of 24 bytes: a 128-bit keyed hash and an offset + 1 (0: empty), found by linear probing. Keys themselves are not
-kept, so the hash must be one that an attacker cannot aim: SipHash-1-3 under a key that the caller draws at random.
-What ``put_hashed_keys`` puts is noted in a bit an offset where the key came again (superseded.h): 8 MiB at most.
-Bulk calls release the GIL. Any number of threads may look keys up, or one may put them; a thread that comes when it may
-not gets RuntimeError. Source of the idea and of the 24-byte slot: Kafka's ``SkimpyOffsetMap``.
+A slot of 24 bytes has a 128-bit keyed hash and an offset + 1 (0: empty); linear probing finds it. Keys are not stored,
+so an attacker must not be able to construct equal hashes: it is SipHash-1-3 with a random key from the caller.
+``put_hashed_keys`` notes each offset whose key came again in a bit (superseded.h): at most 8 MiB. Bulk calls release
+the GIL. Thread rule: any number of threads may look keys up, or one thread may put them; otherwise RuntimeError.
+Source of the idea and of the 24-byte slot: Kafka's ``SkimpyOffsetMap``.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -15,7 +15,7 @@ from libc.string cimport memset
 
 import numpy as np
 
-# A run of rows of a column of keys; NULL validity: none is null.
+# Rows of a key column; a NULL validity means that no key is null.
 cdef struct Keys:
     const int32_t* offsets
     const uint8_t* data
@@ -23,9 +23,9 @@ cdef struct Keys:
 
 
 cdef class OffsetMap:
-    """Room for ``memory_bytes // 24`` slots, of which ``load_factor`` may be used.
+    """A map of ``memory_bytes // 24`` slots, of which the share ``load_factor`` may be used.
 
-    ``key``: 16 random bytes. ValueError for another length, no slots, or a load factor outside (0, 1).
+    ``key`` has 16 random bytes. Raise ValueError for another length, no slots, or a load factor outside (0, 1).
     """
 
     def __cinit__(self, Py_ssize_t memory_bytes, *, key, double load_factor=0.9):
@@ -60,31 +60,31 @@ cdef class OffsetMap:
 
     @property
     def lookups(self):
-        """Keys put or looked up so far."""
+        """The number of keys put or looked up so far."""
         return self.slots.lookups
 
     @property
     def probes(self):
-        """Slots looked at so far."""
+        """The number of slots read so far."""
         return self.slots.probes
 
     @property
     def full(self):
-        """No new key may be put."""
+        """True if no new key may be put."""
         return self.size >= self.max_size
 
     @property
     def utilization(self):
-        """Used slots by all slots."""
+        """The used share of the slots."""
         return self.size / <double>self.slots.count
 
     @property
     def collision_rate(self):
-        """Slots looked at beyond the first, a look-up."""
+        """The average number of slots that a lookup reads after the first."""
         return (self.slots.probes - self.slots.lookups) / <double>self.slots.lookups if self.slots.lookups else 0.0
 
     def clear(self):
-        """Forget all keys, counts and the latest offset; the memory stays."""
+        """Forget all keys, counts and the latest offset; keep the memory."""
         cdef Slots slots = self.enter(True)
         if self.size:
             memset(slots.first, 0, slots.count * sizeof(Slot))
@@ -96,7 +96,7 @@ cdef class OffsetMap:
         self.slots.lookups = self.slots.probes = 0
 
     cdef Slots enter(self, bint writes) except *:
-        """The slots, to write to or only to look at; ``leave`` takes the counts back."""
+        """Begin to read or write the slots; ``leave`` takes the counts back."""
         cdef Slots slots = self.slots
         if self.users < 0 or writes and self.users:
             raise RuntimeError("an OffsetMap serves one thread that puts keys, or several that look them up")
@@ -110,7 +110,7 @@ cdef class OffsetMap:
         self.slots.probes += counted.probes
 
     def put(self, key, int64_t offset):
-        """Note that ``key`` (any buffer) occurs at ``offset`` >= 0; False where the map is full and the key new."""
+        """Put ``key`` (any buffer) with ``offset`` >= 0; return False if the map is full and the key is new."""
         cdef tl_hash128 hash = hash_buffer(&self.slots, key)
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
@@ -120,7 +120,7 @@ cdef class OffsetMap:
         return added
 
     def get(self, key):
-        """The latest offset of ``key``, -1 where it was never put."""
+        """Return the latest offset of ``key``, or -1 if it was never put."""
         cdef tl_hash128 hash = hash_buffer(&self.slots, key)
         cdef Slots slots = self.enter(False)
         found = offset_in(find_slot(&slots, hash))
@@ -128,10 +128,10 @@ cdef class OffsetMap:
         return found
 
     def put_columns(self, columns, Py_ssize_t first=0, last=None):
-        """Put the keys of the rows [first, last) with their offsets, null keys aside.
+        """Put the keys of the rows [first, last) with their offsets, except null keys.
 
-        Returns the first row not put: ``last``, or the row whose new key found the map full. ValueError for columns
-        without keys, with a negative offset, or that contradict themselves; the rows before the bad one are put.
+        Return the first row not put: ``last``, or the row with a new key for the full map. Raise ValueError for columns
+        without keys, with a negative offset, or that contradict themselves; no row is put then.
         """
         cdef Py_ssize_t end = len(columns.offset) if last is None else last
         cdef const int64_t[::1] offsets = columns.offset
@@ -155,7 +155,7 @@ cdef class OffsetMap:
         return row
 
     def get_columns(self, columns, Py_ssize_t first=0, last=None):
-        """The latest offset of each key in the rows [first, last) as int64: -1 for a null key or one never put."""
+        """Return the latest offset of each key in the rows [first, last) as int64: -1 for a null or unknown key."""
         cdef Py_ssize_t end = len(columns.offset) if last is None else last
         cdef const int32_t[::1] key_offsets
         cdef const uint8_t[::1] data
@@ -179,9 +179,9 @@ cdef class OffsetMap:
         return result
 
     def superseded(self, table):
-        """Which batches of ``table``, of v2 and data, have no record whose key did not come again: a bool a row.
+        """Return a bool per row of ``table``: True for a v2 data batch if all its records' keys came again.
 
-        True is certain for keys that ``put_hashed_keys`` put, in a log whose offsets ascend; False says nothing.
+        True is certain if ``put_hashed_keys`` put the keys and the log's offsets ascend. False proves nothing.
         """
         cdef Py_ssize_t rows = len(table), row
         result = np.zeros(rows, np.bool_)
@@ -256,7 +256,7 @@ cdef inline bint is_valid(const Keys* keys, Py_ssize_t row) noexcept nogil:
 
 
 cdef tuple keys_of(object columns, Py_ssize_t first, Py_ssize_t last):
-    """Offsets, data and validity of the keys, checked: the offsets of the rows ascend and lie in the data."""
+    """Return offsets, data and validity of the keys; the rows' offsets ascend and lie in the data."""
     if columns.key_offsets is None:
         raise ValueError("the columns have no keys")
     offsets = columns.key_offsets
@@ -273,7 +273,7 @@ cdef tuple keys_of(object columns, Py_ssize_t first, Py_ssize_t last):
 
 
 def siphash(data, key, int word_rounds=WORD_ROUNDS, int end_rounds=END_ROUNDS):
-    """The 16 bytes that the published algorithm gives; for tests."""
+    """Return the 16 bytes of the published algorithm; for tests."""
     cdef bytes secret = bytes(key)
     cdef bytes text = bytes(data)
     cdef tl_hash128 hash = tl_siphash(

@@ -1,6 +1,6 @@
-# One batch of a table with its records as plain v2 bytes, whatever its format and codec; no Python objects in here.
-# Used by _map_keys.pyx and _clean.pyx, whose functions take in `plain` what the kernels cannot open themselves: the
-# records of a compressed batch, a v2 batch as stand-in of a legacy one.
+# A batch of a table with its records as plain v2 bytes, for any format and codec; without Python objects.
+# _map_keys.pyx and _clean.pyx use it. Their argument `plain` has the stand-ins of batches that the kernels cannot
+# open: the records of a compressed batch, or a v2 batch for a legacy one.
 
 from cpython.buffer cimport Py_buffer
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
@@ -11,7 +11,7 @@ from tidelog.kernel._header cimport Header, read_header
 from tidelog.kernel._records cimport read_record, tl_record, tl_usual_record, walk_headers
 
 cdef enum:
-    # Of open_fault.py, beside the FAULT_* numbers and NO_MEMORY.
+    # The numbers of open_fault.py, which differ from the FAULT_* numbers and NO_MEMORY.
     NOT_IN_BUFFER = 101
     NOT_OPENED = 102
     NO_STAND_IN = 103
@@ -20,19 +20,19 @@ cdef enum:
     CODEC = 0x07
     LEGACY_ATTRIBUTES = 17
 
-# `header` and the records of a legacy batch are its stand-in's; `codec` is the batch's own.
+# A legacy batch has its stand-in's `header` and records; `codec` is its own.
 cdef struct OpenBatch:
     const uint8_t* whole
     Py_ssize_t size
-    const uint8_t* records  # NULL: they were not opened
+    const uint8_t* records  # NULL if they were not opened
     const uint8_t* end
     Header header
     uint8_t codec
     bint is_legacy
 
 
-# The batch that begins at `data[index]`; `plain` (NULL: None) is what stands for it. Everything is read again from its
-# own header, so no table can mislead.
+# Open the batch at `data[index]`; `plain` is its stand-in, or NULL. All fields are read again from the batch's own
+# header, so that a wrong table can do no harm.
 cdef inline int open_batch(
     const uint8_t* data, Py_ssize_t length, int64_t index, bint crc_ok, const Py_buffer* plain, OpenBatch* batch
 ) noexcept nogil:
@@ -72,7 +72,7 @@ cdef inline int open_batch(
     return FAULT_NONE
 
 
-# Whether the records may be read: they are there, and the header agrees with itself and with their bytes.
+# Return FAULT_NONE if the records may be read: they exist, and the header agrees with itself and their bytes.
 cdef inline int check_batch(const OpenBatch* batch) noexcept nogil:
     cdef const Header* header = &batch.header
     if batch.records == NULL and (batch.is_legacy or header.record_count):
@@ -88,7 +88,7 @@ cdef inline int check_batch(const OpenBatch* batch) noexcept nogil:
     return FAULT_NONE
 
 
-# The record at `p`, headers checked.
+# Read the record at `p` and check its headers.
 cdef inline int next_record(
     const uint8_t* p, const uint8_t* end, int64_t last_delta, tl_record* record
 ) noexcept nogil:

@@ -1,7 +1,7 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""Which partition each key goes to, as the Java client's default partitioner has it: by murmur2 of the key's bytes.
+"""The partition of each key by murmur2, as the Java client's default partitioner computes it.
 
-Source: Kafka's ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``; murmur2 is Austin Appleby's, in the public
+Source: Kafka's ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``. Austin Appleby's murmur2 is in the public
 domain.
 """
 
@@ -36,9 +36,9 @@ cdef inline uint32_t murmur2(const uint8_t* data, int32_t size) noexcept nogil:
 
 
 def partition_keys(data, const int32_t[:] offsets, int32_t partitions):
-    """The partition of each of n keys, i32: key i is ``data[offsets[i]:offsets[i + 1]]``; of a null key it means nothing.
+    """Return the partition of each of n keys as int32; key i is ``data[offsets[i]:offsets[i + 1]]``.
 
-    ValueError where there are no partitions, or offsets do not ascend within the data.
+    A null key's result has no meaning. Raise ValueError for no partitions, or if offsets do not ascend within the data.
     """
     cdef Py_ssize_t count = offsets.shape[0] - 1, number
     cdef Py_buffer view

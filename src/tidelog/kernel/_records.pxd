@@ -1,10 +1,10 @@
-# Walking the records of one v2 batch into columns; no Python objects in here. Used by _decode.pyx.
+# The walk over the records of a v2 batch into columns, for _decode.pyx; without Python objects.
 #
-# Layout of a record: length varint | attributes i8 | timestamp delta varlong | offset delta varint | key length
-# varint, key | value length varint, value | header count varint | headers: key length varint, key, value length
-# varint, value. A negative key or value length is null.
+# A record has this layout: length varint | attributes i8 | timestamp delta varlong | offset delta varint |
+# key length varint, key | value length varint, value | header count varint | headers: key length varint, key,
+# value length varint, value. A negative key or value length is null.
 #
-# Bounds: `p <= stop <= end` always holds; every length is compared with what is left before it is used.
+# Bounds: `p <= stop <= end` always holds; every length is compared with the remaining bytes before its use.
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -18,7 +18,7 @@ from tidelog.kernel._memory cimport Block, reserve, reserve_total
 
 cdef extern from "record.h" nogil:
     enum: TL_MIN_RECORD_BODY
-    # One record: `fields` is where its key's length stands, `rest` where its headers begin, `stop` where it ends.
+    # A record: `fields` is the position of its key's length, `rest` of its headers, `stop` of its end.
     ctypedef struct tl_record:
         const uint8_t* fields
         const uint8_t* key
@@ -32,9 +32,9 @@ cdef extern from "record.h" nogil:
     bint tl_usual_record(const uint8_t*, const uint8_t*, int64_t, tl_record*)
 
 cdef enum:
-    NO_MEMORY = 100  # beside the FAULT_* numbers
+    NO_MEMORY = 100  # differs from the FAULT_* numbers
 
-# One column of byte strings; `offsets` holds one entry more than there are strings once the first one is begun.
+# A column of byte strings; after the first string, `offsets` has one entry more than there are strings.
 cdef struct Strings:
     Block offsets
     Block data
@@ -75,15 +75,15 @@ cdef struct Batch:
     int8_t timestamp_type
 
 
-# Byte string number `index` of a column whose data block has room; NULL data is a null. Bytes after the string
-# may be read up to `readable_end` (NULL: none).
+# Put byte string number `index` into a column whose data block has room; NULL data is a null. Bytes after the
+# string may be read up to `readable_end` (NULL: none).
 cdef inline void put_string(
     Strings* column, Py_ssize_t index, const uint8_t* data, int32_t length, const uint8_t* readable_end
 ) noexcept nogil:
     cdef uint8_t bit = <uint8_t>(1 << (index & 7))
     cdef uint8_t* validity = column.validity.data + (index >> 3)
     if data == NULL:
-        validity[0] &= bit - 1  # also clears what a rolled back batch left above
+        validity[0] &= bit - 1  # also clears bits that a rolled back batch left
         column.nulls += 1
     else:
         validity[0] = (validity[0] & (bit - 1)) | bit
@@ -92,8 +92,8 @@ cdef inline void put_string(
     (<int32_t*>column.offsets.data)[index + 1] = <int32_t>column.data.used
 
 
-# A column while the records of one batch go into it: what changes with each string is kept out of memory that the
-# strings' bytes might overlap for all the compiler knows.
+# A column while a batch's records are added. It keeps the changing values out of memory that the strings' bytes
+# could alias, so that the compiler can hold them in registers.
 cdef struct Run:
     int32_t* offsets
     uint8_t* data
@@ -113,7 +113,7 @@ cdef inline void end_run(Strings* column, const Run* run) noexcept nogil:
     column.nulls = run.nulls
 
 
-# As put_string, for a string whose bit says already that it is not null.
+# Put a string as put_string does; its validity bit is already set.
 cdef inline void put_in_run(
     Run* run, Py_ssize_t index, const uint8_t* data, int32_t length, const uint8_t* readable_end
 ) noexcept nogil:
@@ -137,7 +137,7 @@ cdef inline void set_valid(Strings* column, Py_ssize_t first, Py_ssize_t last) n
         memset(bits + byte + 1, 0xff, ((last - 1) >> 3) - byte)
 
 
-# Room for `count` strings in all and for `extra` bytes of data after those there are.
+# Make room for `count` strings in total and for `extra` bytes of data after the existing ones.
 cdef inline bint reserve_strings(Strings* column, size_t count, size_t extra) noexcept nogil:
     if not reserve_total(&column.offsets, (count + 1) * 4) or not reserve_total(&column.validity, (count >> 3) + 1):
         return False
@@ -145,7 +145,7 @@ cdef inline bint reserve_strings(Strings* column, size_t count, size_t extra) no
     return reserve(&column.data, extra + TL_SLACK)
 
 
-# Room for `count` rows in all and for `extra` bytes of keys and of values.
+# Make room for `count` rows in total and for `extra` bytes of keys and of values.
 cdef inline bint reserve_rows(Columns* columns, const Wanted* wanted, size_t count, size_t extra) noexcept nogil:
     if not reserve_total(&columns.offset, count * 8) or not reserve_total(&columns.timestamp, count * 8):
         return False
@@ -185,7 +185,7 @@ cdef inline int put_header(
     return FAULT_NONE
 
 
-# The headers of one record, which must end at `stop`; kept only where `keep`.
+# Check the headers of a record, which must end at `stop`, and add them to the columns if `keep`.
 cdef inline int walk_headers(Columns* columns, bint keep, const uint8_t* p, const uint8_t* stop) noexcept nogil:
     cdef int32_t count, key_length, value_length
     cdef const uint8_t* key
@@ -195,7 +195,7 @@ cdef inline int walk_headers(Columns* columns, bint keep, const uint8_t* p, cons
     if used == 0 or count < 0:
         return FAULT_HEADER_COUNT
     p += used
-    if count > (stop - p) // 2:  # a header has two lengths
+    if count > (stop - p) // 2:  # a header has at least two lengths
         return FAULT_HEADER_COUNT
     for index in range(count):
         used = tl_varint(p, stop, &key_length)
@@ -217,7 +217,7 @@ cdef inline int walk_headers(Columns* columns, bint keep, const uint8_t* p, cons
     return FAULT_NONE if p == stop else FAULT_RECORD_END
 
 
-# One record, field by field with every bound: FAULT_NONE or the first fault. Its headers are not looked at.
+# Read a record field by field with all bounds; return FAULT_NONE or the first fault. Headers are not checked.
 cdef inline int read_record(
     const uint8_t* p, const uint8_t* end, int64_t last_delta, tl_record* record
 ) noexcept nogil:
@@ -228,7 +228,7 @@ cdef inline int read_record(
     if used == 0 or length < TL_MIN_RECORD_BODY or length > end - p:
         return FAULT_RECORD_LENGTH
     stop = record.stop = p + length
-    p += 1  # the attributes: unused
+    p += 1  # the unused attributes
     used = tl_varlong(p, stop, &record.timestamp_delta)
     p += used
     if used == 0:
@@ -258,8 +258,8 @@ cdef inline int read_record(
     return FAULT_NONE
 
 
-# All records of a batch, which must fill [p, end). Room for them has been reserved, and their keys and values marked as
-# not null. `done` counts whole records. Where a fault is returned the columns' counts are not to be relied on.
+# Add all records of a batch, which must fill [p, end). The caller has reserved room for them and marked their keys
+# and values as not null. `done` counts complete records. After a fault the columns' counts are not reliable.
 cdef inline int walk_records(
     Columns* columns, Wanted wanted, Batch batch, const uint8_t* p, const uint8_t* end, int32_t* done
 ) noexcept nogil:
@@ -319,7 +319,7 @@ cdef inline int32_t sequence_after(int32_t base, int32_t delta) noexcept nogil:
     return <int32_t>((<int64_t>base + delta) & 0x7fffffff)
 
 
-# What a failed batch must be undone to.
+# The counts before a batch, to restore if it fails.
 cdef struct Mark:
     Py_ssize_t rows
     Py_ssize_t headers
@@ -359,7 +359,7 @@ cdef inline void roll_back(Columns* columns, const Mark* mark) noexcept nogil:
     columns.header_keys_are_utf8 = mark.header_keys_are_utf8
 
 
-# Decode the records in [p, end) behind the rows there are; undone whole where something is wrong.
+# Decode the records in [p, end) behind the existing rows; after a fault, all rows of the batch are removed.
 cdef inline int add_records(
     Columns* columns, const Wanted* wanted, const Batch* batch, const uint8_t* p, const uint8_t* end, int32_t* done
 ) noexcept nogil:

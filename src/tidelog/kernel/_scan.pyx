@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""``scan_batches``: walk the batches of formats v0, v1 and v2 in a buffer into a BatchTable.
+"""``scan_batches``: it scans the batches of formats v0, v1 and v2 in a buffer into a BatchTable.
 
-Bounds are proved by hand, once a batch: ``size`` bytes are known to lie before the end of the buffer before any field
-past the first 18 is read, and ``size`` is at least the smallest batch of its format. No GIL while walking.
+Bounds are checked once per batch. Before any field after the first 18 bytes is read, ``size`` is known to fit, and to
+be at least the smallest batch of its format. The scan does not hold the GIL.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -25,10 +25,10 @@ cdef enum:
     STOP_PARTIAL = 1
     STOP_BAD_SIZE = 2
     STOP_BAD_MAGIC = 3
-    STOP_NO_ROOM = 4  # not the walk's end: the table must grow
+    STOP_NO_ROOM = 4  # not the end of the scan: the table must grow
 
     HEADER_UP_TO_MAGIC = 17
-    V0_SIZE = 14  # what the length field of an empty message says
+    V0_SIZE = 14  # the length field of an empty message
     V1_SIZE = 22
     V2_SIZE = 49
 
@@ -38,14 +38,14 @@ cdef object STOPS = tuple(Stop)
 
 cdef struct Walk:
     const uint8_t* data
-    Py_ssize_t index  # of the next batch
+    Py_ssize_t index  # the next batch
     Py_ssize_t end
     int64_t base_position
     int64_t partial_size
     Py_ssize_t row
     Py_ssize_t capacity
     bint verify
-    # What the summary tells of the rows so far.
+    # The summary of the rows so far.
     int64_t first_offset
     int64_t last_offset
     int64_t producer_id
@@ -120,14 +120,14 @@ cdef void sum_up(Walk* walk, const Rows* rows, Py_ssize_t row) noexcept nogil:
 
 
 cdef int walk_batches(Walk* walk, Rows* rows) noexcept nogil:
-    """Fill rows until the data or the room ends; what is returned is one of STOP_*."""
+    """Fill rows until the data or the room ends; return one of STOP_*."""
     cdef const uint8_t* p
     cdef Py_ssize_t left
     cdef int32_t length
     cdef int8_t magic
     while True:
         left = walk.end - walk.index
-        if left <= HEADER_UP_TO_MAGIC:  # not one whole header and a byte: Kafka's FileLogInputStream ends here too
+        if left <= HEADER_UP_TO_MAGIC:  # less than a complete header plus a byte: Kafka's FileLogInputStream ends here too
             return STOP_PARTIAL if left else STOP_END
         p = walk.data + walk.index
         length = <int32_t>tl_load32(p + V2_LENGTH)
@@ -142,7 +142,7 @@ cdef int walk_batches(Walk* walk, Rows* rows) noexcept nogil:
         if length < (V2_SIZE if magic == 2 else V1_SIZE if magic == 1 else V0_SIZE):
             return STOP_BAD_SIZE
         if length > 0x7fffffff - PREFIX:
-            return STOP_BAD_SIZE  # the whole batch would not fit the size column
+            return STOP_BAD_SIZE  # the complete batch would not fit into the size column
         if walk.row == walk.capacity:
             return STOP_NO_ROOM
         rows.position[walk.row] = walk.base_position + walk.index
@@ -158,7 +158,7 @@ cdef int walk_batches(Walk* walk, Rows* rows) noexcept nogil:
 
 
 cdef Py_ssize_t first_guess(Walk* walk) noexcept nogil:
-    """Rows to make room for: as if all batches were like the first."""
+    """Return the number of rows to reserve, assuming that all batches are like the first."""
     cdef Py_ssize_t left = walk.end - walk.index
     cdef int32_t length
     cdef Py_ssize_t guess
@@ -173,7 +173,7 @@ cdef Py_ssize_t first_guess(Walk* walk) noexcept nogil:
 
 
 cdef object grown(object block, Rows* rows, Walk* walk, Py_ssize_t start):
-    """A block with more room that holds the rows so far; ``rows`` then points into it."""
+    """Return a larger block with the rows so far; ``rows`` then points into it."""
     cdef Py_ssize_t old = walk.capacity, index, count = walk.row
     cdef double done = walk.index - start, whole = walk.end - start
     cdef Py_ssize_t capacity = max(2 * old, 16)
@@ -203,9 +203,10 @@ cdef object grown(object block, Rows* rows, Walk* walk, Py_ssize_t start):
 
 
 def scan_batches(buffer, Py_ssize_t start=0, end=None, *, int64_t base_position=0, bint verify_crc=True):
-    """Walk ``buffer[start:end]``; bad bytes end the walk and are named in ``stop``, they never raise.
+    """Scan ``buffer[start:end]``. Invalid bytes end the scan and set ``stop``; they raise no error.
 
-    ``base_position`` is the position of ``buffer[0]`` in its file. ValueError where ``start`` or ``end`` lie outside.
+    ``base_position`` is the position of ``buffer[0]`` in its file. Raise ValueError if ``start`` or ``end`` lies
+    outside.
     """
     cdef Py_buffer view
     cdef Walk walk

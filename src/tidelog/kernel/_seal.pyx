@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""``seal_batch``: the header before records that are encoded, and compressed if they are to be."""
+"""``seal_batch``: it writes the header before encoded (and possibly compressed) records."""
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -27,7 +27,7 @@ def seal_batch(
     int16_t producer_epoch=-1,
     int32_t base_sequence=-1,
 ):
-    """A whole v2 batch, checksum and all, as a bytearray; ``records`` is any buffer. OverflowError past 2 GiB."""
+    """Return a complete v2 batch with checksum as a bytearray; ``records`` is any buffer. OverflowError past 2 GiB."""
     cdef Py_buffer view
     cdef uint8_t* p
     cdef Header header

@@ -1,9 +1,9 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
 """Binary search in the bytes of an offset or time index.
 
-The search first asks whether the target lies among the last entries (8 KiB of them), as reads near the log's end do:
-their pages are warm, those in the middle of a large index may have to come from the disk. Source: Kafka's
-``AbstractIndex``. On entries that do not ascend the answer is some slot, never an error.
+The search first checks if the target lies in the last entries (8 KiB of them), as for reads near the log's end. Their
+pages are in memory, while the middle of a large index may come from the disk. Source: Kafka's ``AbstractIndex``.
+If entries do not ascend, the result is some slot, never an error.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -14,7 +14,7 @@ from tidelog.kernel._bytes cimport tl_load32, tl_load64
 cdef enum:
     WARM_BYTES = 8192
 
-# Indexed by IndexKey.
+# These arrays are indexed by IndexKey.
 cdef int[4] ENTRY_SIZE = [8, 8, 12, 12]
 cdef int[4] KEY_START = [0, 4, 0, 8]
 
@@ -25,7 +25,7 @@ cdef inline int64_t key_at(const uint8_t* data, Py_ssize_t slot, int kind) noexc
 
 
 cdef Py_ssize_t below(const uint8_t* data, Py_ssize_t count, int kind, int64_t target, bint equal) noexcept nogil:
-    """How many entries, counted from the first, are below the target (``equal``: or at it)."""
+    """Return the number of leading entries below the target (``equal``: or at the target)."""
     cdef Py_ssize_t low = 0, high = count, middle
     cdef Py_ssize_t warm = count - WARM_BYTES // ENTRY_SIZE[kind]
     cdef int64_t key
@@ -66,16 +66,16 @@ cdef Py_ssize_t search(
 
 
 def lookup_index(buffer, int key, int64_t target, Py_ssize_t count=-1):
-    """Slot of the last of the first ``count`` entries (-1: all whole ones) whose ``key`` is at most ``target``, or -1.
+    """Return the slot of the last of the first ``count`` entries whose ``key`` is at most ``target``, or -1.
 
-    ``key`` is an IndexKey. ValueError where the buffer has fewer entries than ``count``.
+    ``key`` is an IndexKey; a ``count`` of -1 means all complete entries. Raise ValueError if the buffer has fewer.
     """
     cdef Py_ssize_t whole
     return search(buffer, key, target, count, True, &whole) - 1
 
 
 def lookup_index_above(buffer, int key, int64_t target, Py_ssize_t count=-1):
-    """Slot of the first entry whose ``key`` is at least ``target``, or -1; otherwise as ``lookup_index``."""
+    """Return the slot of the first entry whose ``key`` is at least ``target``, or -1; otherwise as ``lookup_index``."""
     cdef Py_ssize_t whole
     cdef Py_ssize_t slot = search(buffer, key, target, count, False, &whole)
     return slot if slot < whole else -1

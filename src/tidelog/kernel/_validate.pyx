@@ -1,13 +1,13 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""Produce validation in place: check the v2 batches of one buffer, then give them offsets, epoch and timestamps.
+"""Produce validation in place: it checks the v2 batches of a buffer, then sets their offsets, epoch and timestamps.
 
-One pass a batch: header rules, checksum, and for uncompressed batches every record. A batch that passes is patched at
-once (base offset, leader epoch, and where they change its timestamp type and max timestamp with a new checksum), then
-the next is looked at. After a problem the buffer is good for nothing but an error message. Of a compressed batch only
-the header is checked; the caller decompresses it and asks ``validate_records``. A cut batch at the end of the buffer
-is left out of ``size``, as Kafka leaves it out. Source of the rules: Kafka's ``LogValidator``.
+Each batch gets one pass: header rules, checksum, and every record of an uncompressed batch. A valid batch is patched at
+once: base offset and leader epoch, and timestamp type, max timestamp and checksum if they change. Then the next batch
+follows. After a problem the buffer may only be used for an error message. Only the header of a compressed batch is
+checked; the caller decompresses it and calls ``validate_records``. Like Kafka, ``size`` leaves out a partial batch at
+the end of the buffer. Source of the rules: Kafka's ``LogValidator``.
 
-Bounds: ``left`` bytes are known to be there before a field is read, ``length > left - 12`` is refused.
+Bounds: ``left`` bytes are known to exist before a field is read; ``length > left - 12`` is refused.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
@@ -76,7 +76,7 @@ cdef struct Outcome:
     int fault
     bint needs_decompression
 
-# What record checks need of the batch's header.
+# The header fields that the record checks need.
 cdef struct BatchFields:
     int64_t base_offset
     int64_t base_timestamp
@@ -86,12 +86,12 @@ cdef struct BatchFields:
 
 
 cdef class ProduceRules:
-    """What a log takes; made once a configuration.
+    """The rules of a log for produced batches; created once per configuration.
 
-    ``log_append_time``: the broker sets timestamps. ``before_max_ms`` and ``after_max_ms``: how far behind and ahead
-    of ``now_ms`` a create timestamp may be. ``require_keys``: the topic is compacted. ``from_client``: not from a
-    coordinator or a leader, so base offset, control bit, counts and sequence are checked. ``single_batch``: refuse more
-    than one batch, as Kafka does for producers.
+    ``log_append_time``: the broker sets timestamps. ``before_max_ms`` and ``after_max_ms`` limit the distance of a
+    create timestamp from ``now_ms``. ``require_keys``: the topic is compacted. ``from_client``: the sender is neither a
+    coordinator nor a leader, so base offset, control bit and sequence are checked. ``single_batch``: refuse more than
+    one batch, as Kafka does for producers.
     """
 
     cdef Rules rules
@@ -113,14 +113,14 @@ cdef class ProduceRules:
 
 
 cdef class Validation:
-    """What was found. ``problem`` is NONE where all batches were taken and patched."""
+    """The result of a validation. ``problem`` is NONE if all batches were accepted and patched."""
 
     cdef Outcome outcome
     cdef readonly int64_t first_offset
 
     @property
     def last_offset(self):
-        """Of the last record; ``first_offset`` - 1 where there is none."""
+        """The last record's offset; ``first_offset`` - 1 without records."""
         return self.first_offset + self.outcome.record_count - 1
 
     @property
@@ -129,32 +129,32 @@ cdef class Validation:
 
     @property
     def batch_count(self):
-        """Whole batches taken; after a problem the bad one is this number, counted from 0."""
+        """The number of accepted batches; after a problem, the index of the invalid batch."""
         return self.outcome.batch_count
 
     @property
     def size(self):
-        """Bytes of those batches: where the bad batch, or the cut one, begins."""
+        """The bytes of the accepted batches, and so the start of the invalid or partial batch."""
         return self.outcome.size
 
     @property
     def max_timestamp(self):
-        """Milliseconds, -1 for none; from the header of batches that still need decompression."""
+        """The largest timestamp in ms, -1 for none; for a batch that needs decompression, its header's."""
         return self.outcome.max_timestamp
 
     @property
     def offset_of_max_timestamp(self):
-        """The first record that has it; the batch's last where only the header was seen. -1 for none."""
+        """The first record with that timestamp, or the batch's last if only its header was checked; -1 for none."""
         return self.outcome.offset_of_max_timestamp
 
     @property
     def last_offset_of_max_batch(self):
-        """Last offset of the first batch with the max timestamp: what Kafka's time index takes. -1 for none."""
+        """The last offset of the first batch with the max timestamp, for Kafka's time index; -1 for none."""
         return self.outcome.last_offset_of_max_batch
 
     @property
     def needs_decompression(self):
-        """Some batch is compressed, so its records were not looked at."""
+        """True if a batch is compressed: its records were not checked."""
         return bool(self.outcome.needs_decompression)
 
     @property
@@ -163,12 +163,12 @@ cdef class Validation:
 
     @property
     def fault(self):
-        """What is wrong where ``problem`` is CORRUPT."""
+        """The fault if ``problem`` is CORRUPT."""
         return Fault(self.outcome.fault)
 
     @property
     def record_index(self):
-        """The record, within its batch, that has the problem; -1 where it is the batch's."""
+        """The index of the record with the problem in its batch; -1 if the problem is the batch's."""
         return self.outcome.record_index
 
     def __bool__(self):
@@ -222,7 +222,7 @@ cdef int check_records(
     int64_t* max_timestamp,
     int32_t* index_of_max,
 ) noexcept nogil:
-    """All records of a batch, which must fill [p, end). The timestamps are what the batch says, before any patch."""
+    """Check all records of a batch, which must fill [p, end); timestamps are those before any patch."""
     cdef const uint8_t* stop
     cdef int32_t index, length, offset_delta
     cdef int64_t timestamp_delta, timestamp
@@ -260,7 +260,7 @@ cdef int check_records(
             return refuse(outcome, CORRUPT, FAULT_VALUE)
         if length > 0:
             p += length
-        if not (stop - p == 1 and p[0] == 0):  # no headers, as most records
+        if not (stop - p == 1 and p[0] == 0):  # like most records, it has no headers
             fault = skip_headers(p, stop)
             if fault:
                 return refuse(outcome, CORRUPT, fault)
@@ -284,7 +284,7 @@ cdef int check_records(
 
 
 cdef int check_header(const uint8_t* p, Py_ssize_t size, const Rules* rules, Outcome* outcome) noexcept nogil:
-    """The rules for a whole v2 batch's header, checksum included."""
+    """Check the header of a complete v2 batch, including the checksum."""
     cdef int32_t count = <int32_t>tl_load32(p + V2_RECORD_COUNT)
     cdef int32_t delta = <int32_t>tl_load32(p + V2_LAST_OFFSET_DELTA)
     cdef int16_t attributes = <int16_t>tl_load16(p + V2_ATTRIBUTES)
@@ -296,7 +296,7 @@ cdef int check_header(const uint8_t* p, Py_ssize_t size, const Rules* rules, Out
         return refuse(outcome, TOO_LARGE, FAULT_NONE)
     if crc32c_of(p + V2_ATTRIBUTES, size - V2_ATTRIBUTES, 0) != tl_load32(p + V2_CRC):
         return refuse(outcome, CORRUPT, FAULT_CRC)
-    # Offsets are given out by the count, so it must be the range's length whoever sends.
+    # The record count assigns offsets, so it must be the length of the offset range for any sender.
     if count <= 0 or delta < 0 or <int64_t>delta + 1 != count:
         return refuse(outcome, OFFSET_RANGE, FAULT_NONE)
     if rules.from_client and attributes & CONTROL_BIT:
@@ -310,7 +310,7 @@ cdef int check_header(const uint8_t* p, Py_ssize_t size, const Rules* rules, Out
 
 
 cdef void patch_timestamps(uint8_t* p, Py_ssize_t size, int64_t max_timestamp, bint log_append) noexcept nogil:
-    """Set type and max timestamp, and the checksum where they change; then undefined attribute bits are cleared too."""
+    """Set type and max timestamp; if they change, also set the checksum and clear undefined attribute bits."""
     cdef uint16_t old = tl_load16(p + V2_ATTRIBUTES)
     cdef uint16_t stamp = LOG_APPEND_BIT if log_append else 0
     cdef uint16_t attributes = (old & KEPT_BITS) | stamp
@@ -330,7 +330,7 @@ cdef int take_batch(
     int64_t now_ms,
     Outcome* outcome,
 ) noexcept nogil:
-    """Check the v2 batch that fills [p, p + size) and patch it."""
+    """Check and patch the v2 batch in [p, p + size)."""
     cdef BatchFields batch
     cdef int64_t max_timestamp
     cdef int32_t index_of_max
@@ -422,8 +422,8 @@ cdef Validation blank(int64_t first_offset):
 def validate_batches(buffer, ProduceRules rules not None, int64_t next_offset, int32_t leader_epoch, int64_t now_ms):
     """Check and patch the batches in ``buffer``, which must be writable: the first record gets ``next_offset``.
 
-    Returns a Validation; bad bytes never raise. ValueError for a negative ``next_offset``. The GIL is kept, as a call
-    is a microsecond.
+    Return a Validation; invalid bytes raise no error. Raise ValueError for a negative ``next_offset``. The GIL is held,
+    since a call takes only about a microsecond.
     """
     cdef Py_buffer view
     cdef Validation validation = blank(next_offset)
@@ -450,10 +450,10 @@ def validate_records(
     int attributes,
     int32_t record_count,
 ):
-    """Check the records of one batch that ``validate_batches`` left compressed, given decompressed.
+    """Check the decompressed records of a batch that ``validate_batches`` left compressed.
 
-    The other arguments are fields of its header. Nothing is patched: where ``max_timestamp`` of the result is not the
-    header's (and timestamps are the producers'), ``set_max_timestamp`` corrects the batch.
+    The other arguments are fields of its header. Nothing is patched: if ``max_timestamp`` of the result differs from
+    the header's (and producers set the timestamps), ``set_max_timestamp`` must correct the batch.
     """
     cdef Py_buffer view
     cdef Validation validation = blank(base_offset)
@@ -483,7 +483,7 @@ def validate_records(
 
 
 def set_max_timestamp(buffer, int64_t max_timestamp, bint log_append=False):
-    """Set timestamp type and max timestamp of the one v2 batch that fills ``buffer``, and its checksum with them."""
+    """Set timestamp type, max timestamp and checksum of the v2 batch that fills ``buffer``."""
     cdef Py_buffer view
     PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
     try:

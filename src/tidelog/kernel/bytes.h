@@ -1,7 +1,7 @@
 /* Loads, stores and varints over raw bytes: big endian as Kafka writes them, on any host.
  *
- * Nothing here checks bounds except the varint readers, which take the end of the readable bytes. Every caller has
- * proved `length <= end - p` before it loads; lengths are compared that way round because `p + length` may wrap.
+ * Only the varint readers check bounds: they take the end of the readable bytes. Every other caller has proved
+ * `length <= end - p` before it loads. The comparison has this form because `p + length` may wrap.
  */
 #ifndef TIDELOG_BYTES_H
 #define TIDELOG_BYTES_H
@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Copy n bytes. Short ones, where the source can be read that far, go as one block of TL_SLACK bytes: several times
- * faster than a call. So `to` must have room for n bytes and TL_SLACK more. NULL: no byte after the n may be read. */
+/* Copy n bytes. If the source is readable that far, short ones are copied as one block of TL_SLACK bytes: several
+ * times faster than a call. So `to` must have room for n bytes and TL_SLACK more. A NULL end forbids reading past n. */
 #define TL_SLACK 16
 static inline void tl_copy(uint8_t *to, const uint8_t *from, size_t n, const uint8_t *readable_end) {
     if (n <= TL_SLACK && readable_end != NULL && readable_end - from >= TL_SLACK)
@@ -56,8 +56,8 @@ static inline uint64_t tl_zigzag64(int64_t v) {
     return ((uint64_t)v << 1) ^ (UINT64_C(0) - ((uint64_t)v >> 63));
 }
 
-/* Zigzag varints. They return the bytes used, or 0 where the bytes end or the varint is longer than its type allows
- * (5 bytes an int, 10 a long). Bits past the type's width in the last byte are dropped, as Kafka's ByteUtils does. */
+/* Zigzag varints. They return the bytes used, or 0 if the bytes end or the varint is too long for its type (5 bytes
+ * for an int, 10 for a long). As in Kafka's ByteUtils, the last byte's bits beyond the type's width are dropped. */
 static inline int tl_varint(const uint8_t *p, const uint8_t *end, int32_t *out) {
     ptrdiff_t room = end - p;
     uint32_t v = 0;
@@ -109,7 +109,7 @@ static inline int tl_size_varint(int32_t value) {
     return 1 + (v >= 0x80) + (v >= 0x4000) + (v >= 0x200000) + (v >= 0x10000000);
 }
 
-/* Writers return the position after what they wrote; the caller has made room for 5 or 10 bytes. */
+/* Writers return the position after the written bytes; the caller has made room for 5 or 10 bytes. */
 static inline uint8_t *tl_put_varint(uint8_t *p, int32_t value) {
     uint32_t v = tl_zigzag32(value);
     while (v >= 0x80) {
@@ -130,7 +130,7 @@ static inline uint8_t *tl_put_varlong(uint8_t *p, int64_t value) {
     return p;
 }
 
-/* Whether the bytes are UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
+/* Return 1 if the bytes are UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
 static inline int tl_is_utf8(const uint8_t *p, const uint8_t *end) {
     while (p < end) {
         uint8_t lead = *p++, low = 0x80, high = 0xbf;

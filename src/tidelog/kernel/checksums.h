@@ -1,11 +1,11 @@
-/* CRC-32C (Castagnoli, format v2) and CRC-32 (zlib's, formats v0 and v1). Included by _crc.pyx alone.
+/* CRC-32C (Castagnoli, format v2) and CRC-32 (zlib's, formats v0 and v1). Only _crc.pyx includes this file.
  *
- * Both run on a register that holds the complement of the published value; tl_crc32c and tl_crc32 take and give
- * published values, so that crc(b, crc(a)) is the CRC of a followed by b.
+ * The inner functions use a register with the complement of the published value. tl_crc32c and tl_crc32 take and
+ * return published values, so that crc(b, crc(a)) is the CRC of a followed by b.
  *
- * CRC-32C in hardware: the instruction takes 8 bytes, has a latency of 3 cycles and starts one a cycle, so three lanes
- * run side by side. Lanes are joined by a table that moves a register over LANE zero bytes: the CRC is linear.
- * The instruction is looked for when the module is loaded, never assumed by the compiler's flags.
+ * The CRC-32C instruction takes 8 bytes, has a latency of 3 cycles and can start every cycle, so three lanes run in
+ * parallel. The CRC is linear: a table that moves a register over LANE zero bytes joins the lanes. The CPU is checked
+ * for the instruction when the module is loaded; compiler flags do not decide it.
  */
 #ifndef TIDELOG_CHECKSUMS_H
 #define TIDELOG_CHECKSUMS_H
@@ -27,8 +27,8 @@
 
 #define TL_CASTAGNOLI 0x82f63b78u /* bits reversed: bit 31 is x^0 */
 #define TL_ZLIB 0xedb88320u
-#define TL_LANE_LONG 1024 /* bytes a lane in the main loop */
-#define TL_LANE_SHORT 128 /* bytes a lane for what the main loop left */
+#define TL_LANE_LONG 1024 /* bytes per lane in the main loop */
+#define TL_LANE_SHORT 128 /* bytes per lane for the rest after the main loop */
 
 typedef uint32_t (*tl_crc_function)(uint32_t state, const uint8_t *p, size_t n);
 
@@ -82,12 +82,12 @@ static int tl_crc32c_in_hardware(void) {
 }
 
 #elif defined(TL_CRC_ARM)
+/* Assembly, because compilers hide the intrinsics unless the complete file is built for a CPU that has them. */
 #define TL_CRC_NAME "armv8-crc"
 #define TL_CRC_TARGET
 #define TL_CRC_WORD(state, word) tl_arm_crc32cx((state), (word))
 #define TL_CRC_BYTE(state, byte) tl_arm_crc32cb((state), (byte))
 
-/* Assembly, because compilers hide the intrinsics unless the whole file is built for a CPU that has them. */
 static inline uint32_t tl_arm_crc32cx(uint32_t state, uint64_t word) {
     __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(state) : "r"(word));
     return state;
@@ -101,7 +101,7 @@ static int tl_crc32c_in_hardware(void) {
 #if defined(__linux__)
     return (getauxval(AT_HWCAP) & (1ul << 7)) != 0; /* HWCAP_CRC32 */
 #elif defined(__APPLE__)
-    return 1; /* every 64-bit ARM of Apple's has it */
+        return 1; /* every 64-bit ARM CPU from Apple has it */
 #else
     return 0;
 #endif
@@ -167,7 +167,7 @@ TL_CRC_TARGET static uint32_t tl_crc32c_hardware(uint32_t a, const uint8_t *p, s
 
 /* --- choice ----------------------------------------------------------------------------------------------------- */
 
-/* Call once, before anything else: fills the tables and picks the implementation. */
+/* Fill the tables and choose the implementation; call it once, before any other function. */
 static void tl_checksums_start(void) {
     tl_fill_slices(tl_slices_castagnoli, TL_CASTAGNOLI);
     tl_fill_slices(tl_slices_zlib, TL_ZLIB);

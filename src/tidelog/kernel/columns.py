@@ -1,8 +1,8 @@
-"""Records as columns: what the decoder gives and the encoder takes, laid out as Arrow lays them out.
+"""Records as columns in Arrow's layout: the output of the decoder and the input of the encoder.
 
-Variable-size columns are an int32 array of n + 1 offsets into one run of bytes; validity is a bitmap, least
-significant bit first, or None where nothing is null. So record/ hands the buffers to Arrow without a copy. Columns are
-immutable; a column that was not asked for is None.
+A column of variable size is an int32 array of n + 1 offsets into one run of bytes. Its validity is a bitmap, least
+significant bit first, or None if there are no nulls. So ``record`` can pass the buffers to Arrow without a copy.
+Columns are immutable; a column that was not requested is None.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordColumns:
-    """n records. ``batch`` is the number of a record's batch as the caller counted it when adding."""
+    """The columns of n records. ``batch`` is the number that the caller gave to a record's batch."""
 
     offset: Int64s
     timestamp: Int64s
@@ -29,12 +29,12 @@ class RecordColumns:
     """-1 none (v0), 0 create, 1 log append."""
     batch: Int32s | None = None
     sequence: Int32s | None = None
-    """The producer's sequence number, -1 where the batch has none."""
+    """The producer's sequence number, -1 if the batch has none."""
 
     key_offsets: Int32s | None = None
     key_data: memoryview | None = None
     key_validity: Bitmap | None = None
-    """None where no key is null (or keys were not asked for)."""
+    """None if no key is null (or keys were not requested)."""
     key_null_count: int = 0
 
     value_offsets: Int32s | None = None
@@ -47,7 +47,7 @@ class RecordColumns:
     header_key_offsets: Int32s | None = None
     header_key_data: memoryview | None = None
     header_keys_are_utf8: bool = True
-    """False where some header key is not UTF-8; Kafka's clients read such bytes as U+FFFD."""
+    """False if a header key is not UTF-8; Kafka's clients read these bytes as U+FFFD."""
     header_value_offsets: Int32s | None = None
     header_value_data: memoryview | None = None
     header_value_validity: Bitmap | None = None
@@ -58,7 +58,7 @@ class RecordColumns:
 
     @property
     def key_valid(self) -> Bools | None:
-        """One bool a record, or None where keys were not asked for."""
+        """A bool per record, or None if keys were not requested."""
         return None if self.key_offsets is None else _unpacked(self.key_validity, len(self))
 
     @property
@@ -67,14 +67,14 @@ class RecordColumns:
 
     @property
     def header_value_valid(self) -> Bools | None:
-        """One bool a header."""
+        """A bool per header."""
         if self.header_value_offsets is None:
             return None
         return _unpacked(self.header_value_validity, len(self.header_value_offsets) - 1)
 
     @property
     def data_bytes(self) -> int:
-        """Bytes in all the data columns."""
+        """The bytes of all data columns together."""
         data = (self.key_data, self.value_data, self.header_key_data, self.header_value_data)
         return sum(len(column) for column in data if column is not None)
 

@@ -1,4 +1,4 @@
-"""What the cleaner's filter is told of each batch and of its time, and what it gives back."""
+"""The inputs of the cleaner's filter (the fate of each batch, the rules) and its result."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 class Retention(enum.IntEnum):
-    """What becomes of a batch (Kafka's ``BatchRetention``)."""
+    """The fate of a batch (Kafka's ``BatchRetention``)."""
 
     DELETE = 0
-    """It goes; its records are not looked at."""
+    """Remove the batch without reading its records."""
     DELETE_EMPTY = 1
-    """It stays while a record of it stays."""
+    """Keep the batch if it keeps a record."""
     RETAIN_EMPTY = 2
-    """It stays, as a header without records where none stays."""
+    """Keep the batch, as a header without records if it keeps none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchFates:
-    """One row a batch of a table."""
+    """The fates of a table's batches, a row per batch."""
 
     retention: npt.NDArray[np.uint8]
-    """A ``Retention``."""
+    """The ``Retention`` of each batch."""
     discard: npt.NDArray[np.bool_]
-    """All of its records go: aborted data, or a marker whose delete horizon has passed."""
+    """True if all its records are removed: aborted data, or a marker whose delete horizon has passed."""
     ends_empty_transaction: npt.NDArray[np.bool_]
-    """A marker of a transaction that has no records left: it gets a delete horizon where it has none."""
+    """True for a marker whose transaction has no records left: it gets a delete horizon if it has none."""
 
     def take(self, rows: slice) -> BatchFates:
         return BatchFates(
@@ -44,24 +44,24 @@ class BatchFates:
 
 
 class CleaningRules(NamedTuple):
-    """The time of a clean, and what is deleted at that time."""
+    """The time of a clean, and its deletion rules."""
 
     now_ms: int
     delete_retention_ms: int
-    """A tombstone or marker that is seen for the first time may go that much after ``now_ms``."""
+    """The time from the first clean of a tombstone or marker to its delete horizon."""
     retain_legacy_deletes: bool = True
-    """Whether tombstones of format v0 and v1, which have no delete horizon, stay."""
+    """True if tombstones of format v0 and v1, which have no delete horizon, stay."""
 
 
 class FilteredBatches(NamedTuple):
-    """What ``filter_batches`` kept."""
+    """The result of ``filter_batches``."""
 
     data: Buffer
-    """Whole v2 batches back to back; those that are to be compressed have their codec's number, but plain records."""
+    """Complete v2 batches, back to back. A batch to be compressed has its codec's number, but plain records."""
     unpacked: npt.NDArray[np.int64]
-    """A row for each batch to be compressed: where it begins in ``data`` and where it ends."""
+    """A row for each batch to be compressed: its start and its end in ``data``."""
     records_read: int
-    """Records of all batches but those of ``Retention.DELETE``."""
+    """The records of all batches except those of ``Retention.DELETE``."""
     records_kept: int
     invalid_records: int
-    """Records without a key, dropped for that."""
+    """Records that were removed because they have no key."""

@@ -1,4 +1,4 @@
-"""What can be wrong inside a batch: one number and one sentence a rule, for the compiled and the plain kernels."""
+"""The faults inside a batch, each with a number and a sentence, for the compiled and the plain kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Fault(enum.IntEnum):
-    """The first rule that the bytes broke; the numbers are those of kernel/_faults.pxd."""
+    """The first rule that the bytes broke; kernel/_faults.pxd has the same numbers."""
 
     NONE = 0
     CRC = 1
@@ -31,7 +31,7 @@ class Fault(enum.IntEnum):
 
     @property
     def is_of_a_record(self) -> bool:
-        """Whether one record broke the rule, rather than the batch as a whole."""
+        """True if a single record broke the rule, not the batch as a whole."""
         return Fault.RECORD_LENGTH <= self <= Fault.RECORD_END
 
 

@@ -1,4 +1,4 @@
-"""What was read of the keys of some batches, for the offset map whose hash they have."""
+"""The hashed keys of some batches, for an offset map with the same hash."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 class HashedKeys(NamedTuple):
     entries: memoryview
-    """24 bytes a record that has a key, in the order of the log: hash (low and high 64 bits) and offset, as C has
-    them."""
+    """An entry of 24 bytes per record with a key, in log order: hash (low, high 64 bits) and offset, native order."""
     row_ends: npt.NDArray[np.int64]
-    """A row a batch: how many entries there are up to its last record."""
+    """A row per batch: the number of entries up to its last record."""
     last_offsets: npt.NDArray[np.int64]
-    """Of each batch."""
+    """The last offset of each batch."""

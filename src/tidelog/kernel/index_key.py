@@ -1,4 +1,4 @@
-"""The fields of index entries that can be searched for: entry size, place and width of each."""
+"""The searchable fields of index entries: the entry's size, the field's start and width."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ class IndexKey(enum.IntEnum):
     """Entries are 8 bytes in an offset index, 12 in a time index; integers are big-endian and signed."""
 
     OFFSET = 0
-    """Relative offset in an offset index."""
+    """The relative offset in an offset index."""
     POSITION = 1
-    """Byte position in an offset index."""
+    """The byte position in an offset index."""
     TIMESTAMP = 2
-    """Timestamp in a time index."""
+    """The timestamp in a time index."""
     TIME_OFFSET = 3
-    """Relative offset in a time index."""
+    """The relative offset in a time index."""
 
     @property
     def entry_size(self) -> int:
@@ -23,7 +23,7 @@ class IndexKey(enum.IntEnum):
 
     @property
     def start(self) -> int:
-        """Byte of the entry that the field begins at."""
+        """The field's first byte in the entry."""
         return (0, 4, 0, 8)[self]
 
     @property

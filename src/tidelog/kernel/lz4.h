@@ -1,12 +1,12 @@
-/* LZ4 as Kafka's clients write it: frames of independent blocks, without checksums and sizes. Any other frame, and any
- * that is damaged, is left to the library, which reads all of them and says what is wrong; so nothing here explains.
+/* LZ4 as Kafka's clients write it: frames of independent blocks, without checksums and sizes. The codec's library reads
+ * all other frames, and damaged ones too. It reports their errors, so this code reports none.
  *
- *     04 22 4D 18 | 60 | 40, 50, 60 or 70: most bytes of a block | header checksum | blocks | end mark 00 00 00 00
+ *     04 22 4D 18 | 60 | 40, 50, 60 or 70: largest block | header checksum | blocks | end mark 00 00 00 00
  *     block: size uint32 (top bit: its bytes are plain), sequences (little endian)
  *     sequence: token (literals << 4 | match - 4), more lengths, literals | distance uint16, more lengths
  *
- * Bounds: every length is compared with what is left before it is used. TL_LZ4_SLACK bytes behind the room given may be
- * written, for copies by blocks. Source: the LZ4 frame and block formats, versions 1.6.
+ * Bounds: every length is compared with the remaining bytes before its use. Up to TL_LZ4_SLACK bytes behind the given
+ * room may be written, because copies go by blocks. Source: the LZ4 frame and block formats, versions 1.6.
  */
 #ifndef TIDELOG_LZ4_H
 #define TIDELOG_LZ4_H
@@ -19,7 +19,7 @@
 #define TL_LZ4_HEADER 7
 #define TL_LZ4_PLAIN UINT32_C(0x80000000)
 
-/* The most bytes of a block in a frame of the usual kind; 0 where it begins otherwise. */
+/* Return the largest block size of a common frame; 0 for any other start. */
 static inline size_t tl_lz4_block_bytes(const uint8_t *p, size_t n) {
     static const uint8_t start[5] = {0x04, 0x22, 0x4d, 0x18, 0x60};
     static const uint8_t checksums[4] = {0x82, 0xfb, 0x51, 0x73};
@@ -34,7 +34,7 @@ static inline uint32_t tl_lz4_size(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* The bytes that prolong a length; 0 where they end. */
+/* Add the extra bytes of a length; return 0 if they end too soon. */
 static inline int tl_lz4_more(const uint8_t **p, const uint8_t *end, size_t *length) {
     uint8_t byte;
     do {
@@ -45,7 +45,7 @@ static inline int tl_lz4_more(const uint8_t **p, const uint8_t *end, size_t *len
     return 1;
 }
 
-/* Repeat what lies `distance` before `out`; may write TL_LZ4_SLACK bytes more. */
+/* Repeat the bytes `distance` before `out`; may write TL_LZ4_SLACK bytes more. */
 static inline void tl_lz4_repeat(uint8_t *out, size_t distance, size_t length) {
     size_t done = 0, step = distance;
     if (distance < 16) {
@@ -57,8 +57,8 @@ static inline void tl_lz4_repeat(uint8_t *out, size_t distance, size_t length) {
     for (; done < length; done += 16) memcpy(out + done, out + done - step, 16);
 }
 
-/* The plain bytes of one block; -1 where it is damaged or has more than `room`. Most sequences are short: while enough
- * bytes are left on both sides, theirs are copied by blocks before anything else is asked. */
+/* Write the plain bytes of a block and return their number; -1 if it is damaged or has more than `room`. Most
+ * sequences are short: if both sides have enough bytes, they are copied by blocks before any other check. */
 static inline ptrdiff_t tl_lz4_block(const uint8_t *p, size_t n, uint8_t *begin, size_t room) {
     const uint8_t *end = p + n;
     uint8_t *out = begin, *limit = begin + room;

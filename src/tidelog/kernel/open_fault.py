@@ -1,4 +1,4 @@
-"""Why a batch could not be opened or cleaned, beyond ``Fault``, and the errors for both."""
+"""The faults of opening or cleaning a batch, in addition to ``Fault``, and the errors for both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.model.errors import CorruptRecordError, InvalidRecordError
 
 
 class OpenFault(enum.IntEnum):
-    """The numbers of kernel/_open_batch.pxd; none is a ``Fault``'s."""
+    """The numbers of kernel/_open_batch.pxd, which differ from all of ``Fault``'s."""
 
     NO_MEMORY = 100
     NOT_IN_BUFFER = 101
@@ -20,7 +20,7 @@ class OpenFault(enum.IntEnum):
 
 
 def open_error(fault: int, *, position: int, offset: int, record: int, count: int) -> Exception:
-    """``record``: which of ``count`` records is at fault, -1 for none."""
+    """Return the error for a fault; ``record`` is the faulty one of ``count`` records, -1 for none."""
     batch = f"the batch at position {position}"
     match fault:
         case OpenFault.NO_MEMORY:

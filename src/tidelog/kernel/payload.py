@@ -1,4 +1,4 @@
-"""What an encoder gives: the records of one batch, and the header fields that follow from them."""
+"""The result of an encoder: the records of a batch, and the header fields that follow from them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 
 class Payload(NamedTuple):
-    """``data`` holds ``record_count`` records back to back, as they stand behind a v2 header or go into a codec."""
+    """The fields of a batch; ``data`` has its records back to back, ready for a v2 header or a codec."""
 
     data: bytearray
     record_count: int
     last_offset_delta: int
-    """-1 where there are no records."""
+    """The last record's delta; -1 without records."""
     base_timestamp: int
-    """The deltas count from it: the first record's timestamp unless the caller gave another; -1 for no records."""
+    """The base of the deltas: the first record's timestamp unless the caller gave another; -1 without records."""
     max_timestamp: int
-    """-1 where there are no records."""
+    """The largest timestamp; -1 without records."""

@@ -1,4 +1,4 @@
-"""Why a produce buffer may not be appended: Kafka's rules for what clients send, one number and one sentence each."""
+"""The reasons to refuse a produce buffer: Kafka's rules for clients, each with a number and a sentence."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-/* One record of a v2 batch in the shape that nearly all have, read without asking at each byte where the bytes end.
+/* A fast reader for the usual shape of a v2 record, which reads without a bounds check at each byte.
  *
- * A varint of a length or delta is seldom longer than three bytes, so what comes before the key is seldom longer than
- * TL_BLIND_BYTES: where that many lie before the end of the batch they are read first and judged afterwards. What is
- * longer, cut off or contradicts itself is not for this reader: it names no fault, and the careful one in _records.pxd
- * begins that record again.
+ * A varint of a length or delta rarely exceeds three bytes, so the fields before the key rarely exceed TL_BLIND_BYTES.
+ * If that many bytes lie before the end of the batch, the fields are read first and checked afterwards. This reader
+ * rejects a record that is longer, truncated or contradictory, without naming the fault. Then the careful reader in
+ * _records.pxd reads the same record again.
  */
 #ifndef TIDELOG_RECORD_H
 #define TIDELOG_RECORD_H
@@ -15,18 +15,18 @@
 #define TL_VARINT_BLIND_BYTES 3
 
 typedef struct {
-    const uint8_t *fields; /* the key's length */
-    const uint8_t *key;    /* NULL: null */
-    const uint8_t *value;  /* NULL: null */
-    const uint8_t *rest;   /* the header count */
-    const uint8_t *stop;   /* after the record */
+    const uint8_t *fields; /* the position of the key's length */
+    const uint8_t *key;    /* NULL for a null key */
+    const uint8_t *value;  /* NULL for a null value */
+    const uint8_t *rest;   /* the position of the header count */
+    const uint8_t *stop;   /* the position after the record */
     int64_t timestamp_delta;
     int32_t offset_delta;
     int32_t key_length;
     int32_t value_length;
 } tl_record;
 
-/* A zigzag varint of at most three bytes; NULL where it is longer. */
+/* Read a zigzag varint of at most three bytes; return NULL if it is longer. */
 static inline const uint8_t *tl_varint_blind(const uint8_t *p, int32_t *out) {
     uint32_t v = p[0];
     if (v >= 0x80) {
@@ -42,13 +42,13 @@ static inline const uint8_t *tl_varint_blind(const uint8_t *p, int32_t *out) {
     return p + 1;
 }
 
-/* 1 where the record at p is of the usual shape and holds, up to its headers, which are not looked at. */
+/* Return 1 if the record at p has the usual shape and is valid up to its headers, which are not checked here. */
 static inline int tl_usual_record(const uint8_t *p, const uint8_t *end, int64_t last_delta, tl_record *record) {
     int32_t length, timestamp_delta;
     if (end - p < TL_BLIND_BYTES) return 0;
     if (!(p = tl_varint_blind(p, &length)) || length < TL_MIN_RECORD_BODY || length > end - p) return 0;
     record->stop = p + length;
-    p++; /* the attributes: unused */
+    p++; /* the unused attributes */
     if (!(p = tl_varint_blind(p, &timestamp_delta))) return 0;
     record->timestamp_delta = timestamp_delta;
     if (!(p = tl_varint_blind(p, &record->offset_delta))) return 0;

@@ -1,7 +1,7 @@
-/* SipHash with a 128-bit key and a 128-bit result: a keyed hash that nobody predicts without the key.
+/* SipHash with a 128-bit key and a 128-bit result: a keyed hash that cannot be predicted without the key.
  *
- * The offset map runs 1 round a word and 3 at the end, as hash tables in other systems do; the number of rounds is a
- * parameter so that tests can hold the code against the published vectors of 2 and 4.
+ * The offset map uses 1 round per word and 3 at the end, as hash tables in other systems do. The number of rounds is a
+ * parameter, so that tests can compare the code with the published vectors for 2 and 4.
  */
 #ifndef TIDELOG_SIPHASH_H
 #define TIDELOG_SIPHASH_H
@@ -15,7 +15,7 @@ typedef struct {
 
 static inline uint64_t tl_rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
-/* n <= 8 bytes, least significant first; written so that compilers make single loads of it. */
+/* Load n <= 8 bytes, least significant first; compilers turn this form into single loads. */
 static inline uint64_t tl_little32(const uint8_t *p) {
     return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24;
 }

@@ -1,8 +1,8 @@
-/* Offsets whose keys came again: a bit each, so that who cleans need neither hash nor look up what is certain to go.
+/* Offsets whose keys came again, a bit each. So the cleaner need not hash and look up the keys of obsolete records.
  *
- * State machine: *noting* while offsets come in ascending order; *ended* from the first that does not on, when an
- * offset may no longer stand for one record: then nothing is known. A bit that is not set says nothing. Behind
- * TL_MOST_NOTED_WORDS, and where there is no memory, offsets are not noted.
+ * States: *noting* while offsets ascend; *ended* after the first that does not, since an offset may then stand for
+ * several records. In that state nothing is known. A bit that is not set proves nothing. Offsets beyond
+ * TL_MOST_NOTED_WORDS, or without memory for their bit, are not noted.
  */
 #ifndef TIDELOG_SUPERSEDED_H
 #define TIDELOG_SUPERSEDED_H
@@ -17,13 +17,13 @@
 
 typedef struct {
     uint64_t *words;
-    size_t count;    /* of words, all zeroed when they came */
-    int64_t first;   /* the offset of the first bit; -1: none came */
-    int64_t latest;  /* that came */
+    size_t count;    /* the number of words, all zeroed at allocation */
+    int64_t first;   /* the offset of the first bit; -1 if no offset came yet */
+    int64_t latest;  /* the latest offset */
     int ended;
 } tl_superseded;
 
-/* Nothing came and nothing is known; the memory stays. */
+/* Forget all offsets; keep the memory. */
 static inline void tl_forget_superseded(tl_superseded *noted) {
     if (noted->count) memset(noted->words, 0, noted->count * sizeof *noted->words);
     noted->first = noted->latest = -1;
@@ -43,7 +43,7 @@ static inline int tl_room_for_word(tl_superseded *noted, size_t index) {
     return 1;
 }
 
-/* A key came at `offset`, the last time before at `before`, -1: never. */
+/* Note a key at `offset`; `before` is its previous offset, or -1. */
 static inline void tl_note_superseded(tl_superseded *noted, int64_t before, int64_t offset) {
     size_t bit;
     if (noted->ended) return;
@@ -65,7 +65,7 @@ static inline int tl_is_superseded(const tl_superseded *noted, int64_t offset) {
     return (int)(noted->words[bit >> 6] >> (bit & 63) & 1);
 }
 
-/* Whether [offset, last] has so many superseded offsets as `records`. */
+/* Return 1 if [offset, last] has exactly `records` superseded offsets. */
 static inline int tl_all_superseded(const tl_superseded *noted, int64_t offset, int64_t last, int64_t records) {
     int64_t found = 0;
     size_t bit, end, step;

@@ -1,13 +1,13 @@
-"""The batch table: one row a record batch, one numpy column a header field.
+"""The batch table: a row per record batch, a numpy column per header field.
 
-``scan_batches`` fills it; recovery, index rebuild, verify, count, the planners and dump are programs over it. All
-columns lie one behind the other in a single block of ``capacity`` rows, widest first, so that a scan of one batch
-allocates once; a column becomes a numpy array when it is first asked for. Tables are immutable and safe to share
-between threads; slices point into the same block.
+``scan_batches`` fills it. Recovery, index rebuild, verify, count, the planners and dump compute with it. All columns
+lie one behind the other in a single block of ``capacity`` rows, the widest first, so that a scan of one batch allocates
+once. A column becomes a numpy array at its first use. Tables are immutable. Thread rule: any thread. Slices use the
+same block.
 
-Rows of format v0 and v1 are the outer messages: ``base_offset`` and ``last_offset`` are both the message's offset
-field (of a compressed set: its last record's), ``record_count`` is 1, or -1 where compressed, both timestamps are the
-message's (-1 in v0), and epoch, producer and sequence are -1.
+Rows of format v0 and v1 are the outer messages. ``base_offset`` and ``last_offset`` are both the message's offset field
+(a compressed set has its last record's offset). ``record_count`` is 1, or -1 if compressed. Both timestamps are the
+message's (-1 in v0). Epoch, producer and sequence are -1.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _COLUMN_START = {
     name: sum(np.dtype(dtype).itemsize for _, dtype in COLUMNS[:index]) for index, (name, _) in enumerate(COLUMNS)
 }
 _FIELDS = [(_COLUMN_START[name], struct.Struct("@" + np.dtype(dtype).char)) for name, dtype in COLUMNS]
-"""Each column's start, in bytes a row of capacity, and how one value of it is read."""
+"""The start of each column, in bytes per row of capacity, and the format of a value."""
 
 
 class Stop(enum.IntEnum):
-    """Why a scan ended where it did."""
+    """The reason for the end of a scan."""
 
     END = 0
-    """Every byte belongs to a whole batch."""
+    """Every byte belongs to a complete batch."""
     PARTIAL = 1
-    """Fewer bytes are left than a header needs, or than the header's length field says."""
+    """The remaining bytes are fewer than a header, or fewer than the header's length field."""
     BAD_SIZE = 2
     """The length field is below the smallest batch of its format."""
     BAD_MAGIC = 3
@@ -63,7 +63,7 @@ class Stop(enum.IntEnum):
 
 
 class BatchRow(NamedTuple):
-    """One row of the table in plain Python values."""
+    """A row of the table as plain Python values."""
 
     position: int
     base_offset: int
@@ -84,25 +84,25 @@ class BatchRow(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What can be told of all rows at once, so that whoever reads need not look at columns where nothing is special."""
+    """Facts about all rows, so that a reader need not check columns in the usual case."""
 
     first_offset: int
-    """``base_offset`` of the first row, -1 without rows."""
+    """The first row's ``base_offset``, -1 without rows."""
     last_offset: int
-    """``last_offset`` of the last row, -1 without rows."""
+    """The last row's ``last_offset``, -1 without rows."""
     crcs_ok: bool
     sound: bool
-    """CRC and header of every row are right, and each begins behind the offset at which the one before ended."""
+    """True if each row's CRC and header are right, and each row begins above the previous row's last offset."""
     attributes: int
-    """The attribute bits that any v2 row has."""
+    """The union of all v2 rows' attribute bits."""
     leader_epoch: int
-    """The largest, at least -1."""
+    """The largest epoch, at least -1."""
     producer_id: int
-    """The largest, at least -1."""
+    """The largest producer id, at least -1."""
 
 
 class _Column(Generic[_T]):
-    """A column of the block, made into an array at first use and then kept in the instance."""
+    """A column of the block, made into an array at first use and then cached in the instance."""
 
     def __init__(self, dtype: type[_T]) -> None:
         self._dtype = dtype
@@ -123,31 +123,33 @@ class _Column(Generic[_T]):
 
 
 class BatchTable:
-    """Columns of length ``len(table)``; see the module's docstring for what a legacy row holds."""
+    """Columns of length ``len(table)``; the module's docstring explains the rows of legacy messages."""
 
     position = _Column(np.int64)
-    """Byte the batch starts at: ``base_position`` of the scan plus the index in its buffer."""
+    """The batch's first byte: ``base_position`` of the scan plus the index in its buffer."""
     base_offset = _Column(np.int64)
     last_offset = _Column(np.int64)
     base_timestamp = _Column(np.int64)
-    """Milliseconds; the delete horizon where ``has_delete_horizon`` (KIP-534). Record deltas count from it always."""
+    """The time in ms, or the delete horizon if ``has_delete_horizon`` (KIP-534). Record deltas always count from it."""
     max_timestamp = _Column(np.int64)
     producer_id = _Column(np.int64)
     size = _Column(np.int32)
-    """Bytes of the whole batch, offset and length fields included."""
+    """The bytes of the complete batch, including the offset and length fields."""
     record_count = _Column(np.int32)
     leader_epoch = _Column(np.int32)
     base_sequence = _Column(np.int32)
     crc = _Column(np.uint32)
-    """The checksum as stored: CRC-32C of v2, CRC-32 of v0 and v1."""
+    """The stored checksum: CRC-32C for v2, CRC-32 for v0 and v1."""
     producer_epoch = _Column(np.int16)
     attributes = _Column(np.int16)
     magic = _Column(np.int8)
     crc_ok = _Column(np.bool_)
-    """The stored checksum is the computed one; True for all where ``crc_verified`` is False."""
+    """True if the stored checksum equals the computed one; always True if ``crc_verified`` is False."""
     header_ok = _Column(np.bool_)
-    """The header does not contradict itself: offsets are not negative and do not overflow, the record count is
-    neither negative, nor more than the offsets or the bytes allow. Kafka's recovery does not ask this."""
+    """True if the header does not contradict itself. Kafka's recovery does not check this.
+
+    Offsets must not be negative or overflow. The record count must not be negative, or exceed the offsets or the bytes.
+    """
 
     def __init__(
         self,
@@ -168,11 +170,11 @@ class BatchTable:
         self._first = first
         self._count = count
         self.end_position = end_position
-        """Position just after the last whole batch."""
+        """The position just after the last complete batch."""
         self.stop = stop
-        """Why the scan ended at ``end_position``."""
+        """The reason for the end at ``end_position``."""
         self.partial_size = partial_size
-        """Where ``stop`` is PARTIAL: bytes of the whole batch as its length field says, 0 where that is cut too."""
+        """The complete batch's size by its length field if ``stop`` is PARTIAL; 0 if that field is partial too."""
         self.crc_verified = crc_verified
 
     def _array(self, name: str, dtype: type[_T]) -> npt.NDArray[_T]:
@@ -201,7 +203,7 @@ class BatchTable:
         partial_size: int = 0,
         crc_verified: bool = True,
     ) -> BatchTable:
-        """A table of copies of ``columns`` (every name of ``COLUMNS``, all of one length)."""
+        """Return a table with copies of ``columns`` (every name of ``COLUMNS``, all of one length)."""
         count = len(columns["position"])
         block = np.empty(count * ROW_BYTES, np.uint8)
         for name, dtype in COLUMNS:
@@ -219,7 +221,7 @@ class BatchTable:
 
     @classmethod
     def concat(cls, tables: Sequence[BatchTable]) -> BatchTable:
-        """The rows of all ``tables`` in order; end and stop are the last one's. ValueError for no tables."""
+        """Return the rows of all ``tables``; end and stop are the last one's. Raise ValueError for no tables."""
         if not tables:
             raise ValueError("concat needs at least one table")
         if len(tables) == 1:
@@ -242,7 +244,7 @@ class BatchTable:
         )
 
     def take(self, rows: slice | npt.NDArray[Any]) -> BatchTable:
-        """The rows of a slice, a boolean mask, or an array of row numbers; no copy where the step is 1 or all are."""
+        """Return rows by slice, boolean mask or row numbers; no copy for step 1, or for a mask of all rows."""
         if not isinstance(rows, slice):
             if rows.dtype == np.bool_ and len(rows) == self._count and rows.all():
                 return self.take(slice(None))
@@ -265,7 +267,7 @@ class BatchTable:
         )
 
     def row(self, index: int) -> BatchRow:
-        """Row ``index`` (negative: from the end) as plain values."""
+        """Return row ``index`` (negative: from the end) as plain values."""
         if not -self._count <= index < self._count:
             raise IndexError(f"row {index} of a table of {self._count}")
         row = self._first + (index if index >= 0 else index + self._count)
@@ -274,12 +276,12 @@ class BatchTable:
         )
 
     def rows(self) -> Iterator[BatchRow]:
-        """All rows as plain values, in order."""
+        """Yield all rows as plain values."""
         return map(BatchRow._make, zip(*(getattr(self, name).tolist() for name, _ in COLUMNS), strict=True))
 
     @property
     def summary(self) -> Summary:
-        """Made by the scan; of other tables at first use."""
+        """The summary from the scan; other tables compute it at first use."""
         if self._summary is None:
             self._summary = self._summed_up()
         return self._summary
@@ -301,12 +303,12 @@ class BatchTable:
 
     @property
     def codec(self) -> npt.NDArray[np.int16]:
-        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        """The codec numbers: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & np.int16(7)
 
     @property
     def is_log_append(self) -> npt.NDArray[np.bool_]:
-        """The broker set the timestamp: every record's is ``max_timestamp``."""
+        """True if the broker set the timestamp: every record has ``max_timestamp``."""
         flags: npt.NDArray[np.bool_] = np.not_equal(self.attributes & np.int16(0x08), 0)
         return flags
 

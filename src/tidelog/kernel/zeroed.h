@@ -1,6 +1,6 @@
-/* Large zeroed memory for tables that are read at random. On Linux in huge pages, where the system gives them: a page
- * fault and an address look-up for every 4 KiB would cost more than the look-ups themselves. Pages not yet written
- * take no memory.
+/* Large zeroed memory for tables that are read at random. On Linux it uses huge pages if the system has them: a page
+ * fault and an address lookup for every 4 KiB would cost more than the lookups in the table. Pages that were never
+ * written take no memory.
  */
 #ifndef TIDELOG_ZEROED_H
 #define TIDELOG_ZEROED_H
@@ -21,7 +21,7 @@ typedef struct {
     size_t mapping_size;
 } tl_zeroed;
 
-/* 0 where there is no memory. */
+/* Return 0 if there is no memory. */
 static inline int tl_zeroed_take(tl_zeroed *memory, size_t size) {
     memory->mapping = NULL;
     memory->mapping_size = 0;
@@ -33,7 +33,7 @@ static inline int tl_zeroed_take(tl_zeroed *memory, size_t size) {
         memory->mapping = mapping;
         memory->mapping_size = whole;
         memory->data = (void *)(((uintptr_t)mapping + TL_HUGE - 1) & ~(uintptr_t)(TL_HUGE - 1));
-        (void)madvise(memory->data, size, MADV_HUGEPAGE); /* only a wish */
+        (void)madvise(memory->data, size, MADV_HUGEPAGE); /* only a hint */
         return 1;
     }
 #endif

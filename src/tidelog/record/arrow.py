@@ -100,7 +100,7 @@ def header_lists(columns: RecordColumns) -> pa.ListArray:
 def from_arrow(data: pa.RecordBatch | pa.Table, *, default_timestamp_ms: int = -1) -> RecordColumns:
     """Return new records from Arrow: offsets 0, 1, 2, …, create timestamps.
 
-    Columns are found by name; only ``value`` is required. ``key`` and ``value``: any binary or string type, or null.
+    Columns are found by name; only ``value`` is required. ``key`` and ``value`` have a binary, string or null type.
     ``timestamp``: a timestamp of any unit (floored to milliseconds; without a zone it is UTC), a date, or integer
     milliseconds; null or absent means ``default_timestamp_ms``. ``headers``: list of struct<key, value>, or a map; a
     null list is an empty one. ``offset`` and ``timestamp_type``, which ``to_arrow`` produces, are ignored.
@@ -221,7 +221,7 @@ def _header_parts(array: pa.Array) -> dict[str, Any]:
     structs = array.flatten()
     if not pa.types.is_struct(structs.type) or {field.name for field in structs.type} != {"key", "value"}:
         raise InvalidRecordError(f"headers are a list of struct<key, value>, not {array.type}")
-    from pyarrow.compute import list_value_length  # a tenth of a second to load, and readers never need it
+    from pyarrow.compute import list_value_length  # the import takes 0.1 s, and readers never need it
 
     lengths = list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.zeros(len(array) + 1, np.int64)

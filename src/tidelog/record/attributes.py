@@ -6,7 +6,7 @@
           unused    delete horizon  control  transactional  timestamp type  codec
                     `------ v2 only (0 in v0 and v1) -----'  (v1 and v2)
 
-Pure functions over integers. Source: Kafka's ``DefaultRecordBatch``
+Pure. Source: Kafka's ``DefaultRecordBatch``
 and ``LegacyRecord``; codec numbers: ``CompressionType``; the delete horizon: KIP-534.
 """
 

@@ -2,7 +2,7 @@
 
 ::
 
-    base offset int64 | length int32 | leader epoch int32 | magic int8 = 2 | crc uint32 (CRC-32C of the bytes after it) |
+    base offset int64 | length int32 | leader epoch int32 | magic int8 = 2 | crc uint32 (CRC-32C of the rest) |
     attributes int16 | last offset delta int32 | base timestamp int64 | max timestamp int64 |
     producer id int64 | producer epoch int16 | base sequence int32 | record count int32 | records, compressed together
 
@@ -36,7 +36,7 @@ DEFAULT_MAX_BATCH_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFields:
-    """The header fields that do not follow from the records; the defaults are those of a batch without a producer id."""
+    """The header fields that do not follow from the records; the defaults mean a batch without a producer id."""
 
     codec: int | str = NONE
     """The codec's number or Kafka's name for it."""
@@ -136,8 +136,8 @@ def build_batches(
     one before, and its offsets must lie within 31 bits above that, else ValueError.
 
     No batch exceeds ``max_batch_bytes`` (with header, before compression), except for a single large record. Arrow data
-    and ``default_timestamp_ms`` follow ``arrow.from_arrow``. Errors as there and in ``build_batch``. Without records
-    there are no batches.
+    and ``default_timestamp_ms`` follow ``arrow.from_arrow``. It raises the same errors, and those of ``build_batch``.
+    Without records there are no batches.
     """
     fields = BatchFields(
         codec=codec,
@@ -244,7 +244,7 @@ def _parts(records: RecordColumns | pa.RecordBatch | pa.Table, default_timestamp
     if isinstance(records, RecordColumns):
         yield records
         return
-    from tidelog.record.arrow import from_arrow  # pyarrow takes its time to load, and this door may never be used
+    from tidelog.record.arrow import from_arrow  # pyarrow takes time to import, and this path may never be used
 
     batches = records.to_batches() if hasattr(records, "to_batches") else [records]
     for batch in batches:

@@ -64,7 +64,7 @@ def control_key(type_: ControlType) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionMarker:
-    """The end of a producer's transaction in a partition; ``coordinator_epoch`` fences older transaction coordinators."""
+    """The end of a producer's transaction in a partition; ``coordinator_epoch`` fences older coordinators."""
 
     committed: bool
     coordinator_epoch: int

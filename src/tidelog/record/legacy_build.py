@@ -80,10 +80,10 @@ def build_message(message: MessageFields, offset: int, *, magic: int, attributes
 def restamp_message(
     entry: bytearray | memoryview, *, offset: int, timestamp: int | None, append_time: bool = False
 ) -> None:
-    """Give one message, a wrapper too, another offset in place; and where it is of v1, timestamp and its type.
+    """Change the offset of a message or wrapper in place; for v1, also the timestamp and its type.
 
-    ``entry`` is the message from its prefix on. Of a wrapper the messages inside stay as they are: readers take theirs
-    from it. None: v0, which has no timestamp.
+    ``entry`` is the message from its prefix on. The messages inside a wrapper do not change: readers use the wrapper's
+    values for them. ``timestamp`` is None for v0, which has no timestamp.
     """
     struct.pack_into(">q", entry, 0, offset)
     if timestamp is None:

@@ -44,7 +44,7 @@ def quorum_fields(type_: ControlType, value: bytes | None) -> dict[str, Any]:
 
 
 def quorum_value(type_: ControlType, fields: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a value. Errors as ``quorum_fields``, and InvalidRecordError for a field that does not fit."""
+    """Return the bytes of a value. Raises like ``quorum_fields``, and InvalidRecordError for a wrong field."""
     return encode_message(_message(type_), fields, fields.get("version", 0))
 
 

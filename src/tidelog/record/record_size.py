@@ -1,8 +1,8 @@
 """The size limit for a record of a compressed batch after decompression: ``max.decompressed.message.bytes``.
 
 A record counts without the varint of its length, a message of format v0 or v1 without its offset and size. The limit
-applies to the log's own work; readers accept any size. Pure.
-Source: Kafka 4.4's ``DefaultRecord.readFrom``, ``AbstractLegacyRecordBatch``.
+applies to the log's own work; readers accept any size. Source: Kafka's ``DefaultRecord.readFrom`` (4.4),
+``AbstractLegacyRecordBatch``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the engine takes from the outside besides files: the clock, the scheduler of background work."""
+"""The engine's inputs besides files: the clock and the scheduler of background work."""
 
 from tidelog.runtime.clock import SYSTEM_CLOCK, Clock, SystemClock
 from tidelog.runtime.scheduler import ScheduledTask, Scheduler, ThreadScheduler

@@ -1,4 +1,4 @@
-"""Time as a parameter, so that a test can move it. Called by: logs, followers. Thread rule: any thread."""
+"""Clocks as a parameter, so that a test can control the time. Thread rule: any thread."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, as records carry them; may jump."""
+        """Return milliseconds since the epoch, as in records. The clock may jump."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds from an arbitrary start; never falls."""
+        """Return milliseconds from an arbitrary start. They never decrease."""
         ...
 
     def sleep_ms(self, duration_ms: int) -> None: ...
@@ -39,7 +39,7 @@ SYSTEM_CLOCK = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The same moment wherever it is asked, so that the tasks of a job judge alike; durations are the machine's."""
+    """A clock that always shows the same time, so that all tasks of a job agree. Durations are the machine's."""
 
     epoch_ms: int
 

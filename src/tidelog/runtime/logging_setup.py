@@ -1,14 +1,13 @@
-"""Where log lines go, and what they look like: Python's ``logging`` with a file of its own configuration, or lines on
-stderr.
+"""Destination and format of log lines: a configuration file for Python's ``logging``, or stderr.
 
-A line is a fact: time with milliseconds and offset from UTC, level, logger, message; control characters in it are
-escaped, and a very long one is cut: names in it may be a stranger's. An error that tidelog raises on purpose (a user's
-mistake, or the disk's fault) is said without a stack trace; anything else is a bug, and has one.
+A line has a time with milliseconds and UTC offset, level, logger and message. Its control characters are escaped and a
+very long message is shortened, because names in it may be untrusted. An error that tidelog raises on purpose (a user's
+mistake, or the disk's fault) has no stack trace. Any other error is a bug, and has one.
 
-The file is a dictionary of ``logging.config.dictConfig``, as TOML or JSON. What is not said in it: ``version`` is 1,
-loggers there are stay in use, and ``line`` is a formatter that gives the lines above. It can name any class that can be
-imported, so it is as trusted as a program.
-Called by: whoever starts a process, once, first. A library never does: a program that embeds tidelog has its own.
+The file is a dictionary for ``logging.config.dictConfig``, as TOML or JSON. Its defaults are ``version`` 1, and that
+existing loggers stay enabled. The formatter ``line`` gives the lines above. The file can name any importable class, so
+it must be as trusted as a program. A process calls this once, first. A library never does, because the program that
+embeds it has its own setup.
 """
 
 from __future__ import annotations
@@ -24,14 +23,16 @@ from typing import Any, TextIO
 from tidelog.model.errors import ConfigError, TidelogError
 
 _LONGEST = 8192
-"""Characters of a line."""
+"""The longest message in characters."""
 
 Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def set_up_logging(file: Path | None = None) -> None:
-    """``file`` None: ``tidelog``'s lines from INFO up and others' warnings, on stderr. ConfigError for a file that
-    cannot be read or used."""
+    """Log as ``file`` says. Raise ConfigError if the file cannot be read or used.
+
+    Without a file, ``tidelog``'s lines from INFO up and others' warnings go to stderr.
+    """
     settings: dict[str, Any] = {"version": 1, "disable_existing_loggers": False, "formatters": {}}
     settings |= _read(file) if file is not None else _ON_STDERR
     formatters: dict[str, Any] = {"line": {"()": LineFormatter}}
@@ -43,7 +44,7 @@ def set_up_logging(file: Path | None = None) -> None:
 
 
 class LineFormatter(logging.Formatter):
-    """``2026-03-01T10:44:42.123+00:00 WARNING tidelog.storage.manager.loading: message``, a line a record."""
+    """``2026-03-01T10:44:42.123+00:00 WARNING tidelog.storage.manager.loading: message``, one line for each record."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, logging's name
         moment = datetime.fromtimestamp(record.created, UTC).astimezone()
@@ -64,13 +65,13 @@ class LineFormatter(logging.Formatter):
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to what ``sys.stderr`` is at the moment, so that a progress bar can make room for the lines."""
+    """A handler for the current ``sys.stderr``, so that a progress bar can make room for the lines."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
 
     @property
-    def stream(self) -> TextIO:  # type: ignore[override] # never set: it is asked for at each line
+    def stream(self) -> TextIO:  # type: ignore[override] # never set: each line reads it again
         return sys.stderr
 
 
@@ -100,7 +101,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _visible(text: str) -> str:
-    """A topic's name may not end the line, nor steer a terminal, nor fill the disk."""
+    """Escape and shorten a text: a topic's name must not end the line, control a terminal or fill the disk."""
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}... and {len(text) - _LONGEST} characters more"
     if text.isprintable():

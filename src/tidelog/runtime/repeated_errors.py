@@ -1,9 +1,7 @@
-"""Errors of what goes on in spite of them, as background tasks do: counted always, logged once for each text.
+"""Errors that do not stop background work: each one is counted, and each text is logged once.
 
-A disk that fails every minute does not fill the log. A TidelogError is a line (it is the disk's fault, or a user's);
-anything else is ours and has its stack trace.
-
-Called by: schedulers, metrics. Thread rule: any thread.
+A disk that fails every minute therefore does not fill the log. A TidelogError (the disk's fault, or a user's) is logged
+as a line. Any other error is a bug in tidelog and has a stack trace. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -15,14 +13,14 @@ from collections import Counter
 from tidelog.model.errors import TidelogError
 
 _REMEMBERED = 1000
-"""Texts; when there are more they are all forgotten, and what still fails is logged anew."""
+"""The number of logged texts to remember. Above it all are forgotten, and errors that persist are logged again."""
 
 
 class RepeatedErrors:
     def __init__(self, logger: logging.Logger, message: str) -> None:
-        """``message`` with two ``%s``: who failed, and the error's text."""
+        """``message`` has two ``%s``, for the source of the error and for its text."""
         self.counts: Counter[str] = Counter()
-        """Errors by who failed; only grows."""
+        """Errors by source. A count never decreases."""
         self._logger = logger
         self._message = message
         self._logged: set[tuple[str, str]] = set()
@@ -37,7 +35,7 @@ class RepeatedErrors:
         self._logger.error(self._message, who, str(error) or type(error).__name__, exc_info=trace)
 
     def forget(self) -> None:
-        """In a forked child: what is its own begins now."""
+        """Reset the lock and the counts in a forked child."""
         self._lock = threading.Lock()
         self.counts.clear()
         self._logged.clear()

@@ -1,18 +1,18 @@
-"""Work in the background, once or at a fixed rate: the scheduler as the engine knows it, and one with threads.
+"""Schedulers of background work, once or at a fixed rate: the engine's interface, and one with threads.
 
 =================  ================================================================================================
 a task is          what happens
 =================  ================================================================================================
-due                a thread runs it; never two runs of one task at once
-late               it runs at once; runs that were missed are left out, the next is at the next multiple of its period
-failing            the error is counted and, once for each text, logged; a periodic task goes on
-cancelled          no run begins any more; one under way ends as it would
+due                a thread runs it; two runs of one task never overlap
+late               it runs at once; missed runs are skipped, and the next is at the next multiple of its period
+failing            the error is counted and each text is logged once; a periodic task continues
+cancelled          no run begins after this; a run in progress completes
 not accepted       before ``startup`` and after ``shutdown`` a task is ignored, with a line in the log
 =================  ================================================================================================
 
-Threads are daemons, made when there is work no idle one could take, and stay until ``shutdown``, which waits for the
-runs under way. A forked child has a scheduler that was not started: it inherits neither tasks nor threads.
-Called by: the log manager, reporters of metrics. Thread rule: any thread. Source: Kafka's ``KafkaScheduler``.
+Threads are daemons. One is started if there is work and no idle thread, and it stays until ``shutdown``, which waits
+for runs in progress. In a forked child a scheduler is not started, and has neither tasks nor threads. Thread rule: any
+thread. Source: Kafka's ``KafkaScheduler``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidelog.runtime.repeated_errors import RepeatedErrors
 from tidelog.runtime.task_pool import TaskPool
 
 DEFAULT_THREADS = 10
-"""Kafka's ``background.threads``."""
+"""The default of Kafka's ``background.threads``."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,24 +40,26 @@ class ScheduledTask(Protocol):
     def name(self) -> str: ...
 
     def cancel(self) -> None:
-        """No run begins after this; idempotent. A run under way is not waited for."""
+        """Prevent further runs, without a wait for a run in progress. Idempotent."""
         ...
 
 
 class Scheduler(Protocol):
     def startup(self) -> None:
-        """Accept tasks. RuntimeError if it was started already; after ``shutdown`` it may be started again."""
+        """Accept tasks. Raise RuntimeError if the scheduler is started. A restart after ``shutdown`` is allowed."""
         ...
 
     def shutdown(self) -> None:
-        """Begin no more runs, forget every task, return when the runs under way have ended; idempotent."""
+        """Begin no runs, forget every task, and return when the runs in progress have ended. Idempotent."""
         ...
 
     def schedule(
         self, name: str, task: Callable[[], None], *, delay_ms: int = 0, period_ms: int | None = None
     ) -> ScheduledTask:
-        """Run ``task`` in ``delay_ms``, then every ``period_ms``; None: once. ValueError for a delay below 0 or a
-        period below 1."""
+        """Run ``task`` after ``delay_ms`` and then every ``period_ms``, or once for None.
+
+        Raise ValueError for a delay below 0 or a period below 1.
+        """
         ...
 
 
@@ -65,7 +67,7 @@ class ThreadScheduler:
     """A Scheduler over a pool of ``threads`` daemon threads."""
 
     def __init__(self, threads: int = DEFAULT_THREADS, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        """ValueError for fewer than 1 thread."""
+        """Raises ValueError for fewer than 1 thread."""
         self._threads = _at_least(1, threads, "threads")
         self._clock = clock
         self._errors = RepeatedErrors(_log, "Background task %s failed: %s")
@@ -79,7 +81,7 @@ class ThreadScheduler:
 
     @property
     def errors(self) -> Counter[str]:
-        """How often each task failed, by its name."""
+        """The number of failures of each task, by its name."""
         return self._errors.counts
 
     def startup(self) -> None:
@@ -89,7 +91,7 @@ class ThreadScheduler:
             self._pool = TaskPool(self._threads, self._clock, self._errors)
 
     def shutdown(self) -> None:
-        """As Scheduler says. From within a task: its own run is not waited for."""
+        """Shut down as ``Scheduler`` does. A task that calls this does not wait for its own run."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
@@ -108,14 +110,17 @@ class ThreadScheduler:
         return _IgnoredTask(name)
 
     def set_threads(self, threads: int) -> None:
-        """At once for what is due; a thread too many ends after its run. ValueError for fewer than 1."""
+        """Change the number of threads. Raise ValueError for fewer than 1.
+
+        Due tasks use new threads at once. A surplus thread ends after its run.
+        """
         with self._lock:
             self._threads = _at_least(1, threads, "threads")
             if self._pool is not None:
                 self._pool.resize(threads)
 
     def _forget(self) -> None:
-        """In a forked child: another thread of the parent may have held the lock, and none goes on here."""
+        """Reset in a forked child: it has no pool threads, and a thread of the parent may have held the lock."""
         self._lock = threading.Lock()
         self._errors.forget()
         pool, self._pool = self._pool, None
@@ -128,7 +133,7 @@ class _IgnoredTask:
         self.name = name
 
     def cancel(self) -> None:
-        """There is nothing to cancel."""
+        """Return at once: the task was never accepted."""
 
 
 def _at_least(least: int, value: int, name: str) -> int:

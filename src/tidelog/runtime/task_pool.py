@@ -1,7 +1,7 @@
-"""The threads of a ThreadScheduler and the tasks that wait for them, from one ``startup`` to its ``shutdown``.
+"""The threads and waiting tasks of a ThreadScheduler, from one ``startup`` to its ``shutdown``.
 
-Called by: ThreadScheduler, whose contract says what happens to a task. Thread rule: any thread; all that changes is
-guarded by one condition. Threads wait on it until the next task is due, never longer than an hour at a time.
+``ThreadScheduler`` has the contract of a task. Threads wait on one condition until the next task is due, but for at
+most an hour at a time. Thread rule: any thread. The condition guards all changing state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidelog.runtime.clock import Clock
 from tidelog.runtime.repeated_errors import RepeatedErrors
 
 _LONGEST_WAIT_MS = 3_600_000
-"""A period of 292 million years is Kafka's way to say never; a thread cannot wait so long in one go."""
+"""Kafka means "never" with a period of 292 million years, which is too long for one wait of a thread."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,13 +38,12 @@ class PoolTask:
         self._pool.cancel(self)
 
     def __lt__(self, other: PoolTask) -> bool:
-        """By time; those of one time in the order they were given."""
+        """Compare due times, then the sequence in which tasks were added."""
         return (self.due_ms, self.order) < (other.due_ms, other.order)
 
 
 class TaskPool:
-    """Whoever takes a task sees to it that another thread waits for the next one: an idle one is woken, or a new one
-    made."""
+    """A thread that takes a task wakes an idle thread, or starts a new one, to wait for the next task."""
 
     def __init__(self, limit: int, clock: Clock, errors: RepeatedErrors) -> None:
         self._limit = limit
@@ -65,7 +64,7 @@ class TaskPool:
             heapq.heappush(self._waiting, task)
             try:
                 self._see_to_next()
-            except RuntimeError:  # there is no thread, and none is to be had
+            except RuntimeError:  # no thread exists, and none can be started
                 self.cancel(task)
                 raise
             return task
@@ -93,7 +92,7 @@ class TaskPool:
             thread.join()
 
     def forget(self) -> None:
-        """In a forked child, for those who still hold a task: a thread of the parent may have had the lock."""
+        """Reset the pool in a forked child, where a thread of the parent may have held the lock."""
         self._changed = threading.Condition()
         self._waiting.clear()
 
@@ -106,7 +105,7 @@ class TaskPool:
             thread = threading.Thread(target=self._run, name=f"tidelog-scheduler-{self._threads_made}", daemon=True)
             try:
                 thread.start()
-            except RuntimeError as error:  # no more threads are to be had; those there are go on
+            except RuntimeError as error:  # no further thread can start; the others continue
                 if not self._threads:
                     raise
                 _log.warning("The scheduler goes on with %d threads: %s", len(self._threads), error)
@@ -115,16 +114,15 @@ class TaskPool:
             self._threads.add(thread)
 
     def _run(self) -> None:
-        """One thread's life."""
         while (task := self._take()) is not None:
             try:
                 task.work()
-            except BaseException as error:  # whatever a task raises, neither it nor the thread ends of it
+            except BaseException as error:  # no error may end a periodic task or its thread
                 self._errors.note(task.name, error)
             self._put_back(task)
 
     def _take(self) -> PoolTask | None:
-        """Wait for the next task that is due; None where this thread is to end."""
+        """Wait for the next due task. Return None if this thread must end."""
         with self._changed:
             while not self._stopped and len(self._threads) <= self._limit:
                 wait_ms = self._waiting[0].due_ms - self._clock.monotonic_ms() if self._waiting else _LONGEST_WAIT_MS
@@ -145,4 +143,4 @@ class TaskPool:
                 return
             late_ms = max(0, self._clock.monotonic_ms() - task.due_ms)
             task.due_ms += (late_ms // task.period_ms + 1) * task.period_ms
-            heapq.heappush(self._waiting, task)  # this thread sees to it next
+            heapq.heappush(self._waiting, task)  # no wake-up: this thread looks at the heap next

@@ -1,9 +1,8 @@
-"""A rate that several threads together keep below a limit: whoever was too fast takes a nap.
+"""A limit on the rate of several threads together: a thread that was too fast sleeps.
 
-Measured over periods of at least ``CHECK_EVERY_MS``: a period that was faster than the limit is made as long as it
-should have been. One thread naps at a time; others that come along wait behind it. The limit may change at any time,
-in the middle of a nap too.
-Called by: the log cleaner. Thread rule: any thread. Source: Kafka's ``Throttler``.
+The rate is measured over periods of at least ``CHECK_EVERY_MS``. A period that was too fast is extended by a sleep
+until its rate meets the limit. One thread sleeps at a time, and the others wait for it. The limit may change at any
+time, also during a sleep. Thread rule: any thread. Source: Kafka's ``Throttler``.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from tidelog.runtime.clock import SYSTEM_CLOCK, Clock
 CHECK_EVERY_MS = 300
 _SLICE_MS = 100
 _LEAST = 1e-9
-"""What 0 is taken for, a limit below it, and no number: whoever naps waits until it changes, or ``check`` ends it."""
+"""The lowest limit, also used for NaN. A thread then sleeps until the limit changes or ``check`` raises."""
 
 
 class Throttle:
     def __init__(self, per_second: float, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        """``per_second``: bytes, or whatever is counted."""
+        """``per_second`` is the limit in bytes, or in any other unit."""
         self.per_second = per_second
         self._clock = clock
         self._lock = threading.Lock()
         self._began_ms = clock.monotonic_ms()
         self._seen = 0
         self.total = 0
-        """Counted since it was made."""
+        """The amount counted since the start."""
 
     def maybe_throttle(self, amount: int, check: Callable[[], None] = lambda: None) -> None:
-        """Count ``amount``, and nap if that was too fast.
+        """Count ``amount``, and sleep if the rate is above the limit.
 
-        ``check`` is called before each tenth of a second of a nap; what it raises ends the nap.
+        ``check`` is called before each tenth of a second of a sleep. An error that it raises ends the sleep.
         """
         with self._lock:
             self.total += amount

@@ -1,15 +1,16 @@
-"""Writers on a disk that runs full: the process that fills it, and what it then makes of the directories.
+"""Writers on a disk that becomes full: the process that fills the disk and then checks the log directories.
 
-Run as a program: it reads its orders as JSON from stdin and prints its results as JSON lines. Each case has a copy of
-the log directory on the disk, writers in a forked process, and a moment at which the disk gets full under them:
+Run as a program, it reads its instructions as JSON from stdin and prints its results as JSON lines. Each case has a
+copy of the log directory on the disk, writers in a forked process, and a moment at which the disk becomes full:
 
-1. ``fill_at`` steps are made; then the rest of the disk is taken away, but for ``left`` pages or files.
-2. The writers go on, at most ``steps`` steps, each until its first error; then the directory is stopped in order, or
-   the process just ends.
-3. On the full disk the directory is read, copied elsewhere as it lies, and opened for writing, which may fail.
-4. There is space again: ``recover``, or an owner that opens it, and everything is read and checked once more.
+1. After ``fill_at`` steps the rest of the disk is filled, except ``left`` pages or files.
+2. The writers continue for at most ``steps`` steps, each until its first error. Then comes a clean shutdown, or the
+   process just ends.
+3. On the full disk the log directory is read, copied elsewhere, and opened for writing, which may fail.
+4. The space is freed, and in some cases ``recover`` runs. Then an owner opens the log directory, and everything is read
+   and checked again.
 
-``ledger`` says what is asked of the directory.
+``ledger`` has the rules that the log directory must satisfy.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ Case = dict[str, Any]
 
 
 class Disk:
-    """Runs full in three ways: of ``bytes``, of files (``inodes``), and of what one file may grow to (``growth``).
+    """A disk that becomes full in one of three ways: ``bytes``, number of files (``inodes``), size of a file
+    (``growth``).
 
-    The first two need a small file system of their own, which a ballast fills; the last one concerns the process that
-    asks for it, and is the only one where nothing can be mounted.
+    The first two need a small file system of their own, which a ballast fills. The last one limits the calling process,
+    and
+    is the only way if mounting is not allowed.
     """
 
     def __init__(self, root: Path) -> None:
@@ -58,7 +61,7 @@ class Disk:
         self.ballast = root / "ballast"
 
     def fill(self, kind: str, left: int) -> None:
-        """Up to ``left`` pages, files, or pages a file."""
+        """Fill the disk except ``left`` pages or files, or limit each file to ``left`` pages."""
         if kind == "growth":
             resource.setrlimit(resource.RLIMIT_FSIZE, (left * PAGE_BYTES, resource.RLIM_INFINITY))
             return
@@ -92,7 +95,7 @@ def until_full() -> Iterator[None]:
 
 
 def write_until_full(disk: Disk, case: Case, directory: Path) -> None:
-    """The writers' process."""
+    """Run the writers in their own process."""
     Writer.longest_pause_s = 0
     source = random.Random(case["seed"])
     if case["fill_at"] < 0:
@@ -132,7 +135,7 @@ def report_full(what: str, error: tidelog.TidelogError) -> None:
 
 
 def in_process(work: Callable[[], None]) -> list[Any]:
-    """What a forked process that does ``work`` reports, through a pipe, which is never full; it ends as if killed."""
+    """Run ``work`` in a forked process, which ends as if killed. Return its reports from a pipe, which is never full."""
     reading, writing = os.pipe()
     process = os.fork()
     if not process:
@@ -150,7 +153,7 @@ def in_process(work: Callable[[], None]) -> list[Any]:
 
 
 def run(disk: Disk, case: Case, template: Path, out: Path) -> dict[str, Any]:
-    """One case; its results. AssertionError where the directory is not as it should be."""
+    """Run a case and return its results. Raise AssertionError if the log directory violates a rule."""
     directory = disk.root / f"case-{case['number']}"
     shutil.copytree(template, directory)
     case["writers"] = known_writers(ledger := Ledger())
@@ -182,7 +185,7 @@ def run(disk: Disk, case: Case, template: Path, out: Path) -> dict[str, Any]:
 
 
 def reopen(disk: Disk, case: Case, directory: Path) -> None:
-    """Opened for writing while the disk is full: it opens, or says that the disk is full."""
+    """Open the log directory for writing on the full disk: it opens, or reports that the disk is full."""
     if case["kind"] == "growth":
         disk.fill(case["kind"], case["left"])
     try:
@@ -197,7 +200,7 @@ def reopen(disk: Disk, case: Case, directory: Path) -> None:
 
 
 def mount(root: Path) -> None:
-    """A tmpfs at ``root``, in this process's mount namespace. CalledProcessError where that is not allowed."""
+    """Mount a tmpfs at ``root`` in this process's mount namespace. Raise CalledProcessError if that is not allowed."""
     options = f"size={DISK_BYTES},nr_inodes={DISK_FILES}"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(root)], check=True, capture_output=True)
 

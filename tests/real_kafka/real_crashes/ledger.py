@@ -1,12 +1,13 @@
-"""What writers said they did, held against what is in the directory after they were killed.
+"""The reports of writers, and the checks of a log directory against them after the writers were killed.
 
-SIGKILL leaves the page cache as it is, so every acknowledged append has to be there, flushed or not. A partition's
-records are settled when they were read once after a kill: no later crash may change them. ``Judge.look`` reads only;
-``Judge.settle`` asks an owner of the directory who has aborted what was left open.
+SIGKILL does not lose the page cache, so every acknowledged append must exist, flushed or not. A partition's records are
+settled when they were read once after a kill: no later crash may change them. ``Judge.look`` only reads.
+``Judge.settle`` checks a directory after its owner has aborted all open transactions.
 
-What is asked of each record: it is one that a writer tried to append, byte for byte; it comes once, and the numbers of
-a writer ascend; it is at the offset that was acknowledged. Of a transaction: all or nothing of it in each partition, as
-acknowledged; where the commit was under way, what has a marker is decided, in the order in which markers are written.
+Rules for a record: a writer tried to append exactly these bytes, it occurs once, a writer's numbers ascend, and it has
+the acknowledged offset. Rules for a transaction: in each partition all or none of it is visible, as acknowledged. If
+the kill interrupted a commit, the partitions with a marker are decided. They are the first ones, because markers are
+written in the order of the partitions.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoi
 from tidelog.storage.fs import LOCAL
 
 SHORT_BYTES = 100_000
-"""Retention keeps at least as much of the logs of the topic ``short``; those of others it leaves alone."""
+"""Retention keeps at least this many bytes of each log of the topic ``short``, and everything of other topics."""
 
 Author = tuple[str, int]
 
 
 class Outcome(enum.Enum):
-    """How a transaction ends as far as its writer said."""
+    """The end of a transaction according to its writer."""
 
     OPEN = "open"
     COMMITTING = "committing"
@@ -52,7 +53,7 @@ class Acknowledged(NamedTuple):
 class Transaction:
     outcome: Outcome = Outcome.OPEN
     partitions: list[str] = field(default_factory=list)
-    """In the order in which they came in, which is that of the markers."""
+    """The partitions in the order in which the transaction added them, which is also the order of the markers."""
     committed_in: set[str] = field(default_factory=set)
 
     @property
@@ -63,20 +64,20 @@ class Transaction:
 @dataclass(slots=True)
 class PartitionLedger:
     records: list[Author | None] = field(default_factory=list)
-    """Settled, by offset; None is a marker."""
+    """The settled records by offset. None is a marker."""
     start: int = 0
-    """Of what retention has left."""
+    """The log start offset after retention."""
     acknowledged: list[Acknowledged] = field(default_factory=list)
-    """Since the last look."""
+    """The acknowledged appends since the last look."""
     flushed: int = 0
     last_number: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: -1))
     stable_end: int = 0
-    """Below, every transaction is decided."""
+    """The offset below which every transaction is decided."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """Of all rounds."""
+    """Counts of all rounds."""
 
     records: int = 0
     acknowledged: int = 0
@@ -89,7 +90,7 @@ class Counts:
 
 
 class Ledger:
-    """Fed with the reports of each round."""
+    """The facts from the reports of all rounds."""
 
     def __init__(self) -> None:
         self.partitions: dict[str, PartitionLedger] = defaultdict(PartitionLedger)
@@ -99,13 +100,13 @@ class Ledger:
         self.transaction_of: dict[Author, Transaction] = {}
         self.last_try: dict[str, tuple[int, int]] = {}
         self.made = 0
-        """Partitions of the topic ``fresh`` that were begun."""
+        """The number of partitions of the topic ``fresh`` that writers began."""
         self.counts = Counts()
         self.was_closed = False
         self._open: dict[str, Transaction] = {}
 
     def take(self, reports: Iterable[Report]) -> None:
-        """AssertionError where a writer failed in a way that it should not."""
+        """Take the reports of a round. Raise AssertionError if a writer failed in an unexpected way."""
         self._open.clear()
         self.was_closed = False
         for kind, *words in reports:
@@ -157,15 +158,17 @@ class Ledger:
 
 
 class Judge:
-    """Holds a ledger against a directory."""
+    """The checks of a directory against a ledger."""
 
     def __init__(self, ledger: Ledger, *, only_kills: bool = True) -> None:
-        """``only_kills``: no write failed, so no marker is missing but the last ones, each flush is checkpointed."""
+        """Keep the ledger. With ``only_kills`` no write failed: only the last markers may be missing, each flush is
+        recorded.
+        """
         self.ledger = ledger
         self.only_kills = only_kills
 
     def look(self, directory: Directory) -> None:
-        """After a kill: read what is new, and see that nothing is missing, doubled, damaged or visible too early."""
+        """Read the new records after a kill. Check that none is missing, doubled, damaged or visible too early."""
         names = {partition.directory_name for partition in directory.partitions()}
         for name, known in self.ledger.partitions.items():
             assert name in names or not (known.records or known.acknowledged), f"{name} is gone"
@@ -179,7 +182,7 @@ class Judge:
             self._judge_recovery_points(path)
 
     def settle(self, directory: Directory) -> None:
-        """No transaction is open any more: each is visible, or it is not."""
+        """Check that no transaction is open, and that each is completely visible or not at all."""
         for log in _logs(directory):
             self._read_new(log)
             partition = self.ledger.partitions[log.path.name]
@@ -190,7 +193,7 @@ class Judge:
         self._judge_transactions()
 
     def read_again(self, directory: Directory) -> None:
-        """Every record from the beginning: what was settled is as it was."""
+        """Read every record from the beginning, and check that the settled records have not changed."""
         for log in _logs(directory):
             partition = self.ledger.partitions[log.path.name]
             found: list[Author | None] = [None] * len(partition.records)
@@ -234,7 +237,7 @@ class Judge:
         partition.start = start
 
     def _judge_visible(self, log: Log, partition: PartitionLedger, stable: int) -> None:
-        """What read_committed readers see from ``stable_end`` on."""
+        """Check the records that read_committed readers see from ``stable_end`` on."""
         name, start = log.path.name, max(partition.stable_end, partition.start)
         visible = {record.offset for record in log.records(start=start, isolation="read_committed")}
         assert max(visible, default=-1) < max(stable, 1)
@@ -260,7 +263,7 @@ class Judge:
                 assert name not in transaction.committed_in, f"{name}: not visible any more: {transaction}"
 
     def _judge_transactions(self) -> None:
-        """They are decided: forget them but for the count."""
+        """Check the order of the markers, count the decided transactions and forget them."""
         counts = self.ledger.counts
         for transaction in self.ledger.transactions.values():
             there = [name in transaction.committed_in for name in transaction.partitions]

@@ -1,4 +1,4 @@
-"""Writers that are killed: starts them, hears what they report, and ends them at a given moment."""
+"""The parent of writers: it starts them, collects their reports, and kills them at a given moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_LINE_BYTES = 4096
 
 
 class Nursery:
-    """One warm process that forks a writer for each round; a context manager. See ``writer``."""
+    """A warm process that forks a writer for each round; a context manager. See ``writer``."""
 
     def __init__(self, program: Path) -> None:
         self._process = subprocess.Popen(
@@ -35,10 +35,10 @@ class Nursery:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate(timeout=PATIENCE_S)  # its stdin ends
+        self._process.communicate(timeout=PATIENCE_S)  # the end of its stdin ends it
 
     def run(self, round_: dict[str, Any], *, after: str, seconds: float) -> list[Report]:
-        """What a writer reported until it was killed, ``seconds`` after the report ``after``; it may end before."""
+        """Return a writer's reports. The writer is killed ``seconds`` after the report ``after``, or ends earlier."""
         self._send(json.dumps(round_))
         reports: list[Report] = []
         self._hear_until(after, reports, time.monotonic() + PATIENCE_S)
@@ -55,7 +55,7 @@ class Nursery:
         self._process.stdin.write(data)
 
     def _hear_until(self, kind: str, reports: list[Report], deadline: float) -> None:
-        """Gather reports up to one of ``kind``, or the last one, or to the deadline."""
+        """Collect reports until one of ``kind``, the last report, or the deadline."""
         if reports and reports[-1][0] == "over":
             return
         for heard in self._heard(deadline):

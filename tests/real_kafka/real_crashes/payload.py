@@ -1,6 +1,6 @@
-"""What the writers of the crash tests append: values that say whose they are, so that any record can be judged alone.
+"""The values that the crash tests append. Each names its writer, so that any record can be checked alone.
 
-A value is ``WRITER:NUMBER:`` and padding that follows from both, so writer and judge make the same one.
+A value is ``WRITER:NUMBER:`` and padding that both determine, so writer and judge compute the same value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def values(writer: str, numbers: range) -> list[bytes]:
 
 
 def author(data: bytes | None) -> tuple[str, int]:
-    """Whose value it is. AssertionError for one that nobody appended as it is."""
+    """Return the writer and the number of a value. Raise AssertionError if no writer appended exactly this value."""
     assert data is not None, "a record without a value"
     writer, number, _ = data.split(b":", 2)
     found = (writer.decode(), int(number))

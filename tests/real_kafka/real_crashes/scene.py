@@ -1,4 +1,4 @@
-"""What the crash tests share: the topics, who writes to them, and the directory that Kafka makes for it."""
+"""The shared parts of the crash tests: topics, writers, and the log directory that Kafka creates for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelog.inspect.verify import Severity, verify_directory
 from tidelog.storage.fs import LOCAL
 
 INDEXES = {"segment.index.bytes": "4096"}
-"""Some segments roll since an index is full."""
+"""Small indexes, so that some segments roll because an index is full."""
 TOPICS = {
     "plain": {"internal.segment.bytes": "131072", "index.interval.bytes": "512", **INDEXES},
     "short": {
@@ -40,14 +40,14 @@ HURRIED = {
     "replica.high.watermark.checkpoint.interval.ms": "25",
     "producer.id.expiration.check.interval.ms": "50",
 }
-"""A broker's properties with which its housekeeping never rests."""
+"""Broker properties that keep housekeeping busy all the time."""
 PRODUCER_IDS = {name: 1000 + number for number, name in enumerate(WRITERS)}
 
 
 def made_by_kafka(broker: Broker, *, partitions: int = PARTITIONS) -> None:
-    """The topics; tidelog takes their settings and ids from the metadata in the directory.
+    """Create the topics. tidelog takes their settings and ids from the metadata in the log directory.
 
-    The partitions of ``fresh`` are left to the writers.
+    The writers create the partitions of ``fresh`` themselves, so Kafka's are removed.
     """
     broker.start()
     for name, config in TOPICS.items():
@@ -67,7 +67,7 @@ def hurried_properties(work: Path) -> Path:
 
 
 def known_writers(ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """Every writer, and what it has to know of what was written before."""
+    """Return every writer with the facts it needs about earlier writes."""
     known: dict[str, dict[str, Any]] = {}
     for name in WRITERS:
         known[name] = {"next": ledger.next_number[name], "producer_id": PRODUCER_IDS[name]}
@@ -81,7 +81,7 @@ def known_writers(ledger: Ledger) -> dict[str, dict[str, Any]]:
 
 
 def settle(directory: Path, judge: Judge) -> None:
-    """Opened by an owner that aborts what is open and stops in order; then nothing is left to find."""
+    """Let an owner open the directory, abort open transactions and shut down cleanly. No finding may remain."""
     with tidelog.open_directory(directory) as opened:
         for name, producer_id in PRODUCER_IDS.items():
             if name.startswith("both"):
@@ -91,7 +91,7 @@ def settle(directory: Path, judge: Judge) -> None:
 
 
 def verify_sound(directory: Path, *, worst: Severity = Severity.NOTE) -> None:
-    """`tidelog verify` finds nothing but what is normal after a crash; of one that was not settled, a cut off tail."""
+    """Check that `tidelog verify` reports only normal results of a crash, such as a torn tail before ``settle``."""
     order = list(Severity)
     findings = verify_directory(LOCAL, directory).all_findings
     bad = [str(finding) for finding in findings if order.index(finding.severity) < order.index(worst)]

@@ -1,4 +1,4 @@
-"""What a partition's readers get: read by tidelog from the files, and by a real consumer from a real broker."""
+"""The records that a partition's readers get: tidelog from the files, a real consumer from a real broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Records = dict[str, list[tuple[int, bytes | None]]]
 
 
 def read_by_tidelog(directory: Path, isolation: Isolation) -> Records:
-    """Of every partition but internal ones; it may lie there as a kill left it."""
+    """Read every partition except internal ones. The directory may be as a kill left it."""
     with tidelog.open_directory(directory, read_only=True) as opened:
         return {
             partition.directory_name: [
@@ -35,7 +35,7 @@ def read_by_tidelog(directory: Path, isolation: Isolation) -> Records:
 
 
 def read_by_kafka(bootstrap: str, partitions: Iterable[str], isolation: Isolation) -> Records:
-    """By librdkafka, which checks CRCs, up to the end that the broker names."""
+    """Read with librdkafka, which checks CRCs, up to the end that the broker reports."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

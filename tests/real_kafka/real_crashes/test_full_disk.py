@@ -1,8 +1,8 @@
-"""A real file system that runs full under writers; then there is space again, and a real Kafka serves what was left.
+"""A real file system becomes full under writers. After space is freed, a real Kafka serves the log directories.
 
-A tmpfs of its own is filled, of bytes or of files, where this process may mount one; in any case files are kept from
-growing (RLIMIT_FSIZE). Each case draws the moment, how much is left then (by the page, by the file), and how it goes
-on; see ``filler``. Some twenty cases here, a thousand in `make soak`.
+If this process may mount one, a tmpfs is filled with bytes or files. In any case files are kept from growing
+(RLIMIT_FSIZE). Each case draws the moment, the remaining space in pages or files, and the next steps; see ``filler``.
+Twenty cases run here, a thousand in `make soak`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.kafka
 
 NAMESPACES = (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"])
 MOST_LEFT = {"bytes": 25, "inodes": 7, "growth": 25}
-"""Pages, files, or pages a file."""
+"""The most remaining pages, files, or pages of a file."""
 REASONS = {
     "bytes": "no space left on the disk",
     "inodes": "no space left on the disk",
@@ -41,9 +41,9 @@ REASONS = {
 }
 CHECKPOINTS = {"leader-epoch-checkpoint.tmp", "recovery-point-offset-checkpoint.tmp"}
 LATER = ("takes no writes since", "offline", "No log directories available")
-"""In errors of what is asked of a log, or of its directory, once one write has failed; the log file has the reason."""
+"""Words in errors of later operations on a log or directory with a failed write. The log file has the reason."""
 SERVED = 6
-"""As many of the directories are put before Kafka at once."""
+"""The number of log directories whose partitions one Kafka serves at once."""
 
 
 def draw(number: int, properties: Path, *, is_mounted: bool) -> filler.Case:
@@ -63,7 +63,7 @@ def draw(number: int, properties: Path, *, is_mounted: bool) -> filler.Case:
 
 
 def mounting(root: Path) -> list[str] | None:
-    """The command before one that mounts a tmpfs which nobody else sees; None where that is not allowed."""
+    """Return the prefix for a command that mounts a private tmpfs, or None if that is not allowed."""
     for namespace in NAMESPACES:
         try:
             done = subprocess.run([*namespace, "mount", "-t", "tmpfs", "tmpfs", str(root)], capture_output=True)
@@ -75,7 +75,7 @@ def mounting(root: Path) -> list[str] | None:
 
 
 def run_cases(numbers: Iterable[int], work: Path, template: Path) -> Counter[str]:
-    """Which kinds of files the errors named, and how often; ``work`` gets each directory as it lay on the full disk."""
+    """Count the kinds of files that errors named. ``work`` receives each log directory as it was on the full disk."""
     prefix = mounting(work)
     orders = {
         "root": str(work / "disk"),
@@ -105,14 +105,14 @@ def run_cases(numbers: Iterable[int], work: Path, template: Path) -> Counter[str
 
 
 def file_kind(path: Path) -> str:
-    """The suffix of a file in a partition, the name of one beside them; ``directory`` for a partition."""
+    """Return the suffix of a partition's file, the name of another file, or ``directory`` for a partition."""
     if path.stem.isdigit():
         return path.suffix
     return "directory" if path.name[-1].isdigit() else path.name
 
 
 def served_by_kafka(broker: Broker, directories: list[Path]) -> None:
-    """Each directory's partitions become partitions of the broker's topics, checkpointed as they were."""
+    """Check that Kafka serves each directory's partitions, as partitions of its own topics with their recovery points."""
     expected: dict[str, Records] = {isolation: {} for isolation in ISOLATIONS}
     points: dict[TopicPartition, int] = {}
     for number, directory in enumerate(directories):
@@ -139,18 +139,18 @@ def served_by_kafka(broker: Broker, directories: list[Path]) -> None:
 
 
 def template_of(broker: Broker, work: Path) -> Path:
-    """The broker's directory with the partitions that are written to, and no others."""
+    """Copy the broker's directory with only the partitions that the writers use."""
     template = Path(shutil.copytree(broker.directory, work / "template"))
     for partition in template.iterdir():
         if partition.is_dir() and not partition.name.startswith("__") and not partition.name.endswith(("-0", "-1")):
             shutil.rmtree(partition)
     for index in (template / METADATA_DIRECTORY).glob("*index"):
-        index.unlink()  # Kafka 4.4 leaves them as long as they were allocated, longer than the disk is
+        index.unlink()  # Kafka 4.4 leaves them preallocated, which is more than the disk can hold
     return template
 
 
 def run(broker: Broker, work: Path, numbers: range) -> Counter[str]:
-    """The cases, and Kafka on some of what they left."""
+    """Run the cases, and let Kafka serve some of their log directories."""
     made_by_kafka(broker, partitions=SERVED * PARTITIONS)
     named = run_cases(numbers, work, template_of(broker, work))
     some = numbers[:: -(-len(numbers) // SERVED)]
@@ -171,7 +171,7 @@ def test_nothing_acknowledged_is_lost_on_a_full_disk(new_broker: BrokerFactory, 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("block", range(1, 11))
 def test_nothing_acknowledged_is_lost_on_many_full_disks(new_broker: BrokerFactory, tmp_path: Path, block: int) -> None:
-    """Each block meets every kind of file that can be the one that finds no space."""
+    """Each block includes a failure on every kind of file that can run out of space."""
     named = run(new_broker(), tmp_path, range(block * 100, block * 100 + 100))
     if mounting(tmp_path) is not None:
         assert named.keys() >= {".log", ".index", ".timeindex", ".txnindex", ".snapshot", *CHECKPOINTS}

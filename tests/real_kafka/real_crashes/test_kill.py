@@ -1,9 +1,9 @@
-"""Writers killed with SIGKILL under load, over and over in the same directory; then a real Kafka serves it.
+"""Writers are killed with SIGKILL under load, many times in one log directory. Then a real Kafka serves it.
 
-Thirty rounds here, ten times thirty in `make soak`. Each is killed at a random moment: mostly while it appends, at
-times while it loads what the last one left, or while it stops in order. Then the directory is read as it lies there,
-and what comes next is drawn too: tidelog opens it and stops in order, `recover` settles it, or nothing: then the next
-writer loads what the kill left. What is asked of the directory: see ``ledger``.
+Thirty rounds run here, three hundred in `make soak`. Each kill comes at a random moment: mostly during appends,
+sometimes while the writer loads the files of the last kill, or during its clean shutdown. Then the log directory is
+read as it is. The next step is random too: tidelog opens it and shuts down cleanly, `recover` runs, or the next writer
+loads it at once. ``ledger`` has the rules that the log directory must satisfy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDS = 30
 
 
 class Rounds:
-    """One directory and all that happens to it."""
+    """A log directory, and the rounds on it."""
 
     def __init__(self, directory: Path, nursery: Nursery, seed: int) -> None:
         self.directory = directory
@@ -47,7 +47,7 @@ class Rounds:
         self.what_happened: Counter[str] = Counter()
 
     def run(self, number: int) -> None:
-        """A writer, its end, and a look at what it left."""
+        """Run a writer until its end, and check the log directory."""
         seconds = self.random.uniform(0.05, 0.3)
         marker = CleanShutdownFile(LOCAL, self.directory)
         was_clean = marker.exists()
@@ -74,7 +74,7 @@ class Rounds:
             assert marker.exists()
 
     def go_on(self) -> None:
-        """What happens to the directory before the next writer comes."""
+        """Take a random step before the next writer."""
         after = self.random.choice(("opened", "opened", "recovered", "left to the next writer"))
         self.what_happened[after] += 1
         if after == "opened":
@@ -88,9 +88,9 @@ class Rounds:
                 self.judge.look(recovered)
 
     def _moment(self, seconds: float) -> tuple[str, str, float]:
-        """What the writer probably does when it is killed, after which of its reports, and how long after it.
+        """Draw the moment of the kill: a name, the report that precedes it, and the delay after the report in seconds.
 
-        It stops by itself ``seconds`` after it has opened.
+        The writer stops by itself ``seconds`` after it has opened the directory.
         """
         chance = self.random.random()
         if chance < 0.2:
@@ -123,7 +123,7 @@ def kill_over_and_over(broker: Broker, nursery: Nursery, *, seed: int, kafka_eve
 
 
 def served_by_kafka(broker: Broker) -> None:
-    """Kafka recovers what the kill left, and its consumers see what ours do."""
+    """Check that Kafka recovers the directory, and that its consumers read the same records as ours."""
     expected = {isolation: read_by_tidelog(broker.directory, isolation) for isolation in ISOLATIONS}
     broker.start()
     for isolation, records in expected.items():
@@ -140,6 +140,6 @@ def test_nothing_acknowledged_is_lost(new_broker: BrokerFactory, nursery: Nurser
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_nothing_acknowledged_is_lost_in_many_rounds(new_broker: BrokerFactory, nursery: Nursery, seed: int) -> None:
-    """Now and then Kafka has the directory in between."""
+    """Kafka also recovers and serves the directory after every ten rounds."""
     broker = new_broker()
     kill_over_and_over(broker, nursery, seed=seed, kafka_every=10)

@@ -1,7 +1,7 @@
-"""The process that is killed: several threads append to one log directory, and each says on stdout what it did.
+"""The process that is killed: several threads append to one log directory and report each action on stdout.
 
-Run as a program it is warm: for every line of JSON on stdin (a round) it forks a process that writes until it is ended,
-which another line asks for: SIGKILL then. Reports are JSON lines, each in one write, so whole or not there:
+Run as a program, it stays warm. For every line of JSON on stdin (a round) it forks a process that writes until the next
+line asks for its end by SIGKILL. Reports are JSON lines. Each is written at once, so it is complete or missing:
 
 ==============================================  =======================================================================
 report                                          meaning
@@ -10,18 +10,22 @@ begun                                           the round's process runs
 opened                                          the directory is open
 try WRITER PARTITION NUMBER COUNT               an append of values NUMBER to NUMBER + COUNT - 1 begins
 ack WRITER PARTITION NUMBER OFFSETS             it is acknowledged, with these offsets
-begin WRITER TRANSACTION                        what the writer tries from here on belongs to it
+begin WRITER TRANSACTION                        the writer's next appends belong to this transaction
 ending, ended WRITER TRANSACTION IS_COMMITTED   a commit or an abort begins; is acknowledged
-flushed PARTITION OFFSET                        everything below is on the disk
-closing, closed                                 an orderly stop begins; is over
-failed TEXT                                     what should not happen
-over STATUS                                     the process is gone
+flushed PARTITION OFFSET                        everything below OFFSET is on the disk
+closing, closed                                 a clean shutdown begins; is complete
+failed TEXT                                     an unexpected error
+over STATUS                                     the process has ended
 ==============================================  =======================================================================
 
-Each thread is one writer. *plain* ones append single records, batches, and now and then a bulk that spans segments;
-*short* ones do the same where retention deletes what is above some segments (if there is housekeeping in the round);
-*once* ones are idempotent producers that first repeat what was not acknowledged, or what was last; *both* ones write
-transactions over two partitions; *fresh* ones make partitions and append to them; *keeper* flushes and rolls.
+Each thread is one writer:
+
+- *plain* writers append single records, batches, and sometimes a bulk that spans segments.
+- *short* writers do the same on a topic with retention by size, if the round has housekeeping.
+- *once* writers are idempotent producers. They first repeat their last append, acknowledged or not.
+- *both* writers write transactions over two partitions.
+- *fresh* writers create partitions and append to them.
+- *keeper* flushes and rolls.
 """
 
 from __future__ import annotations
@@ -49,22 +53,22 @@ from tidelog.api.log import Log
 TOPICS = ("plain", "short", "once", "both")
 PARTITIONS = 2
 MOST_FRESH = 12
-"""Partitions of the topic that writers make partitions of."""
+"""The number of partitions of the topic ``fresh``, which writers create."""
 BULK_RECORDS = 3000
 PAUSES_PER_S = 1000
-"""A writer's between two steps: so that the others come to it, and the directory does not outgrow a test."""
+"""The rate of a writer's pauses, which let other writers run and limit the growth of the directory."""
 _STDOUT = 1
 
 Round = dict[str, Any]
 
 
 def report(*words: object) -> None:
-    """A pipe takes up to 4 KiB at once, so lines of several threads never mix."""
+    """Write a report. A pipe takes up to 4 KiB at once, so lines of several threads never mix."""
     os.write(_STDOUT, json.dumps(words).encode() + b"\n")
 
 
 class Writer:
-    """One thread; ``next`` is the number of its next value."""
+    """A thread. ``next`` is the number of its next value."""
 
     longest_pause_s = 0.05
 
@@ -77,7 +81,7 @@ class Writer:
         self.topic = name.partition("-")[0]
 
     def log(self) -> Log:
-        """Of a partition at random."""
+        """Return the log of a random partition."""
         return self.directory.log(self.topic, self.random.randrange(PARTITIONS))
 
     def pause(self) -> None:
@@ -99,7 +103,7 @@ class Writer:
 
 class PlainWriter(Writer):
     def begin(self) -> None:
-        """There is nothing to take up."""
+        """Do nothing: the writer has no state of an earlier round."""
 
     def step(self) -> None:
         log, chance = self.log(), self.random.random()
@@ -110,7 +114,7 @@ class PlainWriter(Writer):
 
 
 class OnceWriter(Writer):
-    """Its name ends with the partition, where values are numbered as the producer's sequences are."""
+    """An idempotent producer of the partition at the end of its name. Its values have its sequence numbers."""
 
     def begin(self) -> None:
         self.producer = self.directory.producer(self.known["producer_id"], epoch=0)
@@ -154,7 +158,7 @@ class BothWriter(Writer):
 
 
 class FreshWriter(Writer):
-    """Makes one partition, then appends to all that there are."""
+    """A writer that creates a partition, then appends to all that exist."""
 
     def begin(self) -> None:
         self.made = self.known.get("made", 0)
@@ -171,7 +175,7 @@ class FreshWriter(Writer):
 
 class Keeper(Writer):
     def begin(self) -> None:
-        """It has no partitions of its own."""
+        """Do nothing: the keeper has no partitions of its own."""
 
     def step(self) -> None:
         self.pause()
@@ -203,13 +207,13 @@ def work(writer: AnyWriter, closing: threading.Event) -> None:
             writer.step()
             time.sleep(writer.random.expovariate(PAUSES_PER_S))
     except BaseException as error:
-        # An orderly stop does not wait for those who append.
+        # A clean shutdown does not wait for running appends.
         if not (closing.is_set() and isinstance(error, tidelog.TidelogError)):
             report("failed", f"{writer.name}: {traceback.format_exc()[-3000:]}")
 
 
 def open_all(path: str, properties: str | None) -> Directory:
-    """With housekeeping as a broker's ``properties`` say, or without."""
+    """Open the logs, with housekeeping if a broker's ``properties`` are given."""
     if properties is None:
         directory = tidelog.open_directory(path)
     else:
@@ -252,7 +256,7 @@ def fork(round_: Round) -> int:
 
 
 def main() -> None:
-    """A round, then a line that asks for its end, until stdin ends; a process never outlives that."""
+    """Run a round for each line of stdin until the next line asks for its end. No process outlives stdin."""
     while line := os.read(0, 4096):
         process = fork(json.loads(line))
         report("begun")
@@ -261,7 +265,7 @@ def main() -> None:
             is_asked = bool(select.select([0], [], [], 0.01)[0])
             if is_asked:
                 os.read(0, 4096)
-                os.kill(process, signal.SIGKILL)  # it has not been waited for, so the id is still its own
+                os.kill(process, signal.SIGKILL)  # the child is not reaped yet, so the id is still its own
             over, status = os.waitpid(process, 0 if is_asked else os.WNOHANG)
             is_over = over == process
         if not is_asked:

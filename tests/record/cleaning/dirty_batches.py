@@ -1,4 +1,4 @@
-"""Batches to be cleaned, and how the tests of this room clean them."""
+"""Batches to be cleaned, and the functions with which the tests of this directory clean them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a clean leaves of batches: a case for each row of the tables in ``clean_batches``."""
+"""The batches after a clean: a case for each row of the tables in ``clean_batches``."""
 
 import dataclasses
 

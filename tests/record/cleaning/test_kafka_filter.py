@@ -1,6 +1,6 @@
-"""Cleaned batches beside Kafka 4.1's own ``MemoryRecords.filterTo``: the same bytes, or the same refusal.
+"""Cleaned batches compared with Kafka 4.1's own ``MemoryRecords.filterTo``: the same bytes, or the same refusal.
 
-Where something is compressed anew, its records, headers and batch boundaries are the same.
+Data that is compressed again has the same records, headers and batch boundaries.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def drawn_empty(random: Random, offset: int) -> bytes:
 
 
 def opened(data: bytes) -> object:
-    """Records, and what headers say but for sizes and CRCs."""
+    """Return the records, and the facts of the headers without sizes and CRCs."""
     table = scan_batches(data)
     rows = [row._replace(position=0, size=0, crc=0) for row in table.rows()]
     return rows, [

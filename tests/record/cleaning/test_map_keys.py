@@ -1,4 +1,4 @@
-"""Building the offset map: which keys go in, how far the latest offset moves, where a full map stops."""
+"""Building the offset map: the keys that go in, the moves of the latest offset, the end of a full map."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What stands for compressed and legacy batches, and that no more of it is there at once than a part may have."""
+"""Plain forms of compressed and legacy batches, and the limit of their bytes at one time."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Histogram, Timer and the reservoir below them, beside plain formulas over all the values."""
+"""Histogram, Timer and their reservoir, compared with plain formulas over all the values."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_beside_the_statistics_of_all_values(values: list[int]) -> None:
     assert found["Max"] == max(values, default=0)
     assert found["Mean"] == pytest.approx(statistics.fmean(values) if values else 0.0)
     assert found["StdDev"] == pytest.approx(statistics.stdev(values) if len(values) > 1 else 0.0, abs=1e-6)
-    if len(values) > 1:  # fewer than the reservoir holds: percentiles of all of them
+    if len(values) > 1:  # the reservoir holds all values, so percentiles are exact
         assert found["50thPercentile"] == pytest.approx(statistics.median(values))
         assert found["75thPercentile"] == pytest.approx(_clamped(values, 0.75))
 
 
 def _clamped(values: list[int], fraction: float) -> float:
-    """statistics.quantiles goes beyond the ends where we stay at them."""
+    """Limit the quantile of statistics.quantiles to the smallest and largest value, as our histogram does."""
     cut = statistics.quantiles(values, n=100)[round(fraction * 100) - 1]
     return min(max(cut, min(values)), max(values))
 
@@ -50,7 +50,7 @@ def test_a_quantile_lies_between_its_neighbours(values: list[int], fraction: flo
 
 @given(st.lists(st.tuples(st.integers(0, 3600), st.integers(0, 9)), max_size=60), st.integers(1, 20), st.integers())
 def test_the_highest_priorities_stay(steps: list[tuple[int, int]], size: int, seed: int) -> None:
-    """Beside the plain formula: weight / u for each value, and the highest of them all."""
+    """The reservoir keeps the highest priorities of the plain formula, weight / u for each value."""
     reservoir = Reservoir(random.Random(seed).random, size)
     numbers = random.Random(seed)
     priorities: list[tuple[float, int]] = []

@@ -1,4 +1,4 @@
-"""Meter: rates beside the formula, interval by interval."""
+"""Meter: rates compared with the formula, interval by interval."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_first_interval_sets_the_rate_and_a_minute_of_quiet_leaves_a_third()
 
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.integers(0, 50), st.booleans()), max_size=60))
 def test_beside_a_rate_that_is_carried_on_every_five_seconds(steps: list[tuple[int, int, bool]]) -> None:
-    """``steps``: wait, then so many events, then perhaps a report (which must change nothing)."""
+    """Each step is a wait, a number of events, and perhaps a report, which must change nothing."""
     clock = HeldClock(0)
     meter = Meter(clock)
     expected: dict[str, float | None] = dict.fromkeys(RATES)

@@ -1,4 +1,4 @@
-"""MetricName: the texts of Kafka's MBeans. Kafka's own classes say the same in test_yammer.py."""
+"""MetricName: the texts of Kafka's MBeans. test_yammer.py compares them with Kafka's own classes."""
 
 from __future__ import annotations
 

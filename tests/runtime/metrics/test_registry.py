@@ -1,4 +1,4 @@
-"""MetricRegistry: what a report has in it, and that nobody who fails spoils it for the others."""
+"""MetricRegistry: the contents of a report, and failing sources that do not affect the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that are logged once can be counted from outside."""
+"""A metric counts the errors that are logged once."""
 
 from __future__ import annotations
 

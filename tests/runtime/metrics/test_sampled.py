@@ -1,4 +1,4 @@
-"""Statistics over windows of time, with the numbers that Kafka's own tests of its metrics have."""
+"""Statistics over windows of time, with the numbers of Kafka's own tests of its metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, values and CSV files beside Kafka's: the same numbers go into Yammer's metrics and into ours."""
+"""Names, values and CSV files compared with Kafka's: Yammer's metrics and ours get the same numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.testing import HeldClock, HeldScheduler
 pytestmark = pytest.mark.kafka
 
 RATES = ("MeanRate", "OneMinuteRate", "FiveMinuteRate", "FifteenMinuteRate")
-"""They depend on the time it took."""
+"""Rates, which depend on the elapsed time."""
 
 
 def ours(values: list[int], clock: HeldClock) -> MetricRegistry:
@@ -63,7 +63,7 @@ def test_the_same_numbers_give_the_same_files_and_attributes(tmp_path: Path) -> 
 
 
 def _compare_attributes(samples: dict[str, Sample], printed: list[list[str]]) -> None:
-    """Each kind has the attributes of its MBean, but for those that name units."""
+    """Compare each kind's attributes with its MBean's, except names of units."""
     found = {line[1].strip('"'): {} for line in printed if line[0] == "attribute"}  # type: dict[str, dict[str, str]]
     for line in printed:
         if line[0] == "attribute" and not line[2].endswith(("Unit", "EventType")):

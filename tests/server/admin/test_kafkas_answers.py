@@ -53,7 +53,7 @@ def test_every_answer(kafka: WireClient, ours: WireClient) -> None:
 
 
 def in_other_versions() -> Iterator[Asked]:
-    """Yield every request in all other versions. The newest versions have changed both brokers before."""
+    """Yield all requests in every other version. The newest versions were sent before and have changed both brokers."""
     for asked in requests():
         for version in other_versions(asked.api, asked.version, asked.values):
             yield asked._replace(version=version, name=f"{asked.name}, version {version}")

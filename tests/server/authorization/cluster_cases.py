@@ -1,4 +1,4 @@
-"""Requests about settings, quotas, the cluster, and the access control lists themselves."""
+"""Requests about settings, quotas, the cluster, and the ACLs themselves."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def cluster() -> Iterator[Case]:
     yield asked(ApiKey.LIST_PARTITION_REASSIGNMENTS, under_way).by("allowed", on_cluster(Operation.DESCRIBE))
 
 
-# --- access control lists ---
+# --- ACLs ---
 
 
 def _creation(**more: Any) -> Values:

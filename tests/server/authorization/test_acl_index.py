@@ -97,8 +97,8 @@ def test_changes_one_after_the_other_come_to_the_same(
 
 @given(st.lists(acls, max_size=8), clients, st.sampled_from([Operation.READ, Operation.WRITE]))
 def test_something_is_allowed_where_some_name_is(found: list[Acl], client: Client, operation: Operation) -> None:
-    """The oracle uses only ACLs for the operation itself. Only one direction is asserted: like Kafka, the index does
-    not notice that a longer prefix denies an allowed name."""
+    """The oracle uses only ACLs for the operation itself. Only one direction is asserted: like Kafka, the index ignores
+    denials of names that are longer than an allowed prefix."""
     kind = AclResourceType.TOPIC
     exact = [acl for acl in found if acl.operation in (operation, Operation.ALL)]
     tried = [name + end for acl in exact for name in [acl.pattern.name] for end in ("", "zz")] + ["zz"]

@@ -1,4 +1,4 @@
-"""A client cannot guess names that it may not see: a regular expression is never matched with them."""
+"""A client cannot guess names that it may not see, because its regular expressions are never matched with them."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class World:
         )
         return made.producer_id, made.producer_epoch
 
-    # --- parts ---
+    # --- helpers ---
 
     def _make_topics(self) -> None:
         topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in (TOPIC, HIDDEN)]

@@ -132,7 +132,7 @@ def wait_for(answers: list[Future[Any]], count: int) -> None:
 def succeeded(answer: Future[Any]) -> bool:
     """Wait for the response and return True if it is a success."""
     try:
-        answer.result(2 * PATIENCE_S)  # the client gives up after 60 seconds
+        answer.result(2 * PATIENCE_S)  # the client times out after 60 s
     except KafkaException:
         return False
     return True

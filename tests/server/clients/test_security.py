@@ -83,8 +83,7 @@ def test_a_certificate_gives_its_name(home: SecureHome) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_libraries_understand_that_the_password_is_wrong(home: SecureHome, mechanism: str) -> None:
-    """The clients do not mistake the failure for a network error. kafka-python is left out: it retries until it gives
-    up."""
+    """The clients do not mistake it for a network error. kafka-python is left out because it retries."""
     servers = f"localhost:{home.listener('SASL').port}"
     errors: list[Any] = []
     own = options(home, ADAPTERS[0], "SASL", mechanism, "guess")

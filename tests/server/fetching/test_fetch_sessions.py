@@ -289,9 +289,7 @@ def test_an_old_session_loses_its_place_to_one_that_follows_as_many() -> None:
     use(cache, small, now_ms)
     use(cache, large, now_ms)
     assert create(cache, 1, now_ms=now_ms) == NO_SESSION
-    assert (
-        create(cache, 2, now_ms=now_ms) == NO_SESSION
-    )  # sessions of equal size are compared by id, and a new session's id is 0
+    assert create(cache, 2, now_ms=now_ms) == NO_SESSION  # equal sizes are compared by id, and a new one's is 0
     assert create(cache, 3, now_ms=now_ms) != NO_SESSION
     assert (cache.get(small), cache.get(large) is not None) == (None, True)
 

@@ -132,8 +132,7 @@ class Answers(list[Any]):
 
 
 class Rig:
-    """A shard and its surroundings. The methods send requests of group ``g`` and return the ``Answers`` for the
-    responses."""
+    """A shard and its surroundings. The methods send requests of group ``g`` and return their ``Answers``."""
 
     def __init__(
         self,

@@ -109,8 +109,7 @@ def test_groups_go_on_when_the_other_takes_the_directory_over(tmp_path: Path, or
 
 
 def test_share_and_streams_groups_stay_what_they_are(tmp_path: Path) -> None:
-    """Kafka creates the groups. Our broker responds to requests of other protocols as Kafka does, and Kafka loads the
-    groups again."""
+    """Our broker responds to other protocols' requests as Kafka does. Kafka then loads its groups again."""
     made, answers = tmp_path / "made" / "data", {}
     with kafka(made) as client:
         make_topic(client)

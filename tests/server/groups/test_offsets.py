@@ -297,8 +297,7 @@ def test_offsets_of_deleted_topics_go(topics: MemoryTopics) -> None:
 
 
 def test_offsets_of_another_topic_of_the_same_name_stay() -> None:
-    """The topic was deleted and created again. The group committed to the new topic before the old topic's offsets were
-    removed."""
+    """The group committed to the new topic before the old topic's offsets were removed."""
     rig = Rig(MemoryTopics(a=2))
     commit(rig, claim(), OffsetToCommit(A0, 1))
     commit_in_transaction(rig, 7, OffsetToCommit(A1, 3))

@@ -140,8 +140,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: all(map(self.image.is_active, BROKERS)))
     @invariant()
     def all_are_led_when_everybody_is_there(self) -> None:
-        """The exception is a partition whose eligible leaders are all removed replicas: Kafka 4.4 elects no leader
-        there."""
+        """The exception: if all eligible leaders are removed replicas, Kafka 4.4 elects no leader."""
         for state in self.states().values():
             assert state.has_leader or (not state.isr and set(state.elr).isdisjoint(state.replicas) and state.elr)
 

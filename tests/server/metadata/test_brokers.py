@@ -225,11 +225,7 @@ class TestDirectories:
 
     def test_that_are_cordoned_are_recorded_when_that_is_new(self) -> None:
         image = image_of((1,))
-        for cordoned in (
-            [],
-            [directory_of(1)],
-            [],
-        ):  # the first, empty list is recorded too: the state was unknown before
+        for cordoned in ([], [directory_of(1)], []):  # the first list is recorded: the state was unknown before
             (record,) = cordon_directories(image, 1, cordoned).records
             image.apply(record)
             assert image.brokers[1].cordoned_log_dirs == frozenset(cordoned)

@@ -360,7 +360,7 @@ class TestBroker:
         run(work)
 
     def test_reports_no_cordoned_directories_before_it_registers(self) -> None:
-        """Until it registers, the registration is the previous run's."""
+        """The registration is the previous run's before the broker registers again."""
 
         async def work() -> None:
             home = MetadataHome()

@@ -1,4 +1,4 @@
-"""After a power failure at any moment, the metadata contains every acknowledged change."""
+"""The metadata contains every acknowledged change after a power failure at any moment."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ALONE = Voters(kraft_version=0, voters=())
 
 
 def snapshots(fs: FileSystem) -> list[SnapshotId]:
-    """Return the snapshots, except the one that formatting writes."""
+    """Return the snapshots, except the bootstrap snapshot of formatting."""
     found = (SnapshotId.parse(name) for name in fs.list_names(METADATA))
     return [one for one in found if one is not None and one.offset > 0]
 

@@ -28,7 +28,7 @@ def changed(
     keeps_eligible: bool = True,
     metadata_version: int = 27,
 ) -> dict[str, Any]:
-    """Return the record's fields without those that identify the partition, or an empty dict if there is no record."""
+    """Return the record's fields without the partition's identity, or an empty dict if there is no record."""
     living = set(alive)
     rules = ElectionRules(
         min_isr=min_isr,

@@ -315,7 +315,7 @@ def test_the_time_of_requests_is_said_with_any_answer(tmp_path: Path) -> None:
 
 
 def test_topics_that_are_too_many(tmp_path: Path) -> None:
-    """One request may exceed the quota. A client over its quota can create and delete nothing."""
+    """A request may exceed the quota once. A client over its quota can create and delete nothing."""
     quota = ("controller_mutation_rate", 0.01)
     with running_broker(tmp_path) as running, running.client(client_id="admin") as admin:
         set_quota(admin, *quota)

@@ -160,8 +160,7 @@ def test_making_topics(kafka: Home, ours: Home) -> None:
 
 
 def test_connections_of_an_address(kafka: Home, ours: Home) -> None:
-    """This test is the last because its quota applies to all clients: twice the rate is accepted, further connections
-    are not."""
+    """Twice the rate is accepted. This test is the last because its quota applies to all clients."""
     served = []
     for home in (kafka, ours):
         home.set_quota("connection_creation_rate", 2.0, {"ip": "127.0.0.1"})

@@ -74,7 +74,7 @@ def test_replicas_that_leave_after_the_append_are_told_of(home: ReplicaHome) -> 
     assert home.partition().replication_error(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-# --- waiting ---
+# --- delayed requests ---
 
 
 def test_waiting_for_replication_ends_with_the_followers_fetch(home: ReplicaHome) -> None:

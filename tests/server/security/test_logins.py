@@ -92,8 +92,7 @@ def test_tokens_without_headers_are_those_of_old_clients(home: SecureHome, mecha
 def test_a_wrong_name_and_a_wrong_password_are_told_the_same(
     home: SecureHome, caplog: pytest.LogCaptureFixture, mechanism: str, user: str, password: str
 ) -> None:
-    """The response contains Kafka's message. The log gets one line without name and password, and the connection is
-    closed."""
+    """Kafka's message is returned, the log gets one line without name and password, and the connection is closed."""
     before = home.counts("SASL")
     with home.wire("SASL") as client:
         answer = log_in(client, mechanism, user, password)

@@ -43,7 +43,7 @@ def refusal(home: SecureHome, context: ssl.SSLContext, caplog: pytest.LogCapture
 
 
 def test_one_that_a_rule_is_about_is_served(home: SecureHome, tmp_path: Path) -> None:
-    """Without this fact the other tests would prove nothing."""
+    """The other tests prove something only if this one passes."""
     with TlsClient(home.listener("MUTUAL").port, context_of(T61, b"svc-a", tmp_path)) as client:
         assert is_served(client)
         assert user_of(home, "MUTUAL") == "User:svc-a"

@@ -28,7 +28,7 @@ def test_who_knows_the_password_is_let_in(token: bytes) -> None:
 
 
 def test_a_wrong_name_is_told_as_a_wrong_password() -> None:
-    """Both have Kafka's message, and the log contains no more details."""
+    """Both have Kafka's message, and the log contains the same text for both."""
     texts = {(one.told, one.message) for one in (refusal(b"\0alice\0bob's"), refusal(b"\0carol\0alice's"))}
     assert texts == {("Authentication failed: Invalid username or password", "a wrong name or password")}
 

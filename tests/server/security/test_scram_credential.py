@@ -20,8 +20,7 @@ RFC_7677_MESSAGES = (
 
 
 def test_the_example_of_rfc_7677() -> None:
-    """The proof matches the stored key and the signature matches the server key, for user ``user`` and password
-    ``pencil``."""
+    """The proof matches the stored key, and the signature the server key (user ``user``, password ``pencil``)."""
     credential = ScramCredential.of_password(ScramMechanism.SHA_256, "pencil", salt=RFC_7677_SALT)
     proof = base64.b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
     signature = hmac.digest(credential.stored_key, RFC_7677_MESSAGES, "sha256")

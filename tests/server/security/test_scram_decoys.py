@@ -14,8 +14,8 @@ SHA_256 = ScramMechanism.SHA_256
 
 
 def test_users_there_are_not_look_as_those_that_there_are() -> None:
-    """Fake credentials copy the combinations of real ones: 16-byte salts with 5,000 iterations, Kafka's salts with
-    4,096. A new user changes few of them."""
+    """Fake credentials have the combinations of real ones. Salts of 16 bytes have 5,000 iterations here, and Kafka's
+    salts have 4,096. A new user changes few of them."""
     kafkas = ScramCredential.of_password(SHA_256, "secret")
     others = ScramCredential.of_password(SHA_256, "secret", iterations=5000, salt=bytes(range(16)))
     users = {f"user {number}": kafkas if number % 2 else others for number in range(20)}

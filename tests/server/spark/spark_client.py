@@ -1,5 +1,7 @@
-"""Spark as a client of a broker: a process with PySpark 4.0.0, because its Kafka source is downloaded for that
-release."""
+"""Spark as a client of a broker, in a process with PySpark 4.0.0.
+
+The Kafka source is downloaded for that release.
+"""
 
 from __future__ import annotations
 

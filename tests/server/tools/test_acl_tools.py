@@ -1,4 +1,4 @@
-"""kafka-acls: entries are added, listed and removed, and count for whoever comes next."""
+"""kafka-acls: ACLs are added, listed and removed, and take effect for the next client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
 
 
 def listed(tools: KafkaTools, *arguments: str) -> list[str]:
-    """Entries, without those that each pattern stands above of."""
+    """Return the ACLs without the headings of their patterns."""
     lines = tools.told(ACLS, "--list", *arguments)
     return sorted(line for line in lines if line.startswith("(principal="))
 

@@ -68,5 +68,5 @@ def test_versions(tools: KafkaTools) -> None:
 def test_transactions(tools: KafkaTools) -> None:
     head, *rows = tools.told("kafka-transactions", "list")
     assert head.split() == ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
-    assert all(row.split()[-1].startswith("Complete") for row in rows)  # of other tests with the same broker
+    assert all(row.split()[-1].startswith("Complete") for row in rows)  # other tests use the same broker
     assert len(tools.told("kafka-transactions", "find-hanging", "--broker-id", "1")) == 1

@@ -1,4 +1,4 @@
-"""The tools that produce and consume: console, verifiable, and those that measure."""
+"""The tools that produce and consume: console, verifiable and performance tools."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_transaction_at_a_time(tools: KafkaTools) -> None:
     assert len(tools.told("kafka-console-consumer", "--topic", "transactional", *shown)) >= 300
 
 
-# --- verifiable: they have to end before they have said everything, so each has a JVM of its own ---
+# --- verifiable: these tools must exit to complete their output, so each has its own JVM ---
 
 
 def events(tool: str, broker: BrokerHome, *arguments: str) -> list[dict[str, Any]]:

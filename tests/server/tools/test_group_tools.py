@@ -1,4 +1,4 @@
-"""kafka-consumer-groups, and kafka-configs of groups: lists, lags, resets, deletions."""
+"""kafka-consumer-groups, and kafka-configs for groups: lists, lags, resets, deletions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUPS = "kafka-consumer-groups"
 
 @pytest.fixture(scope="module")
 def group(tools: KafkaTools, broker: BrokerHome) -> str:
-    """Committed 4 of 10 records of ``flights``-0, and none of ``flights``-1."""
+    """Commit offset 4 of 10 records in ``flights``-0, and no offset of ``flights``-1."""
     tools.told("kafka-topics", "--create", "--topic", "flights", "--partitions", "2")
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(10):
@@ -28,7 +28,7 @@ def group(tools: KafkaTools, broker: BrokerHome) -> str:
 
 
 def lags(tools: KafkaTools, group: str) -> dict[str, list[str]]:
-    """Committed offset, log end and lag, by partition."""
+    """Return committed offset, log end and lag by partition."""
     head, *rows = (
         line.split() for line in tools.told(GROUPS, "--describe", "--group", group) if "GROUP" in line or group in line
     )

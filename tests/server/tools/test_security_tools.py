@@ -1,4 +1,4 @@
-"""Kafka's own client and tools: users set and described, and let in over every protocol and mechanism."""
+"""Kafka's own client and tools set and describe users, and authenticate over every protocol and mechanism."""
 
 from __future__ import annotations
 

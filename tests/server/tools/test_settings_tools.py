@@ -1,4 +1,4 @@
-"""kafka-configs: topics, brokers, groups, client metrics, loggers and quotas."""
+"""kafka-configs for topics, brokers, groups, client metrics, loggers and quotas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONFIGS = "kafka-configs"
 
 
 def described(tools: KafkaTools, *arguments: str) -> list[str]:
-    """What is set, without the line above it."""
+    """Return the settings without the heading."""
     return tools.told(CONFIGS, "--describe", *arguments)[1:]
 
 
@@ -95,7 +95,7 @@ def test_of_quotas_by_every_kind_of_name(tools: KafkaTools) -> None:
 
 
 def test_of_addresses(tools: KafkaTools) -> None:
-    """Rates that nobody here comes near: the tool itself connects from this address."""
+    """The rates are high because the tool itself connects from this address."""
     tools.told(CONFIGS, "--alter", "--ip", "127.0.0.1", "--add-config", "connection_creation_rate=1000")
     tools.told(CONFIGS, "--alter", "--ip-defaults", "--add-config", "connection_creation_rate=2000")
     assert tools.told(CONFIGS, "--describe", "--ip", "127.0.0.1") == [

@@ -1,5 +1,8 @@
-"""kafka-topics, kafka-get-offsets, kafka-delete-records, kafka-log-dirs, kafka-leader-election,
-kafka-reassign-partitions: what Kafka's tools make of our broker."""
+"""Kafka's tools for topics, offsets, log directories, leaders and reassignments work with our broker.
+
+They are kafka-topics, kafka-get-offsets, kafka-delete-records, kafka-log-dirs, kafka-leader-election and
+kafka-reassign-partitions.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Counts how often a leader that Metadata has only just named refuses ListOffsets; of any broker.
+"""Count refused ListOffsets requests to leaders that Metadata has just named, for any broker.
 
-A client has two connections. One creates a topic; the other asks for Metadata of it until all its partitions have
-leaders, which may be before the first has its response, and asks at once where they end.
+A client has two connections. The first creates a topic. The second repeats Metadata until all partitions have leaders,
+possibly before the first has its response, and immediately asks for the end offsets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LATEST = -1
 
 
 class Shape(NamedTuple):
-    """How many topics, with how many partitions each, are created by how many clients at the same time."""
+    """The number of topics, of partitions in each topic, and of clients that create topics at the same time."""
 
     topics: int
     partitions: int
@@ -28,7 +28,7 @@ SHAPES = (Shape(100, 1, 1), Shape(300, 1, 6), Shape(80, 12, 1))
 
 
 def refusals(port: int, shape: Shape) -> int:
-    """Return the number of topics that were refused for at least one partition."""
+    """Return the number of topics with a refused request for at least one partition."""
     names = [f"{shape.topics}-{shape.partitions}-{shape.clients}-{number}" for number in range(shape.topics)]
     with ThreadPoolExecutor(shape.clients) as clients:
         counts = [

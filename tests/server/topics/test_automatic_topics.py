@@ -1,4 +1,4 @@
-"""Topics that are made because a client asked for them."""
+"""Topics that are created because a client asked for them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_no_name_that_cannot_be(home: BrokerHome, client: WireClient) -> None:
 
 
 def test_what_cannot_be_made_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Its name collides with that of another."""
+    """The name collides with that of another topic."""
     with running_broker(tmp_path) as home, home.client() as client:
         client.call(ApiKey.CREATE_TOPICS, topics=[{"name": "a.b", "num_partitions": 1, "replication_factor": 1}])
         for _ in range(2):

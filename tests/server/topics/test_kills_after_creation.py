@@ -1,7 +1,7 @@
-"""A broker is killed as soon as it has made many topics: the next start finds their logs, and serves them as they are.
+"""A broker is killed right after it created many topics: the next start finds their logs and serves them.
 
-Each round makes new topics in the same directory. The kill comes when the client has its response, or while the logs
-are being made: some directories then lack their ``partition.metadata``, or are not there yet.
+Each round creates topics in the same directory. The kill comes after the response, or while the logs are created: some
+directories then lack their ``partition.metadata``, or do not exist yet.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_ids_of_empty_logs_are_written_soon(tmp_path: Path) -> None:
 
 
 def check_start(process: ServerProcess, data: Path, made: set[str]) -> dict[str, uuid.UUID]:
-    """Return the ids of all topics, by name. ``made``: the log directories that the last process left."""
+    """Return the ids of all topics by name. ``made`` contains the log directories that the last process left."""
     with WireClient(process.port) as client:
         topics = client.call(ApiKey.METADATA, topics=None).topics
         names = {f"{topic.name}-0" for topic in topics}
@@ -73,7 +73,7 @@ def check_start(process: ServerProcess, data: Path, made: set[str]) -> dict[str,
 
 
 def create(process: ServerProcess, data: Path, names: list[str], *, waits: bool) -> None:
-    """Return when all are made; ``waits`` False: when a third of the directories are there."""
+    """Create topics and return when all exist. If not ``waits``, a third of the directories is enough."""
     version = VERSIONS[ApiKey.CREATE_TOPICS].latest
     topics = [
         {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []} for name in names

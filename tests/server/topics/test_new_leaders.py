@@ -1,4 +1,4 @@
-"""A leader that Metadata names answers at once, where Kafka's may refuse for a moment."""
+"""A leader that Metadata names serves immediately. Kafka's may refuse requests for a moment."""
 
 from __future__ import annotations
 

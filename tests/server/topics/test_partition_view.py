@@ -1,4 +1,4 @@
-"""What clients of one listener are told of a partition, from images made by hand."""
+"""Metadata of a partition for the clients of one listener, from hand-made images."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_no_leader_for_these_clients(leader: int, version: int, error: ErrorCode
     [({}, [3, 4, 9]), ({1: LOST}, [1, 3, 4, 9]), ({2: ELSEWHERE}, [2, 3, 4, 9]), ({2: UNASSIGNED}, [3, 4, 9])],
 )
 def test_who_is_offline(places: Mapping[int, uuid.UUID], offline: list[int]) -> None:
-    """Fenced, without the listener, not registered, or with its directory gone."""
+    """A replica is offline if its broker is fenced, unregistered or lacks the listener, or if its directory is gone."""
     answer = told(state(1, 2, 3, 4, 9, places=places))
     assert (answer["offline_replicas"], answer["replica_nodes"]) == (offline, [1, 2, 3, 4, 9])
 

@@ -1,4 +1,4 @@
-"""Topics by their ids, and a broker that deletes none: what two brokers cannot be compared in."""
+"""Topics by id, and a broker with disabled deletion. A comparison of two brokers cannot cover these facts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A transaction coordinator over real logs, with time and event loop in the test's hands.
+"""A transaction coordinator over real logs. A test controls the clock and the event loop.
 
-``run`` lets the loop go on until nothing is left to do but wait; ``begin`` does so with a request that may have to
-wait. ``crash`` throws the coordinator away and elects a new one over the same logs.
+``begin`` starts a request and runs the loop until everything waits. ``run`` also requires that the request is done.
+``crash`` discards the coordinator and elects a new one over the same logs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class HeldWorld:
         self.next_block = 1000
         self.blocks_held: asyncio.Event | None = None
         self.completed_offsets: list[tuple[int, int, bool]] = []
-        """What the group coordinator was told."""
+        """The calls to the group coordinator."""
         self.epoch = 0
         for number in range(STATE_PARTITIONS):
             self.replicas.make(TopicPartition(TRANSACTION_STATE_TOPIC, number))
@@ -63,7 +63,7 @@ class HeldWorld:
     # --- the loop ---
 
     def run(self, request: Coroutine[Any, Any, T]) -> T:
-        """The answer, once everything that follows has happened too."""
+        """Return the response after all its consequences have happened."""
         task = self.begin(request)
         assert task.done(), "the request has to wait"
         return task.result()
@@ -81,7 +81,7 @@ class HeldWorld:
         self.loop.run_until_complete(turns())
 
     def pass_time(self, duration_ms: int) -> None:
-        """Step by step, so that what waits in turns gets all of them."""
+        """Advance the clock in steps, so that repeated delays all elapse."""
         step = max(1, duration_ms // 10)
         for _ in range(0, duration_ms, step):
             self.clock.sleep_ms(step)
@@ -98,7 +98,7 @@ class HeldWorld:
     # --- the coordinator ---
 
     def crash(self) -> None:
-        """Whoever waited waits for ever; what is in the logs stays."""
+        """Replace the coordinator. Pending requests never finish, and the logs stay."""
         if self.epoch:
             self.coordinator.stop()
             for task in asyncio.all_tasks(self.loop):
@@ -181,7 +181,7 @@ class HeldWorld:
         operation: Operation = Operation.ADD,
         name: str = "orders",
     ) -> dict[TopicPartition, Verified]:
-        """Lets time pass where the transaction before is still being ended."""
+        """Let time pass while the previous transaction is still being ended."""
         task = self.begin(self.verifying(producer, *partitions, operation=operation, name=name))
         while not task.done():
             self.pass_time(self.settings.add_retry_ms)
@@ -194,14 +194,14 @@ class HeldWorld:
         membership = Membership(transactional_id=name, producer=producer, sequences=sequences, operation=operation)
         return self.coordinator.verification.verify(membership)
 
-    # --- what is in the logs ---
+    # --- the logs ---
 
     def newest(self, name: str = "orders") -> TransactionRecord | None:
-        """The last word of the state log."""
+        """Return the newest record of the state log."""
         return load_records(self.state_partition(name).log, 1 << 20).get(name)
 
     def leave(self, name: str = "orders", **changes: Any) -> None:
-        """Another coordinator has changed the last word, and gone."""
+        """Change the newest record, as another coordinator may have done before this one was elected."""
         record = self.newest(name)
         assert record is not None
         value = value_of(replace(record, **changes), self.server_version)
@@ -225,7 +225,7 @@ class HeldWorld:
         sequence: int,
         guard: VerificationGuard,
     ) -> int:
-        """One record of a transaction; its offset."""
+        """Append one record of a transaction and return its offset."""
         batch = build_batch(
             [Record(0, self.clock.now_ms(), TimestampType.CREATE, None, value)],
             producer_id=producer.producer_id,

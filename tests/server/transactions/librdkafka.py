@@ -1,4 +1,4 @@
-"""librdkafka's transactional producer and consumer, as the tests of whole brokers use them."""
+"""librdkafka's transactional producer and consumer for tests with complete brokers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SINGLE_NODE = {
 }
 
 STAYS = {"metadata.recovery.strategy": "none", "reconnect.backoff.max.ms": "200"}
-"""A client that finds no broker at all asks the same ones again. librdkafka's default is to forget them and begin anew,
-and what waits for one of those it has forgotten, such as offsets on their way to a group's coordinator, then hangs."""
+"""A client that finds no broker keeps its known ones. librdkafka's default is to forget them and to start again. A
+request to a forgotten broker then hangs, for example offsets on their way to a group's coordinator."""
 
 
 def transactional(bootstrap: str, name: str = "worker") -> Producer:
@@ -41,14 +41,14 @@ def reader(bootstrap: str, group: str = "readers") -> Consumer:
 
 
 def polled(consumer: Consumer) -> Message | None:
-    """None at the end of the partition."""
+    """Return the next message, or None at the end of the partition."""
     message = consumer.poll(PATIENCE_S)
     assert message is not None, "nothing came"
     return message if message.error() is None else None
 
 
 def committed(bootstrap: str, topic: str) -> list[bytes]:
-    """All that a read_committed reader finds in a topic of one partition."""
+    """Return everything that a read_committed reader finds in a topic with one partition."""
     consumer = reader(bootstrap)
     consumer.assign([TopicPartition(topic, 0, 0)])
     values = []

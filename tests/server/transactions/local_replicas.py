@@ -1,4 +1,4 @@
-"""Partitions of one broker without the broker: real logs, and what goes wrong is up to the test."""
+"""Partitions without a broker: real logs, and failures that a test controls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 
 
 class LocalPartition:
-    """Replicated at once, unless ``is_held``; appends fail with ``error`` where there is one."""
+    """A partition that replicates immediately unless ``is_held``. Appends fail with ``error`` if it is set."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log

@@ -1,11 +1,11 @@
-"""A transactional producer as a model: what it has written, what it was told, and what must have become of it.
+"""A model of a transactional producer: its records, the responses that it received, and its transactions' fates.
 
 ======================  ==============================================================================================
-fate of a transaction   because
+fate of a transaction   reason
 ======================  ==============================================================================================
-COMMITTED               the producer was told so
-ABORTED                 the producer was told so; or it never asked for the commit, and is fenced off
-EITHER                  it asked for the commit and never heard the answer: all of it is there, or nothing
+COMMITTED               the producer received a successful response to its commit
+ABORTED                 the producer received a successful response to its abort, or ended before it asked for a commit
+EITHER                  the producer asked for a commit but received no response: everything exists, or nothing
 ======================  ==============================================================================================
 """
 
@@ -28,19 +28,19 @@ class Fate(enum.Enum):
 class ModelledTransaction:
     values: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
     fate: Fate | None = None
-    """None: it is open."""
+    """``None`` while the transaction is open."""
 
 
 @dataclass(slots=True, eq=False)
 class ModelledProducer:
-    """One life of a client; ``is_fenced``: another has taken its transactional id."""
+    """A client from start to end. ``is_fenced``: another client has taken its transactional id."""
 
     name: str
     producer: ProducerIdAndEpoch
     current: ModelledTransaction = field(default_factory=ModelledTransaction)
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
     asked: bool | None = None
-    """The end it has asked for and not heard of: it can only ask for the same again."""
+    """The end that it asked for without a response. It can only repeat the same request."""
     is_fenced: bool = False
     is_dead: bool = False
 
@@ -53,7 +53,7 @@ class ModelledProducer:
         self.sequences[partition] = self.sequences.get(partition, 0) + 1
 
     def has_ended(self, committed: bool, following: ProducerIdAndEpoch) -> None:
-        """It was told."""
+        """Apply a successful response."""
         self.current.fate = Fate.COMMITTED if committed else Fate.ABORTED
         self.current = ModelledTransaction()
         if following != self.producer:
@@ -61,7 +61,7 @@ class ModelledProducer:
         self.producer, self.asked = following, None
 
     def dies(self) -> None:
-        """By itself, or because it was fenced off."""
+        """End by itself, or because it was fenced."""
         self.is_dead = True
         if self.current.fate is None:
             self.current.fate = Fate.EITHER if self.asked else Fate.ABORTED

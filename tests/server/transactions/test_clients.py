@@ -1,7 +1,7 @@
-"""Transactions with the clients that people use: librdkafka's producer and consumer, Kafka's own tools.
+"""Transactions with common clients: librdkafka's producer and consumer, and Kafka's own tools.
 
-``run_worker`` is exactly-once consume-transform-produce: the input's offsets are committed with the output, by a worker
-that dies in the middle of every third transaction and is followed by another with the same transactional id.
+``run_worker`` is exactly-once consume-transform-produce: it commits the input's offsets with the output. A worker dies
+in the middle of every third transaction, and another one with the same transactional id follows.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_a_transaction_outlives_the_broker(home: BrokerHome) -> None:
 
 
 def run_worker(home: BrokerHome, *, dies: bool) -> bool:
-    """One life: a batch from the input to the output; False at the end of the input."""
+    """Process one batch from the input to the output. Return False at the end of the input."""
     producer, consumer = transactional(home.bootstrap), reader(home.bootstrap, "workers")
     consumer.subscribe([INPUT])
     taken = []
@@ -104,7 +104,7 @@ def test_consume_transform_produce_exactly_once(home: BrokerHome) -> None:
 
 
 def tool(name: str, *arguments: str) -> str:
-    """What one of Kafka's tools prints."""
+    """Return the output of one of Kafka's tools."""
     command = java_command(f"org.apache.kafka.tools.{name}", *arguments)
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S * 2, check=False)
     assert done.returncode == 0, done.stderr
@@ -113,7 +113,7 @@ def tool(name: str, *arguments: str) -> str:
 
 @pytest.mark.kafka
 def test_kafkas_own_producer_and_tool_of_transactions(home: BrokerHome) -> None:
-    """Of version 2: an epoch for each transaction."""
+    """The tool uses transactions of version 2: each one has a new epoch."""
     sent = tool(
         "ProducerPerformance",
         *("--topic", OUTPUT, "--num-records", "2000", "--record-size", "10", "--throughput", "-1"),

@@ -1,8 +1,11 @@
-"""Producers that begin, write, commit, abort, die and come back, over a coordinator that crashes at any point.
+"""Producers begin, write, commit, abort, die and return, with a coordinator that crashes at any point.
 
-Whatever happens: only the newest producer of a transactional id writes; what was told to be committed is read, what
-was aborted is not, what nobody heard of is there as a whole or not at all; in the log every record follows the one
-before as the table has it, and every decision is carried out; at the end nothing hangs.
+These facts always hold:
+
+* Only the newest producer of a transactional id writes.
+* Committed data is read and aborted data is not. Data without a response exists completely or not at all.
+* Every record of the log follows its predecessor as the table allows, and every decision is carried out.
+* Nothing hangs at the end.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ OVER = {
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     ErrorCode.INVALID_TXN_STATE,
 }
-"""What ends a producer."""
+"""Errors that end a producer."""
 
 
 class CoordinatorMachine(RuleBasedStateMachine):
@@ -62,7 +65,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def come(self, name: str) -> None:
-        """A producer comes, fencing off whoever was there; it may have to come again."""
+        """A producer starts and fences its predecessors. It may have to start again."""
         if self.world.state_partition(name).is_held:
             return
         try:
@@ -110,7 +113,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), committed=st.booleans(), then=st.sampled_from(["hear", "hear", "crash", "come"]))
     def end(self, data: st.DataObject, committed: bool, then: str) -> None:
-        """Ask for the end, or ask again; the coordinator or the client may fail while it is carried out."""
+        """Ask for the end, or repeat the request. The coordinator or the client may fail in the meantime."""
         ready = [one for one in self.producers if not one.is_dead and one.current.values and one not in self.asked]
         writer = self._one(data, ready)
         if writer is None:
@@ -139,7 +142,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 if error.code in OVER:
                     writer.dies()
 
-    # --- what goes wrong ---
+    # --- failures ---
 
     @rule(name=st.sampled_from(PARTITIONS), trouble=st.sampled_from(["none", "held", "moved", "shrunk"]))
     def trouble_partition(self, name: TopicPartition, trouble: str) -> None:
@@ -147,7 +150,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(STATE_LOGS), trouble=st.sampled_from(["none", "none", "held", "shrunk"]))
     def trouble_log(self, name: TopicPartition, trouble: str) -> None:
-        """Not while somebody waits: a record may be written, refused, and yet be read after the next crash."""
+        """The log fails only between requests: a refused record may be written and read after a crash."""
         if not self.asked or trouble in ("none", "held"):
             self._trouble(name, trouble)
 
@@ -174,7 +177,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.world.pass_time(TIMEOUT_MS + 11_000)
         self._hear()
 
-    # --- what holds ---
+    # --- invariants ---
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
@@ -187,7 +190,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
     def _heal(self) -> None:
-        """Everything works again, and time passes: what is open times out."""
+        """Everything works again, and open transactions time out."""
         for name in (*PARTITIONS, *STATE_LOGS):
             partition = self.world.replicas.partition(name)
             partition.error = None

@@ -1,4 +1,4 @@
-"""EndTxn and fencing: the two tables of ``rules/ending`` whole, and what the decisions look like."""
+"""EndTxn and fencing: both tables of ``rules/ending`` with all their rows, and the records of the decisions."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_transition_under_way_has_to_end_first(version: int) -> None:
     asked = transaction(State.ONGOING)
     asked.begin(record(State.PREPARE_ABORT))
     assert ask(asked, True, version=version) is WAIT
-    # Version 2 does not even look at who asks.
+    # Version 2 fails before it checks the producer.
     stranger = ProducerIdAndEpoch(PRODUCER_ID + 1, EPOCH)
     told = WAIT if version == 2 else ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert ask(asked, True, stranger, version) is told
@@ -180,7 +180,7 @@ def test_the_last_epoch_is_followed_by_a_new_producer_id() -> None:
     completed = complete(prepared, now_ms=NOW + 1)
     assert completed.producer == (FIRST_NEW_ID, 0)
     assert (completed.previous_producer_id, completed.next_producer_id) == (PRODUCER_ID, -1)
-    # The client did not get the answer and asks again, with the producer id it knows.
+    # The client did not receive the response and repeats the request with the producer id that it knows.
     again = Transaction(transactional_id="orders", record=completed)
     assert ask(again, True, last) is DONE
     assert ask(again, False, last) is INVALID
@@ -188,7 +188,7 @@ def test_the_last_epoch_is_followed_by_a_new_producer_id() -> None:
 
 
 def test_only_an_overflow_makes_the_previous_producer_id_good() -> None:
-    """At epoch 0, with the same producer id before: nobody can have had its last epoch."""
+    """The epoch is 0 and the previous producer id is the same, so that no producer can have had the id's last epoch."""
     first = transaction(State.COMPLETE_COMMIT, producer_epoch=0, client_version=0)
     assert ask(first, True, ProducerIdAndEpoch(PRODUCER_ID, LAST_EPOCH)) is FENCED
 
@@ -211,7 +211,7 @@ def test_fencing_before_version_2_raises_the_epoch_at_once_and_only_once() -> No
         assert fence(fenced, server_version=1, now_ms=NOW, new_producer_id=new_ids()) == expected
         assert fenced.record.producer_epoch == EPOCH + 1
         assert ask(fenced, True) is FENCED
-        fenced.has_failed_fence = True  # the log did not take it
+        fenced.has_failed_fence = True  # the append failed
 
 
 def test_fencing_at_the_last_epoch_rotates_the_producer_id_too() -> None:

@@ -1,4 +1,4 @@
-"""InitProducerId: the table of ``rules/initialization`` whole."""
+"""InitProducerId: the table of ``rules/initialization`` with all its rows."""
 
 from __future__ import annotations
 

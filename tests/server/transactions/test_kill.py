@@ -1,8 +1,8 @@
-"""Exactly once over a broker that is killed in the middle of transactions, and comes back where it was.
+"""Exactly-once processing with a broker that is killed in the middle of transactions and restarted.
 
 A worker takes a batch from the input, writes it to the output in upper case, and commits offsets and output together.
-The broker is killed at each of three moments of a transaction; worker and producer live on. Who is told that a
-transaction has to be aborted aborts it, and takes the same batch again.
+The broker is killed at each of three moments of a transaction, while worker and producer live on. If an error requires
+an abort, the worker aborts the transaction and takes the same batch again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOMENTS = ("half written", "offsets sent", "committed")
 
 
 class Worker:
-    """One batch after the other; ``at`` is called with each moment of a transaction."""
+    """Processes one batch after the other. ``at`` is called at each moment of a transaction."""
 
     def __init__(self, bootstrap: str, at: Callable[[str], None]) -> None:
         self._at = at
@@ -31,7 +31,7 @@ class Worker:
         self._consumer = reader(bootstrap, GROUP)
 
     def take_batch(self) -> bool:
-        """False where there was none."""
+        """Process a batch. Return False if there is none."""
         start = self._committed()
         self._consumer.assign([TopicPartition(INPUT, 0, start)])
         taken = []
@@ -50,7 +50,7 @@ class Worker:
         self._consumer.close()
 
     def _committed(self) -> int:
-        """Asked until the group has its coordinator: what librdkafka does for all but this."""
+        """Retry until the group has its coordinator. librdkafka retries all other calls itself."""
         while True:
             try:
                 (position,) = self._consumer.committed([TopicPartition(INPUT, 0)], PATIENCE_S)
@@ -82,7 +82,7 @@ def _send_offsets(producer: Producer, consumer: Consumer, offsets: list[TopicPar
 
 
 def _insist(call: Callable[[], None]) -> None:
-    """Again, as long as the client says that it may be tried again."""
+    """Repeat the call as long as its error is retriable."""
     while True:
         try:
             return call()
@@ -101,7 +101,7 @@ def test_exactly_once_over_a_kill(tmp_path: Path, moment: str) -> None:
         for value in values:
             source.produce(INPUT, value)
         assert not source.flush(PATIENCE_S)
-        kills = iter((False, True, False, True))  # in the second batch, and two later
+        kills = iter((False, True, False, True))  # in the second and the fourth attempt
 
         def at(reached: str) -> None:
             if reached == moment and next(kills, False):

@@ -1,4 +1,4 @@
-"""Which transactions are told of: the table of ``listing``."""
+"""The transactions that a listing returns: the table of ``listing``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ALL = ["orders-1", "orders-2", "bills"]
         (
             TransactionFilter.of(duration_ms=5),
             ["orders-1", "bills"],
-        ),  # without a start it began at the epoch, as in Kafka
+        ),  # a missing start counts as 1970, as in Kafka
         (TransactionFilter.of(duration_ms=0), ALL),
         (TransactionFilter.of(pattern="orders-.*"), ["orders-1", "orders-2"]),
         (TransactionFilter.of(pattern="orders"), []),
@@ -76,7 +76,7 @@ def test_names_have_any_characters(pattern: str, matching: list[str]) -> None:
 
 
 def test_no_pattern_keeps_the_broker_busy() -> None:
-    """It would, by backtracking, for longer than there is time."""
+    """A backtracking engine would not finish in time."""
     transactions = [Transaction(transactional_id="a" * 3000 + "!", record=record(State.EMPTY))]
     assert not list(select(transactions, TransactionFilter.of(pattern="(a+)+(a*)*b"), set, now_ms=NOW))
 

@@ -1,4 +1,4 @@
-"""Partitions of a transaction, added and asked for: the table of ``rules/membership``; which state may follow which."""
+"""Partitions of a transaction are added and verified: the table of ``rules/membership``, and allowed state changes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_outside_of_a_transaction_every_partition_is_missing(state: State) -> No
 
 @pytest.mark.parametrize(("state", "following"), list(product(State, State)))
 def test_which_state_may_follow_which(state: State, following: State) -> None:
-    """Rows: the state that follows; columns: Empty, Ongoing, PrepareC., PrepareA., CompleteC., CompleteA."""
+    """Rows are the following states. Columns are the present states by number, from Empty to PrepareEpochFence."""
     allowed = {
         State.EMPTY: "x...xx..",
         State.ONGOING: "xx..xx..",

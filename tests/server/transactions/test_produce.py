@@ -1,4 +1,4 @@
-"""Produce in a transaction, over the wire: what gets in, what read_committed sees, who is refused."""
+"""Produce in a transaction, over the wire: accepted records, read_committed reads, and refused producers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def produce(
     sequence: int = 0,
     version: int = ADDS,
 ) -> Struct:
-    """The answer of the one partition."""
+    """Return the partition's part of the response."""
     batch = build_batch(
         [Record(0, SYSTEM_CLOCK.now_ms(), TimestampType.CREATE, None, value)],
         producer_id=producer.producer_id,
@@ -63,7 +63,7 @@ def produce(
 
 
 def committed(client: WireClient, topic: str = "events") -> list[bytes]:
-    """What a read_committed reader sees."""
+    """Return the values that a read_committed reader sees."""
     answer = client.call(
         ApiKey.FETCH,
         12,

@@ -1,4 +1,4 @@
-"""What a coordinator does with its log, its partitions and its clients: one story a test."""
+"""A coordinator with its log, its partitions and its clients: one scenario a test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def world(tmp_path: Path) -> Iterator[HeldWorld]:
 
 @pytest.fixture
 def old_world(tmp_path: Path) -> Iterator[HeldWorld]:
-    """With transactions of version 1."""
+    """Yield a harness with transactions of version 1."""
     made = HeldWorld(tmp_path, server_version=1)
     made.replicas.make(EVENTS)
     yield made
@@ -46,7 +46,7 @@ def old_world(tmp_path: Path) -> Iterator[HeldWorld]:
 
 
 def write(world: HeldWorld, name: TopicPartition, producer: ProducerIdAndEpoch, value: bytes = b"x") -> int:
-    """As a producer of version 2 does: the append makes the partition part of the transaction."""
+    """Append a record as a producer of version 2: this adds the partition to the transaction."""
     verified = world.verify(producer, name)[name]
     assert verified.error is ErrorCode.NONE, verified
     partition = world.replicas.partition(name)
@@ -128,7 +128,7 @@ def test_the_last_epoch_brings_a_new_producer_id_with_the_answer(world: HeldWorl
     following = world.end(last, True)
     assert following == (2000, 0)
     world.replicas.partition(EVENTS).is_held = False
-    world.crash()  # the coordinator that comes after still knows what was promised
+    world.crash()  # the next coordinator still knows the promised producer id
     assert world.state() is State.COMPLETE_COMMIT
     assert world.end(last, True) == following
     write(world, EVENTS, following)
@@ -149,7 +149,7 @@ def test_a_client_that_goes_away_stops_nothing(world: HeldWorld) -> None:
     assert world.end(producer, True) == (1000, 1), "what the client would have been told"
 
 
-# --- producers that come and go ---
+# --- new producers ---
 
 
 def test_a_second_producer_fences_the_first_and_aborts_its_transaction(world: HeldWorld) -> None:
@@ -207,7 +207,7 @@ def test_a_name_that_nobody_initialized(world: HeldWorld) -> None:
     assert refusal(lambda: world.coordinator.describe("orders")) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
-# --- the log refuses ---
+# --- failed appends ---
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_ids_that_nobody_uses_are_forgotten(world: HeldWorld) -> None:
 
 def test_ids_that_cannot_be_forgotten_now_are_forgotten_later(world: HeldWorld) -> None:
     for number in range(5):
-        world.initialize(f"{number}" * 5000)  # more than a batch of names
+        world.initialize(f"{number}" * 5000)  # together more than a batch of names
     for number in range(STATE_PARTITIONS):
         world.replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, number)).error = ErrorCode.NOT_ENOUGH_REPLICAS
     world.clock.sleep_ms(world.settings.id_expiration_ms + 1)

@@ -1,4 +1,4 @@
-"""Records of ``__transaction_state``, byte for byte and back."""
+"""Records of ``__transaction_state`` are encoded byte for byte as Kafka does, and decoded."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def test_a_key() -> None:
 
 
 def test_a_value_of_version_1() -> None:
-    """As Kafka 4.3 and newer write it: flexible, the producer id before as tag 0, the client's version as tag 2."""
+    """Kafka 4.3 and newer write it so: flexible, previous producer id as tag 0, client's version as tag 2."""
     ongoing = record(State.ONGOING, partitions=frozenset({TopicPartition("t", 1)}), start_ms=2, last_update_ms=3)
     assert value_of(ongoing, 2).hex() == (
         "0001"
          "0000000000000007"  # producer id
          "0005"  # epoch
-         "0000ea60"  # time-out
+         "0000ea60"  # timeout
          "01"  # Ongoing
          "02" + "0274" + "02" + "00000001" + "00"  # one topic, one partition
         + "0000000000000003"  # last update
         + "0000000000000002"  # start
         + "02"  # two tags
-        + "00" + "08" + "0000000000000007"  # the producer id before
+        + "00" + "08" + "0000000000000007"  # the previous producer id
         + "02" + "02" + "0002"  # the client's version
     )  # fmt: skip
 
@@ -83,7 +83,7 @@ def test_partitions_come_in_order() -> None:
 
 @pytest.mark.parametrize("golden_set", KRAFT_SETS)
 def test_records_of_real_brokers(golden: GoldenFactory, golden_set: str) -> None:
-    """Each is read, written as it was, and follows the one before as the table of states has it."""
+    """Each record is read, written as it was, and follows its predecessor as the table of states allows."""
     histories: dict[str, list[TransactionRecord]] = {}
     for path in sorted(golden(golden_set, "unclean").glob("__transaction_state-*")):
         with tidelog.open_log(path, read_only=True) as log:
@@ -95,7 +95,7 @@ def test_records_of_real_brokers(golden: GoldenFactory, golden_set: str) -> None
                 read = record_of(written.value)
                 assert key_of(name) == written.key
                 assert record_of(value_of(read, 2)) == read
-                if golden_set in (EVERYTHING["4.3"], EVERYTHING["4.4"]):  # the older ones leave ids out
+                if golden_set in (EVERYTHING["4.3"], EVERYTHING["4.4"]):  # older versions omit ids
                     assert value_of(read, 2) == written.value
                 histories.setdefault(name, []).append(read)
     assert histories
@@ -119,7 +119,7 @@ def test_records_of_real_brokers(golden: GoldenFactory, golden_set: str) -> None
     )
 )
 def test_what_is_written_is_read(written: TransactionRecord) -> None:
-    """But for the last epoch, which no record has."""
+    """Records do not contain ``last_producer_epoch``, which has its default value here."""
     assert record_of(value_of(written, 2)) == written
 
 

@@ -1,4 +1,4 @@
-"""What a transaction coordinator reports: loads of its partitions, and what has to wait."""
+"""A transaction coordinator's metrics: loads of its partitions, and delayed markers and transactions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reported(world: HeldWorld) -> dict[str, float]:
 
 
 def waiting(world: HeldWorld) -> tuple[float, float]:
-    """Markers, and transactions."""
+    """Return the numbers of delayed markers and transactions."""
     values = reported(world)
     return values["UnknownDestinationQueueSize"], values["LogAppendRetryQueueSize"]
 

@@ -1,4 +1,4 @@
-"""Before records of a transaction are appended: the table of ``verification``, and the guards of real logs."""
+"""Verification before transactional records are appended: the table of ``verification``, and guards of real logs."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_partition_that_is_not_led_here(world: HeldWorld) -> None:
 
 
 def test_a_marker_takes_the_guard_away(world: HeldWorld) -> None:
-    """The producer is slow: its first batch comes when the transaction has been aborted."""
+    """The producer is slow: its first batch arrives after the transaction's abort."""
     producer = world.initialize()
     verified = world.verify(producer, EVENTS, operation=Operation.ADD)
     refusal(world.initialize)

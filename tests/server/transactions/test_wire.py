@@ -1,4 +1,4 @@
-"""The APIs of transactions over a socket, in every version: what they answer, and in which words."""
+"""The transaction APIs over a socket, in every version: responses and error messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_topics(home: BrokerHome) -> None:
 
 
 def begin(client: WireClient, name: str, version: int | None = None, **named: int) -> Struct:
-    """Until the transaction before is aborted."""
+    """Repeat InitProducerId until the previous transaction is aborted."""
     while True:
         answer = client.call(
             ApiKey.INIT_PRODUCER_ID, version, transactional_id=name, transaction_timeout=TIMEOUT_MS, **named
@@ -57,7 +57,7 @@ def topics(*names: str) -> list[dict[str, Any]]:
 
 
 def add(client: WireClient, name: str, producer: ProducerIdAndEpoch, *of: str, version: int = 3) -> dict[str, int]:
-    """Error codes by topic."""
+    """Return error codes by topic."""
     answer = client.call(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         version,
@@ -211,7 +211,7 @@ def test_offsets_of_a_group_join_a_transaction(client: WireClient, version: int)
     assert ask(producer.producer_epoch + 1) == fenced
 
 
-# --- markers of others ---
+# --- markers of an operator ---
 
 
 def test_an_operator_ends_a_transaction_in_a_partition(client: WireClient) -> None:
@@ -241,7 +241,7 @@ def test_an_operator_ends_a_transaction_in_a_partition(client: WireClient) -> No
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_marker_says_under_which_transaction_version_it_is_written(client: WireClient, version: int) -> None:
-    """KIP-1228: v2 of the API does, and a marker of transaction.version 2 has an epoch above that of the data."""
+    """The API has the field since version 2 (KIP-1228). A marker of transaction.version 2 has a higher epoch."""
     name = f"marked-{version}"
     producer = initialized(client, name)
     add(client, name, producer, "events")
@@ -278,7 +278,7 @@ def test_a_marker_says_under_which_transaction_version_it_is_written(client: Wir
     assert mark(producer.producer_epoch + 1) == ErrorCode.NONE
 
 
-# --- telling ---
+# --- describing and listing ---
 
 
 def test_what_is_told_of_a_name_that_nobody_uses(client: WireClient) -> None:
@@ -306,7 +306,7 @@ def test_lists_by_pattern(client: WireClient) -> None:
     assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-# --- a broker that comes back ---
+# --- restarts ---
 
 
 def test_transactions_go_on_after_a_restart(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Transactions in every state, for the tests of what a coordinator decides."""
+"""Transactions in every state, for tests of a coordinator's decisions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EARLIER = NOW - 1000
 
 
 def record(state: TransactionState, **changes: Any) -> TransactionRecord:
-    """One that a log may well hold."""
+    """Return a record that a log may contain."""
     open_states = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
     plain = TransactionRecord(
         state=state,
@@ -48,7 +48,7 @@ def new_ids() -> Callable[[], int]:
 
 
 def refusal(decide: Callable[[], object]) -> ErrorCode | object:
-    """What ``decide`` is refused with, or gives."""
+    """Return the result of ``decide``, or the code of its ApiError."""
     try:
         return decide()
     except ApiError as error:

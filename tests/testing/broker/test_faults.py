@@ -1,4 +1,4 @@
-"""Faults that a test plans: what the next requests meet, and what real clients make of it."""
+"""Planned faults: their effect on the next requests, and the reaction of real clients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def connected(broker: Broker, client_id: str = "test") -> WireClient:
 
 
 def latest(client: WireClient, topic: str = "t") -> int:
-    """The error of asking for its end."""
+    """Return the error code of a request for the topic's end offset."""
     topics = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
     answer = client.call(ApiKey.LIST_OFFSETS, replica_id=-1, topics=topics)
     code: int = answer.topics[0].partitions[0].error_code

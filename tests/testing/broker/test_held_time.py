@@ -1,4 +1,4 @@
-"""A broker whose time a test moves: what is due comes, in its order, and nothing before."""
+"""A broker on a manual clock: due events happen in their sequence, and none happens early."""
 
 from __future__ import annotations
 

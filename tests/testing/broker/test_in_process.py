@@ -1,4 +1,4 @@
-"""The in-process broker: its life, its topics, what it leaves when it ends one way or the other."""
+"""The in-process broker: its life, its topics, and its files after each kind of end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 
 
 def produce(broker: Broker, *values: bytes, topic: str = "t") -> None:
-    """Acknowledged when this returns."""
+    """Produce the values, and return when they are acknowledged."""
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
     for value in values:

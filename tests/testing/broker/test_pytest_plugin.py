@@ -1,4 +1,4 @@
-"""The plugin, in a test run of its own within this process."""
+"""The pytest plugin, used in a separate test run within this process."""
 
 from __future__ import annotations
 

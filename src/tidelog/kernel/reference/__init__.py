@@ -1,4 +1,4 @@
-"""Plain Python twins of the compiled kernels: the rules in their clearest form, and what the suite compares with.
+"""Plain Python twins of the compiled kernels: the rules in their clearest form, and the suite's standard.
 
-Same names, same arguments, same results and errors; 50 to 1000 times slower. The library itself never calls them.
+They have the same names, arguments, results and errors, and are 50 to 1000 times slower. The library never calls them.
 """

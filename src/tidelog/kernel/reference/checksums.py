@@ -1,4 +1,4 @@
-"""CRC-32C a byte at a time; CRC-32 as the standard library has it. Twin of _crc.pyx."""
+"""CRC-32C byte by byte, and CRC-32 from the standard library. This is the twin of _crc.pyx."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TABLE: Final = _table()
 
 
 def crc32c(buffer: Buffer, crc: int = 0) -> int:
-    """CRC-32C of ``buffer``; ``crc`` is the CRC of the bytes before it."""
+    """Return the CRC-32C of ``buffer``; ``crc`` is the CRC of the bytes before it."""
     state = crc ^ 0xFFFFFFFF
     for byte in bytes(buffer):
         state = state >> 8 ^ _TABLE[(state ^ byte) & 0xFF]
@@ -33,5 +33,5 @@ def crc32c(buffer: Buffer, crc: int = 0) -> int:
 
 
 def crc32(buffer: Buffer, crc: int = 0) -> int:
-    """CRC-32 (zlib's polynomial) of ``buffer``; ``crc`` is the CRC of the bytes before it."""
+    """Return the CRC-32 (zlib's polynomial) of ``buffer``; ``crc`` is the CRC of the bytes before it."""
     return zlib.crc32(buffer, crc)

@@ -1,4 +1,4 @@
-"""The cleaner's filter. Twin of _clean.pyx; the contract of every function stands there."""
+"""The cleaner's filter. This is the twin of _clean.pyx, which has the contract of every function."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _KEPT_ATTRIBUTES: Final = 0x38
-"""Timestamp type, transactional and control."""
+"""The bits for timestamp type, transactional and control."""
 
 
 def filter_batches(

@@ -1,4 +1,4 @@
-"""Record batches into columns. Twin of _decode.pyx; the contract of every method stands there."""
+"""The decoder of record batches into columns; twin of _decode.pyx, which has the contract of every method."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Row(NamedTuple):
 
 
 class ColumnDecoder:
-    """Collects records until ``finish``; a batch is added whole or not at all."""
+    """A collector of records until ``finish``; a batch is added completely or not at all."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class ColumnDecoder:
         return end
 
     def _add_row(self, data: bytes, index: int, position: int, crc_ok: bool, number: int) -> bool:
-        """False where the row is not for this decoder, or not now."""
+        """Add a row; return False if this decoder cannot take it, or not now."""
         size = int.from_bytes(data[index + 8 : index + 12], "big", signed=True) if 0 <= index <= len(data) - 17 else -1
         if size < 0 or size > len(data) - index - PREFIX:
             raise ValueError(f"the batch at position {position} does not lie in this buffer")

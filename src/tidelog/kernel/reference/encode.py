@@ -1,4 +1,4 @@
-"""Columns, or Record tuples, into v2 batches. Twin of _encode.pyx, _encode_records.pyx and _seal.pyx."""
+"""The encoder of columns or Record tuples into v2 batches, twin of _encode.pyx, _encode_records.pyx and _seal.pyx."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BAD_OFFSET: Final = "offsets do not ascend, or one lies outside the 31 bits abo
 
 
 class _Fields(NamedTuple):
-    """What a record is made of; header keys as bytes."""
+    """The parts of a record; header keys are bytes."""
 
     offset: int
     timestamp: int
@@ -61,7 +61,7 @@ def _part(part: bytes | None) -> bytes:
 
 
 class ColumnEncoder:
-    """Encodes runs of the rows of one RecordColumns."""
+    """An encoder for runs of rows of a RecordColumns."""
 
     def __init__(self, columns: RecordColumns) -> None:
         self._columns = columns

@@ -1,13 +1,13 @@
-"""Which batches of a segment get an index entry: the plain twin of kernel/_index_build.pyx.
+"""The index entries for a segment's batches: the plain twin of kernel/_index_build.pyx.
 
-A batch gets an entry in the offset index when more than ``interval_bytes`` were written since the last entry, counted
-before the batch itself; the time index then is offered the largest timestamp so far with the last offset of the first
-batch that has it (whether it takes the offer, only where the timestamp grew, is the caller's concern).
+A batch gets an entry in the offset index if more than ``interval_bytes`` were written since the last entry, without the
+batch itself. At that moment the time index is offered the largest timestamp so far, with the last offset of the first
+batch that has it. The caller takes the offer only if the timestamp grew.
 Source of the rule: Kafka's ``LogSegment.append`` and ``LogSegment.recover`` (4.1: one rule for both).
 
-State goes in and comes out as four integers, so that a segment may be fed in chunks: bytes since the last entry, the
-largest timestamp (-1: none yet), its offset, and the last entry's offset (below every offset of the segment while the
-index is empty).
+The state is passed in and returned as four integers, so that a segment can come in chunks: the bytes since the last
+entry, the largest timestamp (-1: none yet), its offset, and the last entry's offset (below every offset of the segment
+while the index is empty).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def select_index_entries(
     interval_bytes: int,
     state: IndexState,
 ) -> tuple[npt.NDArray[np.int64], IndexState, int]:
-    """Entries as four rows of int64 (offset, position, timestamp, its offset), the state after, and the bad row.
+    """Return the entries as four int64 rows (offset, position, timestamp, its offset), the new state, the bad row.
 
     Sizes are above zero. The bad row is -1, or the first batch whose last offset is not within 31 bits above the base
-    offset, or would not ascend in the index (Kafka's InvalidOffsetException); selection stops before it.
+    offset, or would not ascend in the index (Kafka's InvalidOffsetException). Selection stops before it.
     """
     if not len(position) == len(size) == len(last_offset) == len(max_timestamp):
         raise ValueError(f"columns of {len(position)}, {len(size)}, {len(last_offset)}, {len(max_timestamp)} rows")

@@ -1,4 +1,4 @@
-"""LZ4 frames of the usual kind. Twin of _lz4.pyx and lz4.h; the contract stands there."""
+"""The decompression of common LZ4 frames. This is the twin of _lz4.pyx and lz4.h; the contract is there."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _HEADERS: Final = {
     bytes.fromhex("04224d1860") + bytes((size, checksum)): 65536 << 2 * number
     for number, (size, checksum) in enumerate(((0x40, 0x82), (0x50, 0xFB), (0x60, 0x51), (0x70, 0x73)))
 }
-"""The first seven bytes, and the most bytes of a block."""
+"""The first seven bytes, and the largest size of a block."""
 _HEADER_BYTES: Final = 7
 _PLAIN: Final = 0x80000000
 
 
 class _DamagedError(Exception):
-    """Nothing more is said of it: the library will."""
+    """The frame is damaged; the codec's library will report the details."""
 
 
 def open_lz4_frames(
@@ -87,7 +87,7 @@ def _block(data: bytes) -> bytearray:
 
 
 def _length(data: bytes, position: int, length: int) -> tuple[int, int]:
-    """The length with the bytes that prolong it, and the position after them."""
+    """Return the length with its extra bytes, and the position after them."""
     if length < 15:
         return length, position
     while position < len(data):

@@ -1,4 +1,4 @@
-"""Keys of batches into the offset map. Twin of _map_keys.pyx; the contract stands there."""
+"""The keys of batches for the offset map. This is the twin of _map_keys.pyx; the contract is there."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def put_hashed_keys(offset_map: OffsetMap, hashed: HashedKeys, *, start_offset: 
             if offset_map.full:
                 return False
             before = offset_map.put_hashed(high << 64 | low, offset)
-            assert before is not None  # it is not full
+            assert before is not None  # the map is not full
             offset_map.note_superseded(before, offset)
         done = max(done, end)
         if last_offset >= start_offset:

@@ -1,4 +1,4 @@
-"""The latest offset of each key, with slots and hashes as in _offset_map.pyx. Its twin."""
+"""The latest offset of each key, with the slots and hashes of its twin _offset_map.pyx."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SLOT_BYTES: Final = 24
 
 
 class OffsetMap:
-    """Linear probing over a list; a slot is None or [hash, offset]."""
+    """A map with linear probing over a list; a slot is None or [hash, offset]."""
 
     def __init__(self, memory_bytes: int, *, key: Buffer, load_factor: float = 0.9) -> None:
         self._key = bytes(key)
@@ -58,7 +58,7 @@ class OffsetMap:
         return int.from_bytes(siphash(bytes(key), self._key), "little")
 
     def _find(self, hashed: int) -> int:
-        """The slot that holds the hash or is its place."""
+        """Return the slot with the hash, or the empty slot for it."""
         index = (hashed & (1 << 64) - 1) * self.slot_count >> 64
         self.lookups += 1
         self.probes += 1
@@ -73,7 +73,7 @@ class OffsetMap:
         return self.put_hashed(self.hash_of(key), offset) is not None
 
     def put_hashed(self, hashed: int, offset: int) -> int | None:
-        """The latest offset of the key until now, -1: never; None where it is new and does not go in."""
+        """Return the key's previous latest offset, -1 for a new key; None if a new key does not fit."""
         index = self._find(hashed)
         slot = self._slots[index]
         if slot is None:
@@ -87,7 +87,7 @@ class OffsetMap:
         return before
 
     def note_superseded(self, before: int, offset: int) -> None:
-        """A key came at ``offset``, the last time before at ``before``, -1: never."""
+        """Note a key at ``offset``; ``before`` is its previous offset, or -1."""
         if offset <= self._latest_noted:
             self._noted = None
         self._latest_noted = max(self._latest_noted, offset)

@@ -1,4 +1,4 @@
-"""One batch of a table with its records as plain v2 bytes, whatever its format and codec. Twin of _open_batch.pxd."""
+"""A batch of a table with its records as plain v2 bytes, for any format and codec; twin of _open_batch.pxd."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _NO_HEADER: Final = Header(*[0] * 13)
 
 
 class OpenBatch(NamedTuple):
-    """A legacy row's ``header`` is its stand-in's, or nonsense where it was not opened; ``codec`` is the row's own."""
+    """An opened batch. A legacy row has its stand-in's ``header``, or zeros if not opened; ``codec`` is its own."""
 
     whole: bytes
     header: Header
     records: bytes | None
-    """None where they were not opened."""
+    """None if the records were not opened."""
     codec: int
     is_legacy: bool
     position: int
@@ -64,7 +64,7 @@ class OpenBatch(NamedTuple):
         return wrap64(self.header.base_timestamp + record.timestamp_delta)
 
     def read(self) -> Iterator[RawRecord]:
-        """All records, until one contradicts itself or the header."""
+        """Yield all records. Raise an error for a record that contradicts itself or the header."""
         count, span = self.header.record_count, self.header.last_offset_delta
         if self.records is None and (self.is_legacy or count):
             raise self.error(OpenFault.NOT_OPENED)
@@ -86,7 +86,7 @@ class OpenBatch(NamedTuple):
 def open_batch(
     data: memoryview, table: BatchTable, row: int, plain: Sequence[Buffer | None] | None, base_position: int
 ) -> OpenBatch:
-    """The batch of a row; ``plain`` holds its records where it is compressed, its stand-in where it is legacy."""
+    """Return the batch of a row; ``plain`` has a compressed row's records, or a legacy row's stand-in."""
     position = int(table.position[row])
     start = position - base_position
     whole = _batch_at(data, start)
@@ -110,7 +110,7 @@ def open_batch(
 
 
 def _batch_at(data: memoryview, start: int) -> bytes:
-    """Empty where none lies there."""
+    """Return the bytes of the batch at ``start``, or empty bytes."""
     if not 0 <= start < len(data) - HEADER_UP_TO_MAGIC + 1:
         return b""
     length = int.from_bytes(data[start + 8 : start + 12], "big", signed=True)
@@ -119,7 +119,7 @@ def _batch_at(data: memoryview, start: int) -> bytes:
 
 
 def check_rows(table: BatchTable, **columns: Any) -> None:
-    """ValueError where a column has more or fewer rows than the table."""
+    """Raise ValueError if a column has more or fewer rows than the table."""
     for name, column in columns.items():
         if column is not None and len(column) != len(table):
             raise ValueError(f"{name} has {len(column)} rows, the table {len(table)}")

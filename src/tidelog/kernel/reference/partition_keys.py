@@ -1,4 +1,4 @@
-"""Which partition each key goes to. Twin of _partition_keys.pyx."""
+"""The partition of each key. This is the twin of _partition_keys.pyx."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SEED, _MIXER, _MASK = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
 
 def partition_keys(data: Buffer, offsets: NDArray[np.int32], partitions: int) -> NDArray[np.int32]:
-    """The partition of each of n keys; key i is ``data[offsets[i]:offsets[i + 1]]``."""
+    """Return the partition of each of n keys; key i is ``data[offsets[i]:offsets[i + 1]]``."""
     if partitions < 1 or not len(offsets):
         raise ValueError(f"{len(offsets) - 1} keys for {partitions} partitions")
     view = memoryview(data).cast("B")
@@ -28,7 +28,7 @@ def partition_keys(data: Buffer, offsets: NDArray[np.int32], partitions: int) ->
 
 
 def murmur2(data: bytes | memoryview) -> int:
-    """An unsigned number of 32 bits."""
+    """Return an unsigned number of 32 bits."""
     mixed = _SEED ^ len(data)
     whole = len(data) // 4 * 4
     for at in range(0, whole, 4):

@@ -1,4 +1,4 @@
-"""The records of one v2 batch, read one after the other. Twin of _records.pxd and of the walk in _validate.pyx."""
+"""A reader for the records of a v2 batch, the twin of _records.pxd and of the walk in _validate.pyx."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SMALLEST_BODY = 6
 
 
 class RawRecord(NamedTuple):
-    """A record as it stands in its batch: deltas, and headers with their keys as bytes."""
+    """A record with the values of its batch: deltas, and headers with their keys as bytes."""
 
     timestamp_delta: int
     offset_delta: int
@@ -20,11 +20,11 @@ class RawRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
     fields: bytes
-    """Key, value and headers as they stand there."""
+    """The encoded bytes of key, value and headers."""
 
 
 class FaultError(Exception):
-    """``fault`` in record number ``index`` of the batch."""
+    """A ``fault`` in record number ``index`` of the batch."""
 
     def __init__(self, fault: Fault, index: int) -> None:
         super().__init__(fault.sentence)
@@ -33,9 +33,9 @@ class FaultError(Exception):
 
 
 def read_records(payload: bytes, count: int, *, last_delta: int | None = None) -> Iterator[RawRecord]:
-    """``count`` records that must fill ``payload``; FaultError at the first that is wrong.
+    """Yield ``count`` records, which must fill ``payload``. Raise FaultError for the first wrong one.
 
-    With ``last_delta`` an offset delta must lie in [0, last_delta].
+    With ``last_delta``, an offset delta must lie in [0, last_delta].
     """
     position = 0
     for index in range(count):
@@ -51,7 +51,7 @@ def read_records(payload: bytes, count: int, *, last_delta: int | None = None) -
 
 def _read_body(body: bytes, index: int, last_delta: int | None) -> RawRecord:
     end = len(body)
-    timestamp = read_varlong(body, 1, end)  # after the attributes, which are unused
+    timestamp = read_varlong(body, 1, end)  # after the unused attributes
     if timestamp is None:
         raise FaultError(Fault.TIMESTAMP, index)
     offset = read_varint(body, timestamp[1], end)

@@ -1,4 +1,4 @@
-"""Walk the batches of a buffer into a BatchTable. Twin of _scan.pyx."""
+"""The scan of a buffer's batches into a BatchTable. This is the twin of _scan.pyx."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PREFIX: Final = 12
-"""Bytes of offset and length, which the length does not count."""
+"""The bytes of the offset and length fields, which the length does not count."""
 HEADER_UP_TO_MAGIC: Final = 17
 V2_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 SMALLEST_LENGTH: Final = {0: 14, 1: 22, 2: 49}
@@ -26,7 +26,7 @@ _SIZE_LIMIT: Final = 2**31 - 1
 def scan_batches(
     buffer: Buffer, start: int = 0, end: int | None = None, *, base_position: int = 0, verify_crc: bool = True
 ) -> BatchTable:
-    """Walk ``buffer[start:end]``; bad bytes end the walk and are named in ``stop``, they never raise."""
+    """Scan ``buffer[start:end]``. Invalid bytes end the scan and set ``stop``; they raise no error."""
     data = bytes(buffer)
     stop_at = len(data) if end is None else end
     if not 0 <= start <= stop_at <= len(data):
@@ -50,7 +50,7 @@ def scan_batches(
 
 
 def _next_batch(data: bytes, index: int, end: int) -> tuple[Stop | None, int]:
-    """Why there is no whole batch at ``index`` (None: there is one) and the size it has or claims."""
+    """Return the reason why no complete batch is at ``index`` (None: there is one), and its actual or claimed size."""
     left = end - index
     if left <= HEADER_UP_TO_MAGIC:
         return (Stop.PARTIAL if left else Stop.END), 0

@@ -1,4 +1,4 @@
-"""Look-ups in the bytes of an index, by plain bisection. Twin of _search.pyx."""
+"""Lookups in the bytes of an index, by plain bisection. This is the twin of _search.pyx."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def lookup_index(buffer: Buffer, key: int, target: int, count: int = -1) -> int:
-    """Slot of the last of the first ``count`` entries whose ``key`` is at most ``target``, or -1."""
+    """Return the slot of the last of the first ``count`` entries whose ``key`` is at most ``target``, or -1."""
     slots, read = _entries(buffer, key, count)
     return bisect_right(slots, target, key=read) - 1
 
 
 def lookup_index_above(buffer: Buffer, key: int, target: int, count: int = -1) -> int:
-    """Slot of the first entry whose ``key`` is at least ``target``, or -1."""
+    """Return the slot of the first entry whose ``key`` is at least ``target``, or -1."""
     slots, read = _entries(buffer, key, count)
     slot = bisect_left(slots, target, key=read)
     return slot if slot < len(slots) else -1

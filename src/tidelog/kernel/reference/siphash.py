@@ -1,4 +1,4 @@
-"""SipHash with a 128-bit result. Twin of siphash.h; source: the algorithm as Aumasson and Bernstein published it."""
+"""SipHash with a 128-bit result, twin of siphash.h; source: the algorithm published by Aumasson and Bernstein."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 def siphash(data: Buffer, key: Buffer, word_rounds: int = 1, end_rounds: int = 3) -> bytes:
-    """16 bytes; ``key`` is 16 bytes."""
+    """Return 16 bytes; ``key`` has 16 bytes."""
     text = bytes(data)
     low, high = (int.from_bytes(bytes(key)[start : start + 8], "little") for start in (0, 8))
     state = [

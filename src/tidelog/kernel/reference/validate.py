@@ -1,4 +1,4 @@
-"""Produce validation in place. Twin of _validate.pyx; the contract stands there."""
+"""Produce validation in place. This is the twin of _validate.pyx; the contract is there."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _note(validation: Validation, refused: _RefusedError) -> None:
 
 
 def _next_size(view: memoryview, start: int) -> int | None:
-    """Bytes of the v2 batch that begins at ``start``; None where no whole batch is left."""
+    """Return the bytes of the v2 batch at ``start``; None if no complete batch is left."""
     left = len(view) - start
     if left <= HEADER_UP_TO_MAGIC:
         return None
@@ -165,7 +165,7 @@ def _check_header(batch: memoryview, rules: ProduceRules, batches_before: int) -
 
 
 def _check_records(payload: bytes, batch: _Fields, rules: ProduceRules, now_ms: int) -> tuple[int, int]:
-    """Largest timestamp and the first record that has it; -1 and -1 where no record has a timestamp."""
+    """Return the largest timestamp and the first record that has it; -1 and -1 if no record has a timestamp."""
     if batch.record_count * SMALLEST_RECORD > len(payload):
         raise _RefusedError(Problem.CORRUPT, Fault.RECORD_COUNT)
     is_append_time = bool(batch.attributes & _LOG_APPEND)

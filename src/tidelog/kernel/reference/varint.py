@@ -1,4 +1,4 @@
-"""Zigzag varints. Twin of the varints in bytes.h; source: Kafka's ``ByteUtils`` and the protocol-buffers encoding."""
+"""Zigzag varints. They are the twin of bytes.h; source: Kafka's ``ByteUtils`` and the protocol-buffers encoding."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ LONG_BYTES: Final = 10
 
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int] | None:
-    """Value and the position after it; None where the bytes end or there are more than 5."""
+    """Return the value and the position after it; None if the bytes end or there are more than 5."""
     return _read(data, position, end, INT_BYTES, 32)
 
 
 def read_varlong(data: bytes, position: int, end: int) -> tuple[int, int] | None:
-    """Value and the position after it; None where the bytes end or there are more than 10."""
+    """Return the value and the position after it; None if the bytes end or there are more than 10."""
     return _read(data, position, end, LONG_BYTES, 64)
 
 
@@ -23,13 +23,13 @@ def _read(data: bytes, position: int, end: int, most: int, bits: int) -> tuple[i
     for index, byte in enumerate(data[position : min(end, position + most)]):
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
-            value &= (1 << bits) - 1  # bits past the type's width are dropped, as Kafka drops them
+            value &= (1 << bits) - 1  # Kafka drops the bits beyond the type's width too
             return (value >> 1) ^ -(value & 1), position + index + 1
     return None
 
 
 def write_varint(value: int) -> bytes:
-    """Of an int of 32 or a long of 64 bits: they are written alike."""
+    """Encode an int of 32 bits or a long of 64 bits; both have the same encoding."""
     left = value << 1 if value >= 0 else (-value << 1) - 1
     out = bytearray()
     while left >= 0x80:

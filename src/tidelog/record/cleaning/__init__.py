@@ -1,4 +1,4 @@
-"""What compaction does to batches, sans I/O: keys into the offset map, then batches without what is obsolete."""
+"""The cleaning of batches, without I/O: keys go into the offset map, then batches lose their obsolete records."""
 
 from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
 from tidelog.record.cleaning.clean_batches import CleanedBatches, CleanStats, clean_batches

@@ -1,34 +1,34 @@
 """The second half of a clean: batches without the records that the offset map made obsolete.
 
 =========================================  ============================================================================
-a record                                   stays
+record                                     stays
 =========================================  ============================================================================
-of a batch to discard                      never
-of a control batch                         always
+in a batch to discard                      never
+in a control batch                         always
 above the map's latest offset              always
 without a key                              never; it is counted
 older than the map's offset of its key     never
 with a value                               always
-a tombstone, v2                            until its batch's delete horizon, which the first clean that sees it sets
-a tombstone, v0 and v1                     where the rules retain them
+a tombstone, v2                            until its batch's delete horizon, set by the first clean that reads it
+a tombstone, v0 and v1                     if the rules retain them
 =========================================  ============================================================================
 
 =========================================  ============================================================================
-a batch                                    becomes
+batch                                      becomes
 =========================================  ============================================================================
-that keeps nothing                         nothing; with RETAIN_EMPTY a header, plain, with its timestamps' type,
+it keeps no record                         nothing; with RETAIN_EMPTY an uncompressed header with its timestamp type,
                                            producer, sequence, offsets and largest timestamp
-that keeps all, v2, no new horizon         what it is, byte for byte
+v2, it keeps all records, no new horizon   the same bytes
 any other                                  a v2 batch of the same codec, timestamp type, producer, epoch, sequence and
-                                           leader epoch; of v2 also with the same base and last offset
+                                           leader epoch; a v2 batch also keeps its base and last offset
 =========================================  ============================================================================
 
-A rebuilt batch's base timestamp is its delete horizon or its first record's time, its largest timestamp that of its
-records, or its own where the log set it. Keys, values and headers are copied as they stand. Times below -1 and offsets
-that do not ascend, for which Kafka gives up the clean, stay too.
+The base timestamp of a rebuilt batch is its delete horizon or its first record's time. Its largest timestamp is that of
+its records, or unchanged with log append time. Keys, values and headers are copied byte for byte. Kafka gives up the
+clean for timestamps below -1 and offsets that do not ascend; here they stay.
 
-Called by the cleaner with chunks of a segment; nobody may write to the map meanwhile. Pure; several threads may clean
-with one map. Source: Kafka 4.1's ``MemoryRecords.filterTo``, ``Cleaner.shouldRetainRecord``; KIP-98, KIP-534.
+Pure. Thread rule: several threads may clean with one map, but no thread may write to it at the same time.
+Source: Kafka's ``MemoryRecords.filterTo`` (4.1), ``Cleaner.shouldRetainRecord``; KIP-98, KIP-534.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _V2_ATTRIBUTES_LOW_BYTE: Final = 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanStats:
-    """What went in and what came out; batches that were deleted unseen count as bytes only."""
+    """The counts of a clean; a batch that was deleted without reading counts with its bytes only."""
 
     records_read: int
     records_kept: int
     invalid_records: int
-    """Dropped for having no key."""
+    """Records that were removed because they have no key."""
     bytes_read: int
     bytes_kept: int
 
@@ -65,9 +65,9 @@ class CleanStats:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CleanedBatches:
     data: Buffer
-    """Whole batches back to back."""
+    """Complete batches, back to back."""
     table: BatchTable
-    """Of ``data``; its first byte is position 0."""
+    """The table of ``data``, whose first byte is position 0."""
     stats: CleanStats
 
 
@@ -81,12 +81,11 @@ def clean_batches(
     base_position: int = 0,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> CleanedBatches:
-    """Clean the batches of ``table``; ``buffer`` begins at ``base_position`` of its positions.
+    """Clean the batches of ``table``; ``buffer`` begins at ``base_position`` in its positions.
 
-    Where all batches are deleted, or superseded and not to stay empty, ``buffer`` is not looked at.
-    CorruptRecordError and UnsupportedCompressionError, with position and offset, for a batch that cannot be read;
-    InvalidRecordError for one with a record above ``max_record_bytes``, and for one of v0 or v1 that would have to stay
-    without records, as in Kafka.
+    ``buffer`` is not read if all batches are deleted, or superseded without RETAIN_EMPTY. Raise CorruptRecordError or
+    UnsupportedCompressionError (position, offset) for a batch that cannot be read. Raise InvalidRecordError for a
+    record above ``max_record_bytes``. As in Kafka, also raise it for a v0 or v1 batch that must stay without records.
     """
     superseded = offset_map.superseded(table)
     if (superseded & (fates.retention != Retention.RETAIN_EMPTY) | (fates.retention == Retention.DELETE)).all():

@@ -1,7 +1,8 @@
 """The first half of a clean: the offset map learns the latest offset of each key in the dirty part of a log.
 
-Two steps: ``hash_keys`` of a chunk, which opens its batches, in any thread; ``put_keys`` of chunk after chunk in the
-order of their offsets, one thread a map. Called by the cleaner. Source: Kafka's ``Cleaner.buildOffsetMapForSegment``.
+It has two steps. ``hash_keys`` decompresses the batches of a chunk and hashes their keys; any thread may call it.
+``put_keys`` takes chunk after chunk by ascending offset, in one thread per map.
+Source: Kafka's ``Cleaner.buildOffsetMapForSegment``.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ def hash_keys(
     base_position: int = 0,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> list[HashedKeys]:
-    """The keys of all records from ``start_offset`` on that are in ``wanted`` batches, a bool a row of ``table``.
+    """Return the hashed keys of all records from ``start_offset`` on in ``wanted`` batches (a bool per table row).
 
-    They are hashed as ``offset_map`` does, which is not otherwise looked at. ``buffer`` begins at ``base_position`` of
-    the table's positions. Batches that are not wanted (markers, aborted data) are not opened. CorruptRecordError and
-    UnsupportedCompressionError name position and offset, and InvalidRecordError that of a batch with a record above
+    Only the hash function of ``offset_map`` is used. ``buffer`` begins at ``base_position`` in the table's positions.
+    Batches that are not wanted (markers, aborted data) are not decompressed. Raise CorruptRecordError and
+    UnsupportedCompressionError with position and offset, and InvalidRecordError for a record above
     ``max_record_bytes``.
     """
     read = wanted & (table.last_offset >= start_offset)
@@ -54,9 +55,9 @@ def hash_keys(
 
 
 def put_keys(offset_map: OffsetMap, hashed: list[HashedKeys], *, start_offset: int) -> bool:
-    """Put what ``hash_keys`` found; False once the map is full when a key comes.
+    """Put the results of ``hash_keys`` into the map; return False if the map is full and another key comes.
 
-    ``offset_map.latest_offset`` becomes the last offset of each batch passed, be it wanted or not; where the map is
-    full it is the last one that went in.
+    ``offset_map.latest_offset`` becomes the last offset of each passed batch, wanted or not. If the map is full, it is
+    the offset of the last key in it.
     """
     return all(put_hashed_keys(offset_map, part, start_offset=start_offset) for part in hashed)

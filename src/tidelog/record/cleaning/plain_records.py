@@ -1,18 +1,18 @@
-"""What the kernels cannot open themselves: compressed batches as plain records, legacy ones as v2 batches.
+"""The stand-ins for batches that the kernels cannot open: plain records of compressed ones, v2 batches of legacy ones.
 
 =====================  ======================================================================================
-a row of the table     what stands for it
+row of the table       stand-in
 =====================  ======================================================================================
-v2, uncompressed       nothing: the kernel reads it where it lies
-v2, compressed         its records, decompressed
-v0, v1                 an uncompressed v2 batch of the same records, offsets and timestamps, with base offset the first
-                       one's: what Kafka's cleaner makes of it (since 4.0 it writes no other format)
+v2, uncompressed       none: the kernel reads the row itself
+v2, compressed         its decompressed records
+v0, v1                 an uncompressed v2 batch of the same records, offsets and timestamps, whose base offset
+                       is the first record's, as Kafka's cleaner builds it (since 4.0 it only writes v2)
 =====================  ======================================================================================
 
-A table comes in parts of no more than PART_BYTES of that and one batch, however well its batches compress. LZ4 frames
-of the usual kind are opened by a kernel, many a call; all others by the codec's library.
+A part of a table has at most PART_BYTES of stand-ins plus one batch, whatever the compression ratio. A kernel
+decompresses common LZ4 frames, many per call; the codec's library decompresses all others.
 
-Pure; any thread; codecs and kernel work without the GIL. Source: Kafka's ``MemoryRecords.filterTo``.
+Pure; codecs and kernel work without the GIL. Thread rule: any thread. Source: Kafka's ``MemoryRecords.filterTo``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _V2_HEADER_BYTES: Final = 61
 class PlainPart(NamedTuple):
     rows: slice
     plain: list[Buffer | None] | None
-    """One entry a row of the part, None where nothing stands for it; None where that holds of all."""
+    """An entry per row of the part, None for a row without a stand-in; None if no row has one."""
 
 
 def plain_parts(
@@ -53,10 +53,10 @@ def plain_parts(
     base_position: int = 0,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[PlainPart]:
-    """All rows of ``table``, part by part; what is not ``wanted`` is not opened. At least one part.
+    """Yield all rows of ``table``, part by part, at least one. Rows that are not ``wanted`` are not opened.
 
-    CorruptRecordError, UnsupportedCompressionError and, for a record above ``max_record_bytes``, InvalidRecordError
-    with position and offset, once the parts before have been given.
+    Raise CorruptRecordError, UnsupportedCompressionError or, for a record above ``max_record_bytes``,
+    InvalidRecordError with position and offset, after the parts before it.
     """
     codec = table.attributes & np.int16(CODEC_MASK)
     chosen = np.flatnonzero(wanted & ((codec != 0) & (table.record_count != 0) | (table.magic < 2)))
@@ -75,7 +75,7 @@ def plain_parts(
 
 
 class _Opening:
-    """``rows``: those still to be opened."""
+    """The opening of rows; ``rows`` are the remaining ones."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class _Opening:
         self._ends = self._starts + table.size
         is_lz4 = (table.attributes & np.int16(CODEC_MASK) == LZ4) & (table.magic == 2)
         self._others = rows[~is_lz4[rows]]
-        """The rows among them that the kernel cannot open."""
+        """The rows that the kernel cannot open."""
 
     def next_part(self) -> list[tuple[int, Buffer]]:
         opened: list[tuple[int, Buffer]] = []
@@ -109,14 +109,14 @@ class _Opening:
         return opened
 
     def _frames_ahead(self) -> npt.NDArray[np.int64]:
-        """The rows up to the next that is not LZ4."""
+        """Return the rows up to the next one without LZ4."""
         after = np.searchsorted(self._others, self.rows[0])
         if after == len(self._others):
             return self.rows
         return self.rows[: np.searchsorted(self.rows, self._others[after])]
 
     def _open_frames(self, rows: npt.NDArray[np.int64], enough_bytes: int, opened: list[tuple[int, Buffer]]) -> int:
-        """As many as come to ``enough_bytes``, added to ``opened``; how many bytes they have."""
+        """Open rows up to ``enough_bytes`` and add them to ``opened``; return their size in bytes."""
         plain, ends = open_lz4_frames(
             self._view,
             self._starts[rows] + _V2_HEADER_BYTES,
@@ -162,7 +162,7 @@ class _Opening:
 
 
 def _as_v2(messages: list[LegacyMessage]) -> bytearray:
-    """The v2 batch of a message, or of those in a wrapper; inner formats and checksums do not matter, as in Kafka."""
+    """Return the v2 batch of a message or of a wrapper's messages; like Kafka, ignore inner formats and checksums."""
     is_log_append = messages[0].timestamp_type is TimestampType.LOG_APPEND
     records = []
     for message in messages:

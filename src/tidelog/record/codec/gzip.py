@@ -1,10 +1,9 @@
 """The gzip codec (codec 1) over ISA-L.
 
 The reader takes members one after the other, as Java's ``GZIPInputStream`` does. Like Java, it ignores bytes after the
-last member that do not begin another one. The writer makes one member without name and time, so equal input gives equal
-bytes.
+last member that do not begin another one. The writer makes one member without name and time: equal input, equal bytes.
 
-Deflate expands at most 1032 to 1. At most ``max_bytes`` + 1 bytes of output are requested, so a bomb costs no more.
+Deflate expands at most 1032 to 1. At most ``max_bytes`` + 1 bytes of output are requested, which limits a bomb's cost.
 """
 
 from __future__ import annotations

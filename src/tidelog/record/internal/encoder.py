@@ -1,8 +1,8 @@
 """The encoder of storage records: from fields to bytes, over the same tables as the decoder.
 
 ``encode_message(message, values, version)`` takes a dict by Kafka's field names (uuid as Kafka's 22 characters). A
-missing name takes the field's default. Fields of other versions are not written. If such a field has another value than
-its default, that is an error, as in Kafka, because the value would be lost. Tagged fields are written sorted by tag,
+missing name takes the field's default. Fields of other versions are not written. A field of another version must
+have its default, as in Kafka, because another value would be lost. Tagged fields are written sorted by tag,
 and only if they differ from their default. It is slower than the decoder: a coordinator writes a few records a second.
 Pure. Thread rule: any thread.
 """

@@ -1,11 +1,11 @@
 """The frames around storage records, which name the message in a record of an internal topic.
 
-Group, transaction and share coordinator (Kafka's ``CoordinatorRecordSerde``)::
+The group, transaction and share coordinators use this layout (Kafka's ``CoordinatorRecordSerde``)::
 
     key   = record type int16 | key message, version 0
     value = version int16     | value message          (a null value deletes the key)
 
-Metadata log and remote log metadata (Kafka's ``AbstractApiMessageSerde``)::
+The metadata log and remote log metadata use this one (Kafka's ``AbstractApiMessageSerde``)::
 
     value = frame version varint (1) | API key varint | version varint | message
 

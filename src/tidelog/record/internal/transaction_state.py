@@ -26,7 +26,7 @@ class TransactionState(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name of it, such as ``PrepareCommit``."""
+        """Kafka's name of the state, such as ``PrepareCommit``."""
         return _LABELS[self]
 
 

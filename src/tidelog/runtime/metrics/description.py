@@ -1,7 +1,6 @@
-"""What a metric is, for people: a row of docs/metrics.md. Who has metrics describes each of them once, and takes its
-names from there.
+"""The description of a metric for people: a row of docs/metrics.md.
 
-Called by: whoever has metrics, the page's generator. Thread rule: values.
+A module with metrics describes each of them once, and makes their names from the descriptions. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ class MetricDescription:
     type: str
     name: str
     tags: tuple[str, ...] = ()
-    """Keys, in Kafka's order."""
+    """Tag keys, in Kafka's sequence."""
     kind: MetricKind
     unit: str
-    """Of its value; of a meter what is counted."""
+    """The unit of the value; for a meter, the counted events."""
     meaning: str
-    """A sentence, or several."""
+    """Sentences for people."""
 
     def named(self, *values: str) -> MetricName:
-        """With a value for each tag; an empty one leaves the tag out."""
+        """Return the name with a value for each tag. An empty value leaves the tag out."""
         return MetricName(self.group, self.type, self.name, tuple(zip(self.tags, values, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """The metrics of one group and type: describes each of them."""
+    """The metrics of one group and type. The methods describe a metric."""
 
     group: str
     type: str
     tags: tuple[str, ...] = ()
-    """That all of them have; those of one metric alone come after them."""
+    """The tags of all these metrics. A metric's own tags come after them."""
 
     def gauge(self, name: str, unit: str, meaning: str, *tags: str) -> MetricDescription:
         return self._described(MetricKind.GAUGE, name, unit, meaning, tags)
@@ -46,7 +45,7 @@ class MetricFamily:
         return self._described(MetricKind.METER, name, unit, meaning, tags)
 
     def timer(self, name: str, meaning: str, *tags: str) -> MetricDescription:
-        """In ms."""
+        """Describe a timer in ms."""
         return self._described(MetricKind.TIMER, name, "ms", meaning, tags)
 
     def _described(

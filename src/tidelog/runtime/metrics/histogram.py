@@ -1,6 +1,6 @@
-"""How values are spread: count, extremes, mean and deviation of all of them, percentiles of the recent ones.
+"""A histogram: count, extremes, mean and deviation of all values, and percentiles of the recent ones.
 
-Called by: whoever measures, reports. Thread rule: any thread; its own lock. Source: Yammer's ``Histogram`` (biased).
+Thread rule: any thread. A histogram has its own lock. Source: Yammer's ``Histogram`` (biased).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Histogram:
         self._min = math.inf
         self._max = -math.inf
         self._mean = 0.0
-        self._squares = 0.0  # of the distances from the mean (Welford)
+        self._squares = 0.0  # the sum of squared distances from the mean (Welford)
 
     def update(self, value: float) -> None:
         with self._lock:
@@ -49,7 +49,7 @@ class Histogram:
         return self._count
 
     def values(self) -> dict[str, int | float]:
-        """As a Sample has them; all 0 where nothing was measured."""
+        """Return the values for a Sample; all are 0 if nothing was measured."""
         with self._lock:
             recent = self._recent.values()
             count = self._count

@@ -1,9 +1,9 @@
-"""How often something happens: events counted, and rates a second over the last 1, 5 and 15 minutes, and in all.
+"""A meter of events: their count, and rates a second over the last 1, 5 and 15 minutes and in total.
 
-A rate is a moving average with exponential weights, carried on every 5 seconds as Unix' load average is: after each
-interval ``rate += alpha * (events / 5 - rate)`` with ``alpha = 1 - exp(-5 / (60 * minutes))``; the first interval sets
-it. No thread carries it on: intervals that have ended are made up for at the next event or report.
-Called by: whoever counts, reports. Thread rule: any thread; its own lock. Source: Yammer's ``Meter`` and ``EWMA``.
+A rate is a moving average with exponential weights, updated every 5 seconds like Unix's load average. After each
+interval it changes by ``alpha * (events / 5 - rate)`` with ``alpha = 1 - exp(-5 / (60 * minutes))``. The first interval
+sets it. No thread updates it: the next event or report catches up on the intervals that have ended. Thread rule: any
+thread. A meter has its own lock. Source: Yammer's ``Meter`` and ``EWMA``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INTERVAL_MS = 5_000
 
 
 class MovingRate:
-    """Of one span of minutes; events a second. No lock."""
+    """A rate over a number of minutes, in events a second. It has no lock."""
 
     __slots__ = ("_alpha", "_is_set", "value")
 
@@ -27,7 +27,7 @@ class MovingRate:
         self.value = 0.0
 
     def end_intervals(self, events: int, intervals: int) -> None:
-        """``events`` came in the first of ``intervals`` that have ended, none in the others."""
+        """Apply ``intervals`` ended intervals: ``events`` came in the first, none in the others."""
         rate = events * 1000 / INTERVAL_MS
         if self._is_set:
             self.value += self._alpha * (rate - self.value)
@@ -42,7 +42,7 @@ class Meter:
         self._clock = clock
         self._lock = threading.Lock()
         self._count = 0
-        self._events = 0  # in the interval that goes on
+        self._events = 0  # in the current interval
         self._rates = (MovingRate(1), MovingRate(5), MovingRate(15))
         self._begun_ms = self._interval_ms = clock.monotonic_ms()
 
@@ -57,7 +57,7 @@ class Meter:
         return self._count
 
     def values(self) -> dict[str, int | float]:
-        """As a Sample has them."""
+        """Return the values for a Sample."""
         with self._lock:
             now_ms = self._clock.monotonic_ms()
             self._catch_up(now_ms)

@@ -1,8 +1,8 @@
-"""The names of metrics, as dashboards and alerts of Kafka know them: the texts of JMX's object names.
+"""The names of metrics as Kafka's dashboards and alerts use them: the texts of JMX object names.
 
-``kafka.log:type=Log,name=Size,topic=orders,partition=0``: group, type, name, then tags in their order; a value with
-other characters than letters, digits, ``_ - % .``, space and tab is quoted as ``ObjectName.quote`` does.
-Called by: whoever has metrics, reporters. Thread rule: values. Source: Kafka's ``KafkaMetricsGroup``, ``Sanitizer``.
+``kafka.log:type=Log,name=Size,topic=orders,partition=0`` has the group, type, name and tags, with the tags in their own
+sequence. A value with characters other than letters, digits, ``_ - % .``, space and tab is quoted like
+``ObjectName.quote`` does. Thread rule: any thread. Source: Kafka's ``KafkaMetricsGroup``, ``Sanitizer``.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _QUOTED = str.maketrans({"\\": r"\\", '"': r"\"", "*": r"\*", "?": r"\?", "\n": 
 
 @dataclass(frozen=True, slots=True)
 class MetricName:
-    """Equal where the text is."""
+    """A metric's name. Names with equal texts are equal."""
 
     group: str
-    """``kafka.log``."""
+    """An example is ``kafka.log``."""
     type: str
-    """``Log``; Kafka's class, or what was one."""
+    """A current or former class of Kafka, such as ``Log``."""
     name: str
-    """``Size``; may be empty."""
+    """An example is ``Size``. The name may be empty."""
     tags: tuple[tuple[str, str], ...] = ()
-    """Keys and values; those without a value are left out."""
+    """Keys and values. Tags without a value are left out."""
 
     def __post_init__(self) -> None:
         for _, value in self.tags:
@@ -40,5 +40,5 @@ class MetricName:
 
 
 def quoted(value: str) -> str:
-    """``value`` as it stands in a name."""
+    """Return ``value`` as a name contains it."""
     return value if _PLAIN.fullmatch(value) else f'"{value.translate(_QUOTED)}"'

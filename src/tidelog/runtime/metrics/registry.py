@@ -1,9 +1,8 @@
-"""The metrics of a process: those it keeps by name, and sources that are asked when a report is made.
+"""The metrics of a process: named metrics, and sources that are read when a report is made.
 
-A source costs nothing between reports, and what it speaks of (a partition that was deleted) is gone with it. A source
-or gauge that fails leaves its samples out; the error is counted, and logged once for each text. Of two samples of one
-name the first is reported.
-Called by: whoever has metrics, reporters. Thread rule: any thread; a report holds no lock while it reads.
+A source costs nothing between reports, and its samples of a thing (a deleted partition) disappear with the thing. A
+failing source or gauge leaves its samples out. The error is counted, and each text is logged once. Of two samples with
+one name, the first is reported. Thread rule: any thread. A report holds no lock while it reads.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ class MetricRegistry:
         self._errors = RepeatedErrors(_log, "The metrics of %s are missing from reports: %s")
 
     def add_source(self, source: Source) -> Callable[[], None]:
-        """Ask ``source`` at each report, before the metrics kept here, which it may bring up to date.
+        """Read ``source`` at each report, before the named metrics, which it may update.
 
-        What is returned takes it out again.
+        The returned function removes it.
         """
         key = object()
         with self._lock:
@@ -56,36 +55,39 @@ class MetricRegistry:
         return remove
 
     def gauge(self, name: MetricName, read: Callable[[], int | float]) -> None:
-        """``read`` is asked at each report; a gauge of this name is replaced. ValueError: it names another kind."""
+        """Call ``read`` at each report.
+
+        Replace a gauge of this name. Raise ValueError if the name is another kind's.
+        """
         with self._lock:
             if isinstance(self._named.get(name), Meter | Histogram | Timer):
                 raise _already_there(name)
             self._named[name] = read
 
     def meter(self, name: MetricName) -> Meter:
-        """The one of this name, made where there is none. ValueError: the name is another kind's."""
+        """Return the meter of this name, and create it if missing. Raise ValueError if the name is another kind's."""
         return self._keep(name, Meter, lambda: Meter(self._clock))
 
     def histogram(self, name: MetricName) -> Histogram:
-        """As ``meter``."""
+        """Return a histogram; see ``meter``."""
         return self._keep(name, Histogram, lambda: Histogram(self._clock, self._random))
 
     def timer(self, name: MetricName) -> Timer:
-        """As ``meter``."""
+        """Return a timer; see ``meter``."""
         return self._keep(name, Timer, lambda: Timer(self._clock, self._random))
 
     def remove(self, name: MetricName) -> None:
-        """Nothing where there is none."""
+        """Remove a metric. A missing one is a no-op."""
         with self._lock:
             self._named.pop(name, None)
 
     @property
     def errors(self) -> int:
-        """Of sources and gauges, so far."""
+        """The number of failures of sources and gauges so far."""
         return self._errors.counts.total()
 
     def samples(self) -> Iterator[Sample]:
-        """What every metric is now."""
+        """Yield the current sample of every metric."""
         seen: set[MetricName] = set()
         for sample in self._all():
             if sample.name not in seen:

@@ -1,6 +1,6 @@
-"""What carries metrics elsewhere. Users may bring their own: ``kafka.metrics.reporters`` names the class.
+"""The interface of a metrics reporter. ``kafka.metrics.reporters`` may also name a user's class.
 
-State: *made* (without arguments) -> *configured* -> *started* -> *stopped*. Called by: ``reporters.loading``.
+A reporter is *made* (without arguments), then *configured*, *started* and *stopped*.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tidelog.runtime.scheduler import Scheduler
 
 class MetricsReporter(Protocol):
     def configure(self, settings: Mapping[str, str]) -> None:
-        """``settings``: the broker's, by key, as they are written in its file. ConfigError for what cannot be used."""
+        """Apply the broker's settings, by key, as written in its file. Raise ConfigError for an unusable one."""
         ...
 
     def start(self, registry: MetricRegistry, scheduler: Scheduler) -> None:
-        """Report from now on; what is to be done every so often belongs on ``scheduler``, which is started."""
+        """Begin to report. Periodic work belongs on ``scheduler``, which is started."""
         ...
 
     def stop(self) -> None:
-        """Report no more; idempotent, also where it was not started."""
+        """End all reports. This is idempotent, and allowed before ``start``."""
         ...

@@ -1,10 +1,10 @@
-"""A sample of bounded size of a stream of values, in which newer ones are likelier: what percentiles are taken of.
+"""A bounded sample of a stream of values that favors newer ones. Percentiles are computed from it.
 
-Each value has the weight ``exp(0.015 * seconds since the start)`` and stays with the priority ``weight / u``, ``u``
-uniform in (0, 1]; the 1028 highest stay. The sample is of about the last five minutes, whatever the rate. Priorities
-are kept as logarithms, so nothing has to be scaled down as time goes on (Yammer does so each hour).
-Called by: Histogram, under its lock. Thread rule: none of its own. Source: Cormode et al., "Forward Decay"; Yammer's
-``ExponentiallyDecayingSample`` and ``Snapshot``.
+A value has the weight ``exp(0.015 * seconds since the start)`` and the priority ``weight / u``, with ``u`` uniform in
+(0, 1]. The 1028 values of the highest priority stay. The sample covers about the last five minutes, at any rate.
+Priorities are kept as logarithms, so they never need to be rescaled (Yammer does so each hour). Thread rule: the caller
+holds the Histogram's lock. Source: Cormode et al., "Forward Decay"; Yammer's ``ExponentiallyDecayingSample`` and
+``Snapshot``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 SIZE = 1028
 ALPHA = 0.015
-"""A second."""
+"""The decay per second."""
 
 
 class Reservoir:
@@ -26,7 +26,7 @@ class Reservoir:
         self._kept: list[tuple[float, float]] = []  # a heap of (logarithm of the priority, value)
 
     def update(self, value: float, seconds: float) -> None:
-        """``seconds`` since any start, the same for all values."""
+        """Add a value. ``seconds`` count from any start, the same for all values."""
         entry = (ALPHA * seconds - math.log(1 - self._random()), value)
         if len(self._kept) < self._size:
             heapq.heappush(self._kept, entry)
@@ -34,12 +34,12 @@ class Reservoir:
             heapq.heappushpop(self._kept, entry)
 
     def values(self) -> list[float]:
-        """Those kept, sorted."""
+        """Return the sample, sorted."""
         return sorted(value for _, value in self._kept)
 
 
 def quantile(values: Sequence[float], fraction: float) -> float:
-    """Of sorted ``values``, between two of them in proportion; 0 where there are none."""
+    """Return a quantile of sorted ``values``, interpolated between two of them; 0 if there are none."""
     if not values:
         return 0.0
     position = fraction * (len(values) + 1)

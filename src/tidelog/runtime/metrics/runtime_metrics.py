@@ -1,6 +1,6 @@
-"""Metrics of what runs beside the engine: errors that are logged once and then only counted. Not Kafka's names.
+"""Metrics of the runtime: errors that are logged once and then only counted. Kafka lacks these names.
 
-Called by: who starts a scheduler and reporters. Thread rule: any thread.
+Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METRICS: tuple[MetricDescription, ...] = (TASK_ERRORS, REPORT_ERRORS)
 
 
 def watch_runtime(registry: MetricRegistry, scheduler: ThreadScheduler) -> Callable[[], None]:
-    """Report of both; what is returned ends it."""
+    """Report the errors of both. The returned function ends it."""
 
     def samples() -> Iterator[Sample]:
         for task, count in list(scheduler.errors.items()):

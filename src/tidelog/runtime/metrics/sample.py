@@ -1,12 +1,12 @@
-"""What a metric is at the moment of a report: values for reporters, named as the attributes of Kafka's MBeans are.
+"""A metric's values at the moment of a report, named like the attributes of Kafka's MBeans.
 
 =============  ====================================================================================================
 kind           values
 =============  ====================================================================================================
 GAUGE          Value
-METER          Count, MeanRate, OneMinuteRate, FiveMinuteRate, FifteenMinuteRate (events in a second)
+METER          Count, MeanRate, OneMinuteRate, FiveMinuteRate, FifteenMinuteRate (events a second)
 HISTOGRAM      Count, Min, Max, Mean, StdDev, 50thPercentile, 75th…, 95th…, 98th…, 99th…, 999thPercentile
-TIMER          those of both; durations in ms
+TIMER          the values of METER and HISTOGRAM; durations in ms
 =============  ====================================================================================================
 
 Source: Yammer metrics 2.2, its ``JmxReporter``.

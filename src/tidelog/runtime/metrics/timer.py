@@ -1,6 +1,6 @@
-"""How often something is done and how long it takes, in milliseconds. Source: Yammer's ``Timer``.
+"""A timer of runs: their rate, and their durations in milliseconds. Source: Yammer's ``Timer``.
 
-Called by: whoever measures, reports. Thread rule: any thread.
+Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ class Timer:
         random: Callable[[], float] = random.random,
         nanoseconds: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        """``nanoseconds``: a finer clock, for what takes less than a millisecond."""
+        """``nanoseconds`` is a finer clock, for runs shorter than a millisecond."""
         self._runs = Meter(clock)
         self._durations = Histogram(clock, random)
         self._nanoseconds = nanoseconds
 
     def update(self, duration_ms: float) -> None:
-        """It was done, and took so long; a negative duration (a clock went wrong) is left out, as Yammer does."""
+        """Count a run of this duration. A negative one, after a clock error, is ignored as in Yammer."""
         if duration_ms >= 0:
             self._durations.update(duration_ms)
             self._runs.mark()
 
     @contextmanager
     def time(self) -> Iterator[None]:
-        """Measure a block; also one that ends with an error."""
+        """Measure a block, also if it raises."""
         begun = self._nanoseconds()
         try:
             yield
@@ -47,5 +47,5 @@ class Timer:
         return self._durations.count
 
     def values(self) -> dict[str, int | float]:
-        """As a Sample has them."""
+        """Return the values for a Sample."""
         return self._runs.values() | self._durations.values()

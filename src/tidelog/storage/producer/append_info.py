@@ -65,7 +65,10 @@ class ProducerAppendInfo:
     def append_marker(
         self, batch: ProducerBatch, record: MarkerRecord | None, transaction_version: int = 0
     ) -> CompletedTransaction | None:
-        """Check and add a control batch; ``record`` is None if compaction emptied it. None without data in this log."""
+        """Check and add a control batch; ``record`` is None if compaction emptied it.
+
+        Return the ended transaction, or None if it has no data in this log.
+        """
         if record is None:
             self._note_verification(batch)
             return None

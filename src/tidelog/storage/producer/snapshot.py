@@ -1,9 +1,10 @@
 """The ``.snapshot`` file: a log's producers at an offset, so that loading need not read the complete log.
 
 The file is big-endian. It has a version (int16, 1), the CRC-32C of all bytes after it (uint32), and the number of
-entries (int32). Each entry has 46 bytes: producer id (int64), epoch (int16), last sequence (int32), last offset (int64), offset
-delta of the last batch (int32), last timestamp (int64), coordinator epoch (int32), first offset of the open transaction
-(int64; -1 is none). The file's name is the offset: the state covers the batches below it.
+entries (int32). Each entry has 46 bytes: producer id (int64), epoch (int16), last sequence (int32), last offset
+(int64), offset delta of the last batch (int32). Then follow: last timestamp (int64), coordinator epoch (int32), first
+offset of the open transaction (int64; -1 is none). The file's name is the offset: the state covers the batches below
+it.
 
 Only the last of a producer's five cached batches is stored. The entries have the order of Kafka's hash table (see
 ``hash_order``), which only matters for equal bytes. The module is pure. Source: Kafka's ``ProducerSnapshot``.

@@ -9,11 +9,11 @@ state              entered                                                      
 =================  =============================================================  ====================================
 *unknown*          at first; after its append, or a marker that ended its         is refused without an open transaction
                    transaction; after the expiration time
-*pending*          at a request for a guard; a repeated request gets it again    is accepted with this guard
+*pending*          at a request for a guard; a repeated request gets it again     is accepted with this guard
 =================  =============================================================  ====================================
 
 While a verification is pending, the lowest requested sequence must be appended first. Otherwise a later batch could
-take the place of an earlier one that waits for a retry, and the earlier one would fail forever.
+take the place of an earlier batch that waits for a retry, and the earlier batch would fail forever.
 
 Pure, in memory. A restart loses the verifications: the batch is refused and the client tries again. The caller passes
 the clock's time. Thread rule: the caller holds the partition's lock; any thread may compare guards.

@@ -4,9 +4,9 @@ Reading, checksums and decoding run without the GIL, so a reading thread nearly 
 two chunks ahead, so it rarely waits for the caller. A read shorter than ``AHEAD_BYTES``, or a process with a single
 processor, never starts that thread: it would cost about a tenth.
 
-The chunks keep their order, and an error is raised at the place of its chunk. Only one thread at a time runs the iterator:
-the caller's before the start, the reading thread afterwards. If the caller stops early, the reading thread soon closes
-the iterator. Thread rule: one thread at a time takes the chunks.
+The chunks keep their order, and an error is raised at the place of its chunk. Only one thread at a time runs the
+iterator: the caller's before the start, the reading thread afterwards. If the caller stops early, the reading thread
+soon closes the iterator. Thread rule: one thread at a time takes the chunks.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@ It owns the files of one base offset. States: *open* (appends and reads) -> *ina
 time entry is written, the indexes are trimmed) -> *closed* (``close`` trims too) or *deleted*.
 
 Files are opened at their first use, since a process may have ten thousand logs of a few segments each. The active
-segment keeps its ``.log`` open after the first append. Other ``.log`` files and the indexes' mappings (``mapped_index``)
-count in ``KEPT_OPEN``. Sequential reads and recovery never open an index. The active segment's indexes grow, to have
-room for more entries, at the first append.
+segment keeps its ``.log`` open after the first append. Other ``.log`` files and the indexes' mappings
+(``mapped_index``) count in ``KEPT_OPEN``. Sequential reads and recovery never open an index. The active segment's
+indexes grow, to have room for more entries, at the first append.
 
 The ``.log`` holds batches one after the other; their offsets lie within 31 bits above the base offset. A crash leaves a
-``.log`` that may end in a partial batch or in zeros (up to ``segment.bytes`` with ``preallocate``). The indexes may have
-preallocated zeros, or entries for batches that the ``.log`` lost; ``segment_recovery`` repairs them.
-Fsync order: the log, then its indexes.
+``.log`` that may end in a partial batch or in zeros (up to ``segment.bytes`` with ``preallocate``). The indexes may
+have preallocated zeros, or entries for batches that the ``.log`` lost; ``segment_recovery`` repairs them. Fsync order:
+the log, then its indexes.
 
 Thread rule: the caller of a change holds the partition's lock (there is no lock here). Any thread may use ``read``,
 ``translate_offset`` and lookups, up to the size that it saw. Source: Kafka's ``LogSegment`` (4.1).

@@ -27,7 +27,7 @@ CHUNK_BYTES = 8 * 1024 * 1024
 
 
 class Chunk(NamedTuple):
-    """The bytes and batches of a read. ``buffer[0]`` begins a batch; ``table.position`` counts from the file's start."""
+    """The bytes and batches of a read. ``buffer[0]`` begins a batch; ``table.position`` counts from the file start."""
 
     buffer: memoryview
     table: BatchTable

@@ -1,4 +1,4 @@
-"""CsvReporter: what stands in the files, what stays in the directory, and disks that fail."""
+"""CsvReporter: the contents of its files, other files in the directory, and failing disks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidelog.testing import HeldClock, HeldScheduler
 
 
 class Setting:
-    """A reporter of a registry of its own on a clock that stands still; polls every 2 s."""
+    """A reporter with its own registry and a manual clock. It polls every 2 s."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
         self.clock = HeldClock(1_700_000_000_123)
@@ -72,7 +72,7 @@ def test_a_file_a_metric_and_a_row_a_poll(tmp_path: Path) -> None:
 def test_by_default_files_are_in_kafka_metrics_where_the_process_was_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
 ) -> None:
-    """Kafka's default, for the reporter as for the table of keys."""
+    """The default is Kafka's, both in the reporter and in the table of keys."""
     monkeypatch.chdir(tmp_path)
     clock, reporter = HeldClock(0), CsvReporter()
     scheduler = HeldScheduler(clock)
@@ -157,7 +157,7 @@ def test_a_directory_that_vanishes_costs_a_line(tmp_path: Path, caplog: pytest.L
         setting.clock.now += 6_000
         missing = directory / "Size,topic=t,partition=0.csv"
         assert caplog.messages == [f"Metrics are missing from CSV files: No such file or directory ({missing})"]
-        assert not directory.exists()  # what vanished may be a mount: nothing is made in its place
+        assert not directory.exists()  # the directory may be a mount, so nothing is created in its place
         directory.mkdir()
         setting.clock.now += 4_000
     assert caplog.messages[1:] == [f"Metrics go to CSV files in {directory} again"]
@@ -175,7 +175,7 @@ def test_one_file_that_cannot_be_written_leaves_the_others(tmp_path: Path, caplo
 
 
 def test_a_disk_that_runs_full_leaves_whole_rows(tmp_path: Path) -> None:
-    child = os.fork()  # the limit would hold for the test run's own files too
+    child = os.fork()  # the limit would apply to the test run's own files too
     if child == 0:
         os._exit(_fill_up(tmp_path))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -183,7 +183,7 @@ def test_a_disk_that_runs_full_leaves_whole_rows(tmp_path: Path) -> None:
 
 
 def _fill_up(directory: Path) -> int:
-    """A write that goes on beyond byte 40 of a file is cut, the next one fails: as on a disk that runs full."""
+    """Simulate a disk that runs full: a write beyond byte 40 of a file is shortened, and the next one fails."""
     logging.disable()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (40, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))

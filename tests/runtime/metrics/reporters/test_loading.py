@@ -1,4 +1,4 @@
-"""``kafka.metrics.reporters``: which class a name stands for, and what is said of those that cannot be had."""
+"""``kafka.metrics.reporters``: the class for each name, and the errors for unavailable ones."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_settings_are_checked_when_reporters_are_made() -> None:
 
 
 class Noted:
-    """Notes its calls in ``calls``; fails where it is told to."""
+    """A reporter that notes its calls in ``calls`` and fails in the call ``fails_in``."""
 
     def __init__(self, name: str, calls: list[str], fails_in: str = "") -> None:
         self._name = name

@@ -152,7 +152,7 @@ def test_it_stops_and_starts_again(registry: MetricRegistry, caplog: pytest.LogC
 def test_a_forked_child_lets_go_of_the_port(served: PrometheusReporter) -> None:
     child = os.fork()
     if child == 0:
-        served.stop()  # would wait for ever for a thread that is not there
+        served.stop()  # would wait forever for a thread that does not exist
         os._exit(0 if served.address[1] == 0 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert "kafka_log" in scrape(served)

@@ -1,4 +1,4 @@
-"""Reporters of metrics: CSV files, Prometheus, and those that users bring. Each is imported when it is named."""
+"""Metrics reporters: CSV files, Prometheus, and users' own. Each is imported when it is named."""
 
 from tidelog.runtime.metrics.reporters.loading import load_reporters
 from tidelog.runtime.metrics.reporters.reporter_set import ReporterSet

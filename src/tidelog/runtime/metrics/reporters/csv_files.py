@@ -1,16 +1,16 @@
-"""Metrics as CSV files: one a metric, a row each time it is polled. Kafka's ``KafkaCSVMetricsReporter``.
+"""A reporter to CSV files, one for each metric, with a row for each poll.
 
-Settings: ``kafka.csv.metrics.reporter.enabled`` (false), ``kafka.csv.metrics.dir`` (``kafka_metrics``),
-``kafka.metrics.polling.interval.secs`` (10).
+The settings have defaults: ``kafka.csv.metrics.reporter.enabled`` (false), ``kafka.csv.metrics.dir``
+(``kafka_metrics``), ``kafka.metrics.polling.interval.secs`` (10).
 
-A file is called as the metric is, with its tags (``Size,topic=orders,partition=0.csv``; Yammer leaves tags out, and has
-only the first partition's file). Columns are Yammer's, by the metric's kind; ``time`` is in seconds since 1970, since
-files grow over restarts, where Yammer's begin anew and count from the start. **Nothing in the directory is ever deleted
-or overwritten** (Kafka's reporter deletes it with all that is in it when it starts).
+A file's name is the metric's name with its tags (``Size,topic=orders,partition=0.csv``). Yammer leaves tags out, and so
+has only the first partition's file. Columns are Yammer's, by the metric's kind. ``time`` is in seconds since 1970,
+because files grow over restarts. Yammer's files begin again and count from the start. **Nothing in the directory is
+ever deleted or overwritten.** Kafka's reporter deletes the directory with its contents when it starts.
 
-Nothing stays open between polls. A row is written whole or not at all. A disk that is full, a directory that is
-gone: one line in the log, one more when it works again; rows in between are missing.
-Called by: a scheduler's thread. Thread rule: ``report`` is never called by two threads at once.
+No file stays open between polls. A row is written completely or not at all. A full disk or a missing directory causes
+one line in the log, and one more when it works again. The rows in between are missing. Thread rule: two threads never
+call ``report`` at once. Source: Kafka's ``KafkaCSVMetricsReporter``.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ COLUMNS: dict[MetricKind, dict[str, str]] = {
     MetricKind.HISTOGRAM: _SPREAD,
     MetricKind.TIMER: _SPREAD,
 }
-"""Column -> which value of the sample; ``time`` stands before them."""
+"""The sample's value for each column, by kind. ``time`` stands before them."""
 
 _LONGEST_NAME = 255
-"""Bytes; of every file system a broker runs on."""
+"""The longest file name in bytes, on every file system that a broker runs on."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class CsvReporter:
         self._interval_ms = 10_000
         self._registry: MetricRegistry | None = None
         self._task: ScheduledTask | None = None
-        self._files: dict[MetricName, str] = {}  # of the last report
+        self._files: dict[MetricName, str] = {}  # the names of the last report
         self._failures: set[int | None] = set()
 
     def configure(self, settings: Mapping[str, str]) -> None:
@@ -98,7 +98,7 @@ class CsvReporter:
             self._task = None
 
     def report(self) -> None:
-        """A row for each metric, now."""
+        """Append a row for each metric."""
         if self._registry is None:
             return
         failures: dict[int | None, OSError] = {}  # the first of each kind
@@ -116,7 +116,7 @@ class CsvReporter:
         self._tell(failures)
 
     def _tell(self, failures: dict[int | None, OSError]) -> None:
-        """Of failures that are new, or over."""
+        """Log new failures, and the end of failures."""
         for number, failure in failures.items():
             if number not in self._failures:
                 _log.error("Metrics are missing from CSV files: %s (%s)", failure.strerror, failure.filename)
@@ -126,7 +126,7 @@ class CsvReporter:
 
 
 def _new_file(name: MetricName, taken: set[str]) -> str:
-    """Short, or with group and type for the second metric of that short name; it is taken from then on."""
+    """Return the short name, or the name with group and type if another metric has the short one. Mark it as taken."""
     file = file_name(name)
     if file in taken:
         file = file_name(name, with_type=True)
@@ -135,7 +135,10 @@ def _new_file(name: MetricName, taken: set[str]) -> str:
 
 
 def file_name(name: MetricName, *, with_type: bool = False) -> str:
-    """Letters, digits, ``_ . - ~ , =`` and the rest as ``%2F``; a name too long ends in a digest."""
+    """Return a name of letters, digits, ``_ . - ~ , =`` and escapes such as ``%2F``.
+
+    A name too long ends in a digest.
+    """
     parts = [f"{name.group}.{name.type}.{name.name}" if with_type else name.name or name.type]
     parts += [f"{key}={quote(value, safe='')}" for key, value in name.tags]
     text = quote(",".join(parts), safe=",=%")
@@ -160,10 +163,10 @@ def _append(path: str, sample: Sample, seconds: int) -> None:
 
 
 def _write(file: int, data: bytes, size: int) -> None:
-    """All of ``data``, or the file stays ``size`` bytes long."""
+    """Write all of ``data``, or truncate the file to ``size`` bytes."""
     written = os.write(file, data)
     try:
-        while written < len(data):  # the disk runs full in the middle of the row: the next call says so
+        while written < len(data):  # a short write on a full disk: the next call fails
             written += os.write(file, data[written:])
     except OSError:
         os.ftruncate(file, size)

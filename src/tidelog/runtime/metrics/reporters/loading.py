@@ -1,4 +1,4 @@
-"""The reporters that ``kafka.metrics.reporters`` names, made and configured.
+"""The reporters that ``kafka.metrics.reporters`` names, created and configured.
 
 =================================================  ==================================================================
 name                                               reporter
@@ -9,7 +9,7 @@ name                                               reporter
 ``module.Class``, ``module:Class``                 a user's: a class with the methods of MetricsReporter
 =================================================  ==================================================================
 
-Called by: who starts a server or a log manager. Source: Kafka's ``KafkaMetricsReporter.startReporters``.
+Source: Kafka's ``KafkaMetricsReporter.startReporters``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _log = logging.getLogger(__name__)
 
 
 def load_reporters(settings: Mapping[str, str]) -> ReporterSet:
-    """``settings``: the broker's, by key. ConfigError for a class that cannot be had, or does not take its settings."""
+    """Create the reporters from the broker's settings.
+
+    Raise ConfigError if a class is missing or rejects its settings.
+    """
     names = [name for part in settings.get(KEY, "").split(",") if (name := part.strip())]
     reporters = []
     for name in dict.fromkeys(names):
@@ -65,7 +68,7 @@ def _class_of(name: str) -> type[MetricsReporter]:
         raise ConfigError(f"{KEY}: {name!r} is neither {', '.join(KNOWN)} nor module.Class")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # the module's own code runs: whatever it raises, the import failed
+    except Exception as error:  # the module's own code runs, and may raise anything
         raise ConfigError(f"{KEY}: cannot import {module_name!r} for {name!r}: {error}") from error
     found = getattr(module, class_name, None)
     if not isinstance(found, type):

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus, over HTTP, in its text format or OpenMetrics, whichever the scraper asks for.
+"""A reporter to Prometheus over HTTP, in its text format or OpenMetrics, as the scraper requests.
 
-Settings: ``tidelog.prometheus.host`` (127.0.0.1), ``tidelog.prometheus.port`` (9404; 0: any that is free). Names are
-those of the usual rules of Prometheus' JMX exporter for Kafka, so dashboards made for it work:
+The settings are ``tidelog.prometheus.host`` (127.0.0.1) and ``tidelog.prometheus.port`` (9404; 0 for any free port).
+Names follow the usual rules of Prometheus' JMX exporter for Kafka, so its dashboards work:
 
 =======================  ==========================================================================================
 metric                   becomes
@@ -11,8 +11,8 @@ meter                    a counter, without ``PerSec``: ``kafka_server_brokertop
 histogram, timer         a summary: ``…_count``, ``…_sum``, and ``{quantile="0.50"}`` up to ``0.999``
 =======================  ==========================================================================================
 
-Each scrape asks the registry. Needs the package ``prometheus-client`` (extra ``metrics``), imported when it starts.
-Thread rule: a scrape has its own thread. A forked child neither serves nor holds up the port once it calls ``stop``.
+Each scrape reads the registry. ``start`` imports the package ``prometheus-client`` (extra ``metrics``). Thread rule: a
+scrape has its own thread. A forked child does not serve, and frees the port when it calls ``stop``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PrometheusReporter:
         self._port = whole_number(settings, PORT, default=self._port, least=0, most=65_535)
 
     def start(self, registry: MetricRegistry, scheduler: Scheduler) -> None:
-        """ConfigError where the address cannot be served, or the package is missing."""
+        """Serve the metrics. Raise ConfigError if the address cannot be served or the package is missing."""
         try:
             import prometheus_client
         except ImportError as error:
@@ -85,27 +85,27 @@ class PrometheusReporter:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port; of port 0 the one that was found once it is started."""
+        """Host and port. After ``start`` with port 0, the port is the chosen one."""
         return (self._host, self._server.server_port) if self._server is not None else (self._host, self._port)
 
     def stop(self) -> None:
         server, self._server = self._server, None
         if server is None:
             return
-        if self._thread is not None and self._thread.is_alive():  # a forked child has no such thread
+        if self._thread is not None and self._thread.is_alive():  # a forked child has no thread
             server.shutdown()
             self._thread.join()
         server.server_close()
 
 
 class _Collector:
-    """What prometheus_client asks at each scrape."""
+    """The collector that prometheus_client calls at each scrape."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._registry = registry
 
     def describe(self) -> list[Metric]:
-        """Names are not known beforehand."""
+        """Return nothing, because the names are not known beforehand."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -113,7 +113,7 @@ class _Collector:
 
 
 def families(samples: Iterator[Sample]) -> list[Metric]:
-    """``samples`` by the name they have for Prometheus. Of two that are one there, the first is taken."""
+    """Group samples by their Prometheus name. Of samples with one name and labels, the first counts."""
     from prometheus_client import Metric
 
     found: dict[str, Metric] = {}
@@ -135,7 +135,10 @@ def families(samples: Iterator[Sample]) -> list[Metric]:
 
 @functools.lru_cache(maxsize=4096)
 def family_name(group: str, kind_name: str, name: str, kind: MetricKind) -> str:
-    """``kafka_log_log_size``; of a meter without ``PerSec``, and without the ``_total`` of its counter."""
+    """Return a name such as ``kafka_log_log_size``.
+
+    A meter's has neither ``PerSec`` nor the ``_total`` of its counter.
+    """
     if kind is MetricKind.METER:
         name = re.sub(r"PerSec\w*$", "", name)
     return _legal("_".join(part for part in (group, kind_name, name) if part)).lower()

@@ -1,6 +1,6 @@
-"""The reporters of a process: started together, stopped together, whatever one of them does.
+"""The reporters of a process, which start and stop together even if one of them fails.
 
-Called by: who loaded them. Thread rule: one thread at a time.
+Thread rule: one thread at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ReporterSet:
         self.reporters = tuple(reporters)
 
     def start(self, registry: MetricRegistry, scheduler: Scheduler) -> None:
-        """The first error is raised, when those that were started have been stopped."""
+        """Start all reporters. If one fails, stop them and raise its error."""
         try:
             for reporter in self.reporters:
                 reporter.start(registry, scheduler)
@@ -29,7 +29,7 @@ class ReporterSet:
             raise
 
     def stop(self) -> None:
-        """Idempotent; a reporter that fails is logged."""
+        """Stop all reporters and log their failures. Idempotent."""
         for reporter in self.reporters:
             try:
                 reporter.stop()

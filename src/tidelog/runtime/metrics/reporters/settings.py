@@ -1,4 +1,4 @@
-"""The settings of reporters, which are no keys of Kafka's own table: texts in, values or a ConfigError out."""
+"""Parsers of the reporters' settings, which Kafka's own tables lack. They raise ConfigError."""
 
 from __future__ import annotations
 

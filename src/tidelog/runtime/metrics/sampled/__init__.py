@@ -1,1 +1,1 @@
-"""What was recorded of late, in windows of time: the statistics of Kafka's own metrics, which are not Yammer's."""
+"""Statistics over recent windows of time, as in Kafka's own metrics, which are not Yammer's."""

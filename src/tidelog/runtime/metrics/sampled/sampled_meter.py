@@ -1,7 +1,7 @@
-"""How often something happened in all, and how often in a second over the last half minute to minute.
+"""A meter of events: the total count, and the rate a second over the last 30 to 60 seconds.
 
-Called by: whoever counts, reports. Thread rule: any thread; its own lock.
-Source: Kafka's ``Meter`` of ``org.apache.kafka.common.metrics.stats``, with the windows that are its default.
+Thread rule: any thread. A meter has its own lock. Source: Kafka's ``Meter`` of
+``org.apache.kafka.common.metrics.stats``, with its default windows.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class SampledMeter:
 
     @property
     def count(self) -> int:
-        """Since the start."""
+        """Events since the start."""
         return self._count
 
     @property
     def rate(self) -> float:
-        """In a second."""
+        """Events a second."""
         with self._lock:
             return self._rate.per_second(self._monotonic_ms())

@@ -1,7 +1,8 @@
-"""A rate over the last few windows of time, and how long to wait until it is low enough again. Pure; time is given.
+"""A rate over the last few windows of time, and the wait until it is low enough again.
 
-The amounts of ``samples`` windows are kept. A rate that has just begun counts as if all but one of the windows had
-passed in silence: a client may have a burst. Source: Kafka's ``Rate``, ``SampledStat`` and ``QuotaUtils``.
+The amounts of the last ``windows`` windows are kept. A new rate counts as if all but one of the windows had passed
+without events, so a client may have a burst. Times are parameters, and there is no lock. Source: Kafka's ``Rate``,
+``SampledStat`` and ``QuotaUtils``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 LONGEST_WAIT_MS: Final = 2**31 - 1
-"""The most that an answer has room for; a limit next to 0 asks for more."""
+"""The longest throttle time that a response can hold. A limit near 0 needs more."""
 
 
 @dataclass(slots=True)
@@ -21,7 +22,7 @@ class _Sample:
 
 
 class SampledRate:
-    """Times must not fall from call to call."""
+    """A rate whose times must not decrease from call to call."""
 
     __slots__ = ("_samples", "_sum", "_window_ms", "_windows")
 
@@ -43,13 +44,16 @@ class SampledRate:
         return self._sum * 1000 / self._span_ms(now_ms)
 
     def seen_per_second(self, now_ms: int) -> float:
-        """The same, by another thread than the one that records: nothing is changed."""
+        """Return the rate without a change of state, for a thread that does not record."""
         samples = [one for one in list(self._samples) if now_ms - one.start_ms < self._windows * self._window_ms]
         first_ms = samples[0].start_ms if samples else now_ms
         return sum(one.amount for one in samples) * 1000 / self._span_since(first_ms, now_ms)
 
     def wait_ms(self, limit: float, now_ms: int) -> int:
-        """How long nothing must come until the rate is ``limit``; 0 where it is not above, as nothing is above NaN."""
+        """Return the pause in ms after which the rate is ``limit``.
+
+        It is 0 if the rate is not above it, and for NaN.
+        """
         rate = self.per_second(now_ms)
         if not rate > limit:
             return 0
@@ -57,7 +61,7 @@ class SampledRate:
 
     @property
     def is_empty(self) -> bool:
-        """When it was last looked at."""
+        """True if no window was left at the last call."""
         return not self._samples
 
     def _forget_old(self, now_ms: int) -> None:

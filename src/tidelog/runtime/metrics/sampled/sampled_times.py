@@ -1,7 +1,6 @@
-"""How long something took, over the last half minute to minute: the longest, and the mean.
+"""The longest and the mean duration over the last 30 to 60 seconds.
 
-Called by: whoever measures, reports. Thread rule: any thread; its own lock.
-Source: Kafka's ``Max`` and ``Avg``, with the windows that are their default.
+Thread rule: any thread. An instance has its own lock. Source: Kafka's ``Max`` and ``Avg``, with their default windows.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class SampledTimes:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Record how long the body takes; nothing where it raises."""
+        """Record the duration of the body, unless it raises."""
         begun_ms = self._monotonic_ms()
         yield
         self.record(self._monotonic_ms() - begun_ms)
@@ -51,14 +50,14 @@ class SampledTimes:
 
     @property
     def longest_ms(self) -> float:
-        """NaN where there was nothing."""
+        """NaN if nothing was recorded."""
         with self._lock:
             self._forget_old(self._monotonic_ms())
             return max((sample.longest_ms for sample in self._samples), default=math.nan)
 
     @property
     def mean_ms(self) -> float:
-        """NaN where there was nothing."""
+        """NaN if nothing was recorded."""
         with self._lock:
             self._forget_old(self._monotonic_ms())
             count = sum(sample.count for sample in self._samples)
