@@ -57,9 +57,9 @@ class Producer(HeldProducerId):
     """An idempotent producer of one log, from ``Log.producer``.
 
     Every record has a sequence, counted from 0 in each epoch. If an append raises a StorageError, or the process dies
-    in it, the records may or may not be in the log. To be sure, note ``next_sequence`` before the append. Afterwards
-    use this producer, or open the log again, also in another process, and use ``log.producer(producer_id,
-    epoch=epoch)``:
+    in it, the records may or may not be in the log. To be sure, note ``next_sequence`` before the append. Continue with
+    this producer or with ``log.producer(producer_id, epoch=epoch)``, also after a reopen in another process, in one of
+    two ways:
 
     - Repeat the append with ``sequence=`` that number. If the records are in the log, it returns their first offsets.
       The log knows a producer's last five batches, and after a reopen only the last one. They must be repeated

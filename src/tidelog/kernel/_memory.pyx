@@ -25,7 +25,7 @@ cdef size_t spare_bytes = 0
 
 
 cdef void take_block(Block* block, size_t wanted) noexcept:
-    """Give an empty ``block`` room for ``wanted`` bytes, if possible from a spare one; it stays empty without memory."""
+    """Give an empty ``block`` room for ``wanted`` bytes, possibly from a spare one. Without memory it stays empty."""
     global spare_count, spare_bytes
     cdef Py_ssize_t index, best = -1
     if block.data != NULL:

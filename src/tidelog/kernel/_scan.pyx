@@ -127,7 +127,7 @@ cdef int walk_batches(Walk* walk, Rows* rows) noexcept nogil:
     cdef int8_t magic
     while True:
         left = walk.end - walk.index
-        if left <= HEADER_UP_TO_MAGIC:  # less than a complete header plus a byte: Kafka's FileLogInputStream ends here too
+        if left <= HEADER_UP_TO_MAGIC:  # less than a header plus a byte: Kafka's FileLogInputStream ends here too
             return STOP_PARTIAL if left else STOP_END
         p = walk.data + walk.index
         length = <int32_t>tl_load32(p + V2_LENGTH)

@@ -1,7 +1,7 @@
 /* CRC-32C (Castagnoli, format v2) and CRC-32 (zlib's, formats v0 and v1). Only _crc.pyx includes this file.
  *
- * The inner functions use a register with the complement of the published value. tl_crc32c and tl_crc32 take and
- * return published values, so that crc(b, crc(a)) is the CRC of a followed by b.
+ * The inner functions use a register with the complement of the published value. The functions tl_crc32c and
+ * tl_crc32 take and return published values, so that crc(b, crc(a)) is the CRC of a followed by b.
  *
  * The CRC-32C instruction takes 8 bytes, has a latency of 3 cycles and can start every cycle, so three lanes run in
  * parallel. The CRC is linear: a table that moves a register over LANE zero bytes joins the lanes. The CPU is checked
@@ -101,7 +101,7 @@ static int tl_crc32c_in_hardware(void) {
 #if defined(__linux__)
     return (getauxval(AT_HWCAP) & (1ul << 7)) != 0; /* HWCAP_CRC32 */
 #elif defined(__APPLE__)
-        return 1; /* every 64-bit ARM CPU from Apple has it */
+    return 1; /* every 64-bit ARM CPU from Apple has it */
 #else
     return 0;
 #endif

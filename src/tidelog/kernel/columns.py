@@ -26,7 +26,7 @@ class RecordColumns:
     offset: Int64s
     timestamp: Int64s
     timestamp_type: Int8s
-    """-1 none (v0), 0 create, 1 log append."""
+    """The numbers are Kafka's: -1 none (v0), 0 create, 1 log append."""
     batch: Int32s | None = None
     sequence: Int32s | None = None
     """The producer's sequence number, -1 if the batch has none."""

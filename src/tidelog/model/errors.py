@@ -116,7 +116,7 @@ class InvalidRecordError(TidelogError):
 
 
 class InvalidTimestampError(InvalidRecordError):
-    """A record's timestamp is too far from the clock, or of the wrong type (INVALID_TIMESTAMP)."""
+    """A record's timestamp is too far from the clock, or has the wrong type (INVALID_TIMESTAMP)."""
 
     code = 32
 

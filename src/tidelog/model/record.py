@@ -18,11 +18,11 @@ class Isolation(enum.StrEnum):
     """The end of the range that a read may return (Kafka's ``FetchIsolation``)."""
 
     LOG_END = "log_end"
-    """Followers: everything up to the log end offset."""
+    """Followers read up to the log end offset."""
     READ_UNCOMMITTED = "read_uncommitted"
-    """Consumers: up to the high watermark."""
+    """Consumers read up to the high watermark."""
     READ_COMMITTED = "read_committed"
-    """Consumers: up to the last stable offset, without the records of aborted transactions."""
+    """Consumers read up to the last stable offset, without the records of aborted transactions."""
 
 
 class Header(NamedTuple):

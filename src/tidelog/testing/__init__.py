@@ -1,6 +1,6 @@
-"""What tests of code that uses tidelog need, and tidelog's own: a broker, a clock, a scheduler and a disk that obey.
+"""Test tools for tidelog and for code that uses it: a broker, a clock, a scheduler and a disk under control.
 
-Names are imported when they are first used: pytest loads the plugin of this package in every project's tests.
+Names are imported on first use, because pytest loads this package's plugin in every project's tests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HOMES = {
     "HeldScheduler": "tidelog.testing.held_scheduler",
     "HeldTask": "tidelog.testing.held_scheduler",
 }
-"""Of what is not in ``tidelog.testing.disk``."""
+"""The modules of the names that are not in ``tidelog.testing.disk``."""
 
 
 def __getattr__(name: str) -> Any:

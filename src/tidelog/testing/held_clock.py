@@ -1,10 +1,9 @@
-"""A clock that stands still: a test moves it, or who sleeps by it.
+"""A manual clock: it stands still until a test moves it, or code sleeps on it.
 
-Whoever follows it (``HeldScheduler``) is told of time that passes: on the way the clock stands at each moment something
-is due, which is done in the thread that moves it, and goes on from there. What is done may move the clock itself.
-Setting it back is the wall clock's jump: nothing happens, and the monotonic clock stays.
-
-Called by: tests. Thread rule: any thread may ask and move it; while one does what was due, others only move the hands.
+A move notifies the followers (``HeldScheduler``). The clock stops at each moment with due work, does the work in the
+thread that moves it, and continues. The work may move the clock itself. Setting the clock back is a jump of the wall
+clock: no work is done, and the monotonic clock stays. Thread rule: any thread may read and move the clock. While one
+thread does due work, other threads only change the time.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from typing import Protocol
 
 
 class Follower(Protocol):
-    """What has something to do at certain times, told by the monotonic clock."""
+    """An object with work at certain times of the monotonic clock."""
 
     def next_due_ms(self) -> int | None:
-        """When ``run_next`` wants to be called; None where nothing is planned."""
+        """Return the time for the next call of ``run_next``, or None."""
         ...
 
     def run_next(self) -> None: ...
 
 
 class HeldClock:
-    """``now`` in milliseconds since the epoch; a Clock."""
+    """A Clock. ``now`` is in milliseconds since the epoch."""
 
     def __init__(self, now: int) -> None:
         self._now = now
@@ -51,7 +50,10 @@ class HeldClock:
         return self._monotonic
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Let so much time pass. An error of what was due comes out here, the clock standing where it happened."""
+        """Move the clock forward and do the due work.
+
+        An error of the work is raised here, and the clock stays at its time.
+        """
         with self._hands:
             end = self._monotonic + duration_ms
             if self._is_under_way:
@@ -67,15 +69,15 @@ class HeldClock:
             self._is_under_way = False
 
     def next_due_ms(self) -> int | None:
-        """When, by the monotonic clock, something is due next; None where nothing is planned."""
+        """Return the monotonic time of the next due work, or None."""
         return min((due for one in self._followers if (due := one.next_due_ms()) is not None), default=None)
 
     def follow(self, follower: Follower) -> None:
-        """Tell ``follower`` of the time that passes from here on."""
+        """Notify ``follower`` of time that passes from now on."""
         self._followers.append(follower)
 
     def _next(self, end: int) -> Follower | None:
-        """Whose turn it is next, up to and with ``end``, or later where what was done took its time."""
+        """Return the follower with the next work up to ``end``, or up to the current time if work has moved it on."""
         end = max(end, self._monotonic)
         waiting = [
             (due, number) for number, one in enumerate(self._followers) if (due := one.next_due_ms()) is not None

@@ -1,12 +1,12 @@
-"""A scheduler without threads: tasks run in the thread that moves its clock, in the order of the times they are due.
+"""A scheduler without threads: tasks run in the thread that moves its clock, sorted by due time.
 
-Two that are due at once run in the order they were scheduled. A periodic task's next run is set before it runs, so one
-that fails goes on; its error comes out of the call that moved the clock. A task that is scheduled without a delay
-waits for the next move too, be it by 0 ms: the caller may hold a lock.
+Tasks with the same due time run as they were scheduled. A periodic task is scheduled again before it runs, so it
+continues after a failure. The error is raised from the call that moved the clock. A task without a delay also waits for
+the next move, even of 0 ms, because the caller may hold a lock.
 
-State: *new* -> *started* -> *shut down*. Before the start tasks gather and none runs; after the shutdown none is taken.
-Called by: tests, in place of ``runtime.ThreadScheduler``. Thread rule: the one thread that moves the clock, though a
-task may be scheduled from any. Source: Kafka's ``MockScheduler``, which runs what has no delay at once.
+A scheduler is *new*, *started*, then *shut down*. Before the start tasks are collected and none runs. After the
+shutdown none is accepted. Tests use it in place of ``runtime.ThreadScheduler``. Thread rule: the thread that moves the
+clock; any thread may schedule a task. Source: Kafka's ``MockScheduler``, which runs tasks without a delay at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelog.testing.held_clock import HeldClock
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class HeldTask:
-    """A task to come; ``due_ms`` by the monotonic clock."""
+    """A pending task. ``due_ms`` is a time of the monotonic clock."""
 
     name: str
     run: Callable[[], None]
@@ -28,7 +28,7 @@ class HeldTask:
     is_cancelled: bool = False
 
     def cancel(self) -> None:
-        """Idempotent."""
+        """Prevent the task from running. Idempotent."""
         self.is_cancelled = True
 
 
@@ -43,13 +43,13 @@ class HeldScheduler:
         clock.follow(self)
 
     def startup(self) -> None:
-        """RuntimeError the second time."""
+        """Start the scheduler. Raise RuntimeError the second time."""
         if self._is_started or self._is_shut_down:
             raise RuntimeError("the scheduler was started before")
         self._is_started = True
 
     def shutdown(self) -> None:
-        """Nothing runs any more; idempotent."""
+        """Drop all tasks and accept no new ones. Idempotent."""
         self._is_shut_down = True
         self._is_started = False
         self._tasks.clear()
@@ -57,7 +57,7 @@ class HeldScheduler:
     def schedule(
         self, name: str, task: Callable[[], None], *, delay_ms: int = 0, period_ms: int | None = None
     ) -> HeldTask:
-        """Run ``task`` in ``delay_ms``, and every ``period_ms`` from then on where one is given."""
+        """Run ``task`` after ``delay_ms``, and then every ``period_ms`` if it is given."""
         due_ms = self._clock.monotonic_ms() + max(0, delay_ms)
         made = HeldTask(name=name, run=task, due_ms=due_ms, period_ms=period_ms, is_cancelled=self._is_shut_down)
         if not self._is_shut_down:
@@ -66,13 +66,13 @@ class HeldScheduler:
 
     @property
     def tasks(self) -> list[HeldTask]:
-        """What is still to come, soonest first."""
+        """Pending tasks, soonest first."""
         self._tasks = [task for task in self._tasks if not task.is_cancelled]
         return sorted(self._tasks, key=lambda task: task.due_ms)
 
     @property
     def names(self) -> list[str]:
-        """Of the tasks to come, soonest first."""
+        """Names of the pending tasks, soonest first."""
         return [task.name for task in self.tasks]
 
     # --- for the clock ---
@@ -86,5 +86,5 @@ class HeldScheduler:
         self._tasks.remove(task)
         if task.period_ms is not None:
             task.due_ms += max(1, task.period_ms)
-            self._tasks.append(task)  # behind those that are due at the same time
+            self._tasks.append(task)  # behind tasks with the same due time
         task.run()

@@ -1,6 +1,6 @@
-"""Timers that obey a clock which a test moves; callbacks come in the thread that moves it.
+"""Timers on a manual clock; callbacks run in the thread that moves the clock.
 
-Called by: tests of the broker's parts, in place of ``server.timers.LoopTimers``. Thread rule: one thread.
+Tests of the broker's parts use them in place of ``server.timers.LoopTimers``. Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ class HeldTimers:
         return self._scheduler.schedule("timer", run, delay_ms=max(0, delay_ms))
 
     def shutdown(self) -> None:
-        """Nothing comes any more; idempotent."""
+        """Drop all callbacks. Idempotent."""
         self._scheduler.shutdown()

@@ -1,8 +1,8 @@
-"""What a partition log is, as a list of batches: the model that the state machine holds the engine against.
+"""A model of a partition log, a list of batches, with which the state machine compares the engine.
 
-Nothing here knows of segments, indexes, files or positions. Where the engine may know more or less than a list does
-(after a reload a producer's older batches are not remembered, a transaction that ended above the high watermark may no
-longer hold it back) the model says so by ``reloaded``. Called by: tests. Thread rule: one thread.
+The model has no segments, indexes, files or positions. ``reloaded`` marks states in which the engine may know more or
+less than a list does. After a reload it forgets a producer's older batches. A transaction that ended above the high
+watermark may no longer limit the LSO. Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RETAINED = 5
 
 @dataclass(frozen=True, slots=True)
 class ModelBatch:
-    """Offsets ``first`` to ``last``, both inclusive; -1 where there is no producer."""
+    """Offsets ``first`` to ``last``, both inclusive. The producer fields are -1 without a producer."""
 
     first: int
     last: int
@@ -30,23 +30,26 @@ class ModelBatch:
 
 @dataclass(slots=True)
 class ModelTransaction:
-    """From its first offset to its marker's; None while it is open."""
+    """A transaction from its first offset to its marker, which is None while it is open."""
 
     producer_id: int
     first: int
     marker: int | None = None
     aborted: bool = False
     settled: bool = False
-    """Its marker was below the high watermark once; should that come down again, nothing is held back any more."""
+    """The marker was below the high watermark once.
+
+    Even if that falls later, the transaction no longer limits the LSO.
+    """
 
 
 @dataclass(slots=True)
 class ModelProducer:
-    """What a log remembers of one."""
+    """The log's state of one producer."""
 
     epoch: int
     batches: list[ModelBatch] = field(default_factory=list)
-    """Of the epoch, oldest first, at most five."""
+    """The last batches of the epoch, oldest first, at most five."""
 
     @property
     def next_sequence(self) -> int:
@@ -57,7 +60,7 @@ class ModelProducer:
 
 
 class LogModel:
-    """Offsets and batches as Kafka's documentation has them: log start <= LSO <= high watermark <= log end."""
+    """Offsets and batches as in Kafka: log start <= LSO <= high watermark <= log end."""
 
     def __init__(self) -> None:
         self.batches: list[ModelBatch] = []
@@ -80,11 +83,11 @@ class LogModel:
         return min((one.first for one in self.transactions if one.marker is None), default=None)
 
     def readable(self, start: int, limit: int) -> list[ModelBatch]:
-        """The batches from the one that holds ``start`` on, up to the one that holds ``limit``."""
+        """Return the batches that end at or after ``start`` and before ``limit``."""
         return [batch for batch in self.batches if batch.last >= start and batch.last < limit]
 
     def aborted(self, start: int, end: int) -> set[tuple[int, int, int]]:
-        """(producer id, first offset, marker) of aborted transactions with an offset in [start, end)."""
+        """Return (producer id, first offset, marker) of aborted transactions with an offset in [start, end)."""
         return {
             (one.producer_id, one.first, one.marker)
             for one in self.transactions
@@ -94,7 +97,7 @@ class LogModel:
     # --- changing ---
 
     def settle(self) -> None:
-        """After every step."""
+        """Update ``settled``. Call this after every step."""
         for transaction in self.transactions:
             if transaction.marker is not None and transaction.marker < self.high_watermark:
                 transaction.settled = True
@@ -123,7 +126,7 @@ class LogModel:
         return next((one for one in self.transactions if one.producer_id == producer_id and one.marker is None), None)
 
     def truncate(self, offset: int) -> None:
-        """The batch that holds ``offset`` goes with those behind it; what began before stays open again."""
+        """Remove the batch that holds ``offset`` and all later ones. A transaction that ended in them is open again."""
         if offset >= self.log_end:
             return
         self.batches = [batch for batch in self.batches if batch.last < offset]
@@ -142,7 +145,10 @@ class LogModel:
         self.transactions = [one for one in self.transactions if one.marker is None or one.marker >= self.log_start]
 
     def _look_again(self) -> None:
-        """Producers and transactions after batches were cut from the end."""
+        """Update the transactions after a truncation.
+
+        ``producers`` stay as they are, so the model counts as reloaded.
+        """
         first_offsets = {batch.first for batch in self.batches}
         kept = []
         for one in self.transactions:

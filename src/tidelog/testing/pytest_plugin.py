@@ -1,15 +1,15 @@
-"""Fixtures for tests of whatever talks to Kafka; pytest finds them by tidelog's being installed.
+"""Fixtures for tests of Kafka clients. pytest finds them if tidelog is installed.
 
 ======================  =======  ====================================================================================
-fixture                 scope    what
+fixture                 scope    value
 ======================  =======  ====================================================================================
 ``kafka_broker``        session  a ``tidelog.testing.Broker``
 ``bootstrap_servers``   session  its address, as clients take it
 ``kafka_topic``         test     the name of a new topic with one partition in it
-``held_kafka_broker``   test     a broker of the test's own, whose time passes by ``advance`` only
+``held_kafka_broker``   test     a broker of the test's own, whose time passes only by ``advance``
 ======================  =======  ====================================================================================
 
-Nothing of a broker is imported before a test asks for one: the plugin costs every other test run nothing.
+No broker code is imported before a test requests a broker, so the plugin costs other test runs nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST_NAME = 200
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[Broker]:
-    """One broker for all tests of the session; what a test plans against it, or leaves in it, is there for the next."""
+    """Yield one broker for all tests of the session, which share its faults and its data."""
     from tidelog.testing.broker import Broker
 
     with Broker() as broker:
@@ -45,7 +45,7 @@ def bootstrap_servers(kafka_broker: Broker) -> str:
 
 @pytest.fixture
 def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> str:
-    """Named after the test; no other test gets it."""
+    """Return the name of a new topic, made from the test's name. No other test gets it."""
     stem = _NOT_IN_TOPIC_NAMES.sub("-", request.node.name)[:_LONGEST_NAME]
     name = f"{stem}-{next(_numbers)}"
     kafka_broker.create_topic(name)

@@ -48,8 +48,7 @@ Case = dict[str, Any]
 
 
 class Disk:
-    """A disk that becomes full in one of three ways: ``bytes``, number of files (``inodes``), size of a file
-    (``growth``).
+    """A disk that becomes full in one of three ways: ``bytes``, files (``inodes``), or size of a file (``growth``).
 
     The first two need a small file system of their own, which a ballast fills. The last one limits the calling process,
     and
@@ -135,7 +134,7 @@ def report_full(what: str, error: tidelog.TidelogError) -> None:
 
 
 def in_process(work: Callable[[], None]) -> list[Any]:
-    """Run ``work`` in a forked process, which ends as if killed. Return its reports from a pipe, which is never full."""
+    """Run ``work`` in a forked process that ends as if killed. Return its reports from a pipe, which is never full."""
     reading, writing = os.pipe()
     process = os.fork()
     if not process:

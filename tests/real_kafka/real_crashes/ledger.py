@@ -161,8 +161,11 @@ class Judge:
     """The checks of a directory against a ledger."""
 
     def __init__(self, ledger: Ledger, *, only_kills: bool = True) -> None:
-        """Keep the ledger. With ``only_kills`` no write failed: only the last markers may be missing, each flush is
-        recorded.
+        """Keep the ledger.
+
+        ``only_kills`` means that no write failed. Then only the last markers of a transaction may be missing, and each
+        flush is
+        in the checkpoint.
         """
         self.ledger = ledger
         self.only_kills = only_kills

@@ -112,7 +112,7 @@ def file_kind(path: Path) -> str:
 
 
 def served_by_kafka(broker: Broker, directories: list[Path]) -> None:
-    """Check that Kafka serves each directory's partitions, as partitions of its own topics with their recovery points."""
+    """Check that Kafka serves the directories' partitions, as partitions of its topics with their recovery points."""
     expected: dict[str, Records] = {isolation: {} for isolation in ISOLATIONS}
     points: dict[TopicPartition, int] = {}
     for number, directory in enumerate(directories):

@@ -158,7 +158,7 @@ class BothWriter(Writer):
 
 
 class FreshWriter(Writer):
-    """A writer that creates a partition, then appends to all that exist."""
+    """A writer that may create a partition in its round, and appends to all that exist."""
 
     def begin(self) -> None:
         self.made = self.known.get("made", 0)

@@ -66,7 +66,7 @@ def test_it_moves(home: LogHome) -> None:
 
 
 def test_it_moves_with_an_append_that_nobody_else_has_to_have(home: LogHome) -> None:
-    """The high watermark follows appends of every kind: unchanged, rolled, reopened, rebuilt and duplicate."""
+    """The high watermark follows every kind of append: plain, compressed, after a roll, and a duplicate."""
     log = home.open(segment_bytes=250)
     for sequence in (0, 3, 6, 9, 3):
         produced = batch(0, THREE, timestamp=NOW, producer_id=7, sequence=sequence)

@@ -1,4 +1,4 @@
-"""Rewritten segments replace others in an open log: readers continue, and older reads' positions become invalid."""
+"""Rewritten segments replace others in an open log: readers continue, and a rewrite of outdated segments is refused."""
 
 from __future__ import annotations
 

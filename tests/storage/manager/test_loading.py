@@ -182,7 +182,7 @@ def test_a_shutdown_waits_for_the_start(home: DiskHome) -> None:
 
 
 def test_a_start_that_was_interrupted_is_made_again(home: DiskHome) -> None:
-    """Kafka deletes the marker before it loads, and then recovers everything. Here only grown indexes are rebuilt."""
+    """Kafka deletes the marker before it loads, and recovers everything the next time. Here at most one segment is."""
     manager = home.start()
     fill(manager.get_or_create(T0))
     before = content(manager.require(T0))

@@ -28,7 +28,7 @@ its records, or unchanged with log append time. Keys, values and headers are cop
 clean for timestamps below -1 and offsets that do not ascend; here they stay.
 
 Pure. Thread rule: several threads may clean with one map, but no thread may write to it at the same time.
-Source: Kafka's ``MemoryRecords.filterTo`` (4.1), ``Cleaner.shouldRetainRecord``; KIP-98, KIP-534.
+Source: KIP-98, KIP-534, Kafka's ``MemoryRecords.filterTo`` and ``Cleaner.shouldRetainRecord`` (4.1).
 """
 
 from __future__ import annotations

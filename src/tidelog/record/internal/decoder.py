@@ -310,10 +310,7 @@ def _fixed_array_reader(field: Field, flexible: bool, nullable: bool) -> Reader:
 
 
 def _nullable_struct_reader(read_struct: Reader, *, in_tag: bool) -> Reader:
-    """Return a reader for a structure that may be null, with a marker before it.
-
-    The marker is a signed byte, below 0 for null; inside a tag it is a varint, 0 for null.
-    """
+    """Return a reader for a structure after its null marker: int8 below 0 means null; in a tag, a varint of 0."""
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
         if in_tag:

@@ -44,9 +44,9 @@ def kafka_json(value: Any) -> str:
 
 
 def java_double(value: float) -> str:
-    """Format a double as Jackson prints ``Double.toString``.
+    """Format a double as Jackson prints ``Double.toString``: shortest digits, at least one after the point.
 
-    The shortest digits, at least one after the point, an exponent outside 10^-3..10^7; infinities and NaN have quotes.
+    It has an exponent outside 10^-3..10^7; infinities and NaN have quotes.
     """
     if math.isnan(value):
         return '"NaN"'

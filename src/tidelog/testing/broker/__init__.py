@@ -1,4 +1,4 @@
-"""A broker in a test's own process, and what a test may do to it."""
+"""A broker in a test's own process, and its controls for tests."""
 
 from tidelog.testing.broker.in_process import Broker
 

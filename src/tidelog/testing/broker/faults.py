@@ -1,16 +1,15 @@
-"""What a test has planned against the next requests: errors, delays, answers that are lost.
+"""The faults that a test has planned for the next requests: errors, delays, lost responses.
 
 ====================  ==============================================================================================
 planned               the request
 ====================  ==============================================================================================
-an error              is not carried out; it is answered with the error, for everything that it names
-a delay               is carried out later; what the connection sends on waits, as behind any slow request
-a lost answer         is carried out; its connection is closed in place of the answer
+an error              is not carried out; the response has the error for everything that the request names
+a delay               is carried out later; the connection's further requests wait, as behind any slow request
+a lost response       is carried out; its connection is closed instead of a response
 ====================  ==============================================================================================
 
-Of several that a request could meet, the first that was planned is the one that counts. One with a topic meets requests
-that name the topic, be it with others, and fetches whose session follows it.
-Called by: the broker's ``Requests``, as its interceptor. Thread rule: the loop's.
+If several faults match a request, the first planned one applies. A fault with a topic matches requests that name the
+topic, alone or with others, and fetches whose session contains it. Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from tidelog.server.request_context import RequestContext
 Handle = Callable[[], Answer | Awaitable[Answer]]
 
 _TOPIC_LISTS = ("topics", "topic_data", "topic_names", "v3_and_below_topics", "groups", "transactions")
-"""Fields of requests in which topics are, or parts that have them."""
+"""The fields of requests that contain topics, or parts with topics."""
 _TOPIC_NAMES = ("name", "topic", "topic_name")
 
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """Each but ``times`` and ``topic`` may be what happens."""
+    """A fault for some requests: an error, a delay or a lost response."""
 
     api: ApiKey
     topic: str | None
     times: int
-    """How many requests it is still for."""
+    """The number of requests that it is still for."""
     error: ErrorCode | None = None
     delay_ms: int = 0
     loses_answer: bool = False
@@ -53,13 +52,13 @@ class Faults:
         self._broker = broker
         self._planned: list[Fault] = []
         self._client_ids: dict[str, str | None] = {}
-        """By connection, as its last request said."""
+        """The client id of each connection's last request."""
 
     def plan(self, fault: Fault) -> None:
         self._planned.append(fault)
 
     def forget(self) -> None:
-        """What was planned and not met yet."""
+        """Drop the faults that no request has met yet."""
         self._planned.clear()
 
     @property
@@ -67,7 +66,7 @@ class Faults:
         return bool(self._planned)
 
     def drop_connections(self, client_id: str | None) -> int:
-        """Close the connections of a client, of all where it is None; how many there were."""
+        """Close the connections of a client, or all for None, and return their number."""
         found = [
             connection
             for listener in self._broker.listeners
@@ -80,7 +79,7 @@ class Faults:
         return len(found)
 
     def __call__(self, context: RequestContext, request: Any, handle: Handle) -> Answer | Awaitable[Answer]:
-        """As ``Interceptor``."""
+        """Apply a fault or handle the request, like an ``Interceptor``."""
         self._client_ids[context.connection_id] = context.client_id
         fault = self._take(context.api, request)
         if fault is None:
@@ -108,7 +107,7 @@ class Faults:
             answer = await answer
         if fault.loses_answer:
             self._close(peer)
-            await asyncio.Event().wait()  # the connection has cancelled this
+            await asyncio.Event().wait()  # the closed connection cancels this
         return answer
 
     def _close(self, peer: Peer) -> None:
@@ -119,11 +118,11 @@ class Faults:
     # --- topics ---
 
     def _topics_of(self, request: Any) -> set[str]:
-        """The names of the topics that it is about."""
+        """Return the names of the request's topics."""
         return {self._name_of(topic) for topic in self._named(request)}
 
     def _named(self, request: Any) -> Iterator[Any]:
-        """Names, ids, and parts of the request that have the one or the other."""
+        """Yield names, ids, and parts of the request that have either."""
         for name in _TOPIC_LISTS:
             for part in getattr(request, name, None) or ():
                 yield part

@@ -1,17 +1,17 @@
-"""Time for a broker that a test moves: its clock, its timers and its scheduler stand still until ``advance``.
+"""Manual time for a broker: its clock, timers and scheduler stand still until ``advance``.
 
 =====================================  ==============================================================================
-what waits                             goes on
+a wait                                 ends
 =====================================  ==============================================================================
-longer than a second: sessions,        when the clock is moved so far
+longer than a second: sessions,        when the clock has moved so far
 transactions, retention, idleness
-up to a second: a fetch without        then, or when the machine's time has passed, without the clock: a client that
-records, a pause between two tries     asks for records must get its answer, whether the test moves time or not
+up to a second: a fetch without        then, or when real time has passed without the clock: a client that polls must
+records, a pause between two tries     get its response, even if the test does not move time
 =====================================  ==============================================================================
 
-On its way the clock stops at each moment something is due; what follows from it, in threads too, is carried out before
-time goes on. So a timer that is set by the work of another comes in its turn within the same ``advance``.
-Called by: the in-process broker. Thread rule: the loop's, but for ``HeldTime.clock``.
+The clock stops at each moment with due work, and waits for its effects, also in threads, before time continues. A timer
+that this work sets therefore runs within the same ``advance``. Thread rule: the event loop only, except for
+``HeldTime.clock``.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from tidelog.testing.held_clock import HeldClock
 from tidelog.testing.held_timers import HeldTimers
 
 SHORT_MS: Final = 1000
-"""What waits no longer does not wait for the test."""
+"""The longest wait that also ends in real time."""
 HELD_CONFIGS: Final = {
     "connections.max.idle.ms": "-1",
     "log.flush.offset.checkpoint.interval.ms": "300000",
     "log.flush.start.offset.checkpoint.interval.ms": "300000",
     "replica.high.watermark.checkpoint.interval.ms": "300000",
 }
-"""Of a broker whose time is moved by days: its clients stay, and what is written every few seconds else would take most
-of the work."""
+"""Settings for a broker whose time moves by days: clients stay connected, and checkpoints do not take most of the work.
+"""
 _QUIET_TURNS: Final = 8
-"""Of the loop, one after the other, in which no thread has anything to do: nothing is under way any more."""
+"""The number of turns of the loop without work in any thread, after which no work is in progress."""
 
 
 class ClientTimers:
-    """Timers of a loop whose clock is held."""
+    """Timers of a loop with a manual clock."""
 
     def __init__(self, clock: HeldClock, loop: asyncio.AbstractEventLoop) -> None:
         self._held = HeldTimers(clock)
@@ -55,12 +55,12 @@ class ClientTimers:
         return _ShortTimer(self._held, self._loop, delay_ms, callback)
 
     def shutdown(self) -> None:
-        """Nothing that is held comes any more."""
+        """Drop the callbacks that wait for the manual clock."""
         self._held.shutdown()
 
 
 class _ShortTimer:
-    """One callback to come, at the one time or the other."""
+    """A pending callback, due at a manual or a real time, whichever comes first."""
 
     def __init__(
         self, held: HeldTimers, loop: asyncio.AbstractEventLoop, delay_ms: int, callback: Callable[[], object]
@@ -70,7 +70,7 @@ class _ShortTimer:
         self._real = loop.call_later(max(0, delay_ms) / 1000, self._run)
 
     def cancel(self) -> None:
-        """Idempotent."""
+        """Cancel the callback. Idempotent."""
         self._held.cancel()
         self._real.cancel()
 
@@ -80,7 +80,7 @@ class _ShortTimer:
 
 
 class WatchedPool(ThreadPoolExecutor):
-    """Threads of which is known whether they have something to do."""
+    """A thread pool that knows its unfinished work."""
 
     def __init__(self, threads: int) -> None:
         super().__init__(threads, thread_name_prefix="tidelog-io")
@@ -97,11 +97,11 @@ class HeldTime:
     """The time of one broker, over all its starts."""
 
     def __init__(self) -> None:
-        """It begins now."""
+        """The clock begins at the current time."""
         self.clock = HeldClock(int(time.time() * 1000))
 
     async def advance(self, duration_ms: int, pool: WatchedPool) -> None:
-        """Let so much time pass, with all that is due on the way."""
+        """Let ``duration_ms`` pass, with all due work on the way."""
         clock = self.clock
         end_ms = clock.monotonic_ms() + duration_ms
         await _quiet(pool)
@@ -112,7 +112,7 @@ class HeldTime:
 
 
 async def _quiet(pool: WatchedPool) -> None:
-    """Return when nothing is under way, on the loop or in the pool."""
+    """Return when no work is in progress, on the loop or in the pool."""
     turns = 0
     while turns < _QUIET_TURNS:
         if pending := list(pool.pending):

@@ -1,19 +1,20 @@
-"""A broker for a test, in its own process: real clients find it at ``bootstrap_servers``.
+"""A broker in the test's own process, which real clients reach at ``bootstrap_servers``.
 
-It runs on a loop in a thread of its own, at a port that it keeps for as long as it lives, in a directory that is gone
-afterwards, unless one is given. States::
+It runs on an event loop in a background thread. It keeps one port for its life. Its directory is temporary unless one
+is given. States::
 
-    new -> start (or ``with``) -> serving -> stop, or kill -> start again, on what it left -> ... -> close
+    new -> start (or ``with``) -> serving -> stop, or kill -> start again, on its old data -> ... -> close
 
 =========  ==========================================================================================================
-end        what it leaves
+end        state on disk
 =========  ==========================================================================================================
-stop       logs flushed and closed, the marker of an orderly stop: the next start loads them as they are
-kill       what ``kill -9`` leaves: whatever was written, nothing flushed, closed, trimmed or marked; the next start
-           recovers it. Connections end without a word
+stop       a clean shutdown: logs are flushed and closed, and the marker is written; the next start loads them as they
+           are
+kill       the state after ``kill -9``: written data is there, but nothing is flushed, closed, trimmed or marked. The
+           next start recovers it. Connections end without a response
 =========  ==========================================================================================================
 
-Called by: tests, the pytest plugin. Thread rule: any one thread but the loop's; ``call`` and ``run`` get to the loop.
+Thread rule: any one thread except the loop's. ``call`` and ``run`` reach the loop.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ _FEW_PARTITIONS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
-"""A test has few groups and producers, and waits for each partition's files."""
+"""A test has few groups and producers, and each partition costs time for its files."""
 _AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}
-"""A test waits for each assignment of a consumer group, too."""
+"""A test would have to wait for each assignment of a consumer group."""
 
 Result = TypeVar("Result")
 
@@ -57,9 +58,9 @@ Result = TypeVar("Result")
 class Broker:
     _faults: Faults
     server: Server
-    """The broker itself, as it runs now; its state may be looked at on its loop only."""
+    """The running broker. Only its loop may look at its state."""
     base_configs: ClassVar[Mapping[str, str]] = {**EMBEDDED_SETTINGS, **_FEW_PARTITIONS, **_AT_ONCE}
-    """What ``configs`` go before."""
+    """The settings below ``configs``."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class Broker:
         configs: Mapping[str, str] | None = None,
         held_time: bool = False,
     ) -> None:
-        """``configs``: settings of a broker, by Kafka's keys. ``held_time``: its time passes only by ``advance``."""
+        """``configs`` are a broker's settings by Kafka's keys. With ``held_time``, time passes only by ``advance``."""
         self._temporary = TemporaryDirectory(prefix="tidelog-") if directory is None else None
         self.directory = directory if self._temporary is None else Path(self._temporary.name)
         self.configs = dict(configs or {})
@@ -80,7 +81,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client is given; the same after every start."""
+        """The address for clients, the same after every start."""
         return f"{_HOST}:{self._place.getsockname()[1]}"
 
     # --- its life ---
@@ -99,19 +100,19 @@ class Broker:
         self.close()
 
     def start(self) -> None:
-        """Return when clients are served. ConfigError, and what the logs' loading raises."""
+        """Return when clients are served. Raise ConfigError, or an error from loading the logs."""
         self._files = SeverableFiles()
         self.server = self._made()
         self._thread.run(self.server.start)
 
     def stop(self) -> None:
-        """An orderly end; idempotent."""
+        """Shut down cleanly. Idempotent."""
         if self._is_running:
             self._thread.run(self.server.stop)
         self._end_timers()
 
     def kill(self) -> None:
-        """As ``kill -9`` ends a process; see above."""
+        """End the broker like ``kill -9`` ends a process; see the module."""
 
         def die() -> None:
             self._files.sever()
@@ -124,13 +125,13 @@ class Broker:
         self._end_timers()
 
     def restart(self, configs: Mapping[str, str] | None = None) -> None:
-        """An orderly stop, and a start with ``configs`` besides those before."""
+        """Shut down cleanly and start, with ``configs`` added to the earlier ones."""
         self.stop()
         self.configs |= configs or {}
         self.start()
 
     def close(self) -> None:
-        """Stop it for good; a temporary directory goes."""
+        """Stop for good and remove a temporary directory."""
         try:
             self.stop()
         finally:
@@ -142,7 +143,7 @@ class Broker:
     # --- topics ---
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> UUID:
-        """The topic's id; it can be produced to at once. ApiError where it is refused."""
+        """Create a topic for immediate use and return its id. Raise ApiError if it is refused."""
         new = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=configs or {})
         (result,) = self.run(lambda: self.server.metadata.create_topics([new]))
         topic_id = _accepted(result).topic_id
@@ -150,14 +151,14 @@ class Broker:
         return topic_id
 
     def delete_topic(self, name: str) -> None:
-        """ApiError where there is none."""
+        """Delete a topic. Raise ApiError if there is none."""
         (result,) = self.run(lambda: self.server.metadata.delete_topics([name]))
         _accepted(result)
 
     def records(self, topic: str, isolation: Isolation = Isolation.READ_COMMITTED) -> list[Record]:
-        """Everything that the topic holds, partition after partition; whether the broker runs or not.
+        """Return all records of a topic, partition by partition, also while the broker is not running.
 
-        UnknownTopicOrPartitionError where there is no such topic.
+        Raise UnknownTopicOrPartitionError if there is no topic of that name.
         """
         with open_directory(self._data, read_only=True) as logs:
             return [
@@ -169,32 +170,35 @@ class Broker:
     # --- faults ---
 
     def fail_next(self, api: ApiKey, *, error: ErrorCode, times: int = 1, topic: str | None = None) -> None:
-        """Answer the next requests of an API, on a topic, with an error; they are not carried out."""
+        """Fail the next requests of an API, or of an API on a topic, with an error. They are not carried out."""
         self._plan(Fault(api=api, topic=topic, times=times, error=error))
 
     def delay_next(self, api: ApiKey, *, ms: int, times: int = 1, topic: str | None = None) -> None:
-        """Carry them out so much later, by the broker's time."""
+        """Delay the next requests by ``ms`` of the broker's time."""
         self._plan(Fault(api=api, topic=topic, times=times, delay_ms=ms))
 
     def lose_answer(self, api: ApiKey, *, times: int = 1, topic: str | None = None) -> None:
-        """Carry them out, and close the connection in place of the answer."""
+        """Carry out the next requests, and close the connection instead of a response."""
         self._plan(Fault(api=api, topic=topic, times=times, loses_answer=True))
 
     def forget_faults(self) -> None:
-        """What was planned and not met yet."""
+        """Drop the faults that no request has met yet."""
         self.call(self._faults.forget)
 
     @property
     def has_faults(self) -> bool:
-        """Whether some are still to be met."""
+        """True if some faults were not met yet."""
         return self._faults.are_planned
 
     def drop_connections(self, client_id: str | None = None) -> int:
-        """Close a client's connections, or all; how many there were."""
+        """Close a client's connections, or all, and return their number."""
         return self.call(lambda: self._faults.drop_connections(client_id))
 
     def move_leader_epoch(self, topic: str, partition: int = 0) -> None:
-        """As after an election: clients that know the epoch before are told to ask again. ApiError: no such one."""
+        """Raise the leader epoch like an election, so that clients with the old epoch must refresh their metadata.
+
+        Raise ApiError if the partition does not exist.
+        """
         outcome = self.run(lambda: self.server.metadata.renew_leader(TopicPartition(topic, partition)))
         if outcome.is_failure:
             raise ApiError(outcome.error, outcome.message or "")
@@ -202,7 +206,10 @@ class Broker:
     # --- time ---
 
     def advance(self, ms: int) -> None:
-        """Let so much time pass, with all that is due on the way: retention, time-outs. Only with ``held_time``."""
+        """Let ``ms`` pass, with all due work on the way: retention, timeouts.
+
+        Raise RuntimeError without ``held_time``.
+        """
         time, pool = self._time, self.server.pool
         if time is None or not isinstance(pool, WatchedPool):
             raise RuntimeError("this broker goes by the machine's time: make it with held_time=True")
@@ -211,15 +218,15 @@ class Broker:
     # --- its loop ---
 
     def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """As ``LoopThread.run``."""
+        """See ``LoopThread.run``."""
         return self._thread.run(work)
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """As ``LoopThread.call``."""
+        """See ``LoopThread.call``."""
         return self._thread.call(function)
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
-        """As ``LoopThread.wait_for``."""
+        """See ``LoopThread.wait_for``."""
         self._thread.wait_for(is_so)
 
     # --- inside ---
@@ -258,7 +265,7 @@ class Broker:
 
 
 def keep_port() -> socket.socket:
-    """A free port that nobody else gets, though a broker can listen there: bound, and never listened to itself."""
+    """Reserve a free port on which a broker can listen: the socket is bound and never listens itself."""
     place = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     place.bind((_HOST, 0))

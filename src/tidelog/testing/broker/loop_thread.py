@@ -1,7 +1,6 @@
-"""An event loop in a thread of its own, and the ways for other threads to have something done there.
+"""An event loop in a background thread, and calls to it from other threads.
 
-Called by: the in-process broker, and tests of what lives on a loop. Thread rule: any thread but the loop's, which would
-wait for itself.
+Thread rule: any thread except the loop's, which would wait for itself.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from typing import Final, TypeVar
 import uvloop
 
 PATIENCE_S: Final = 60
-"""For what takes milliseconds, on a machine that has other things to do."""
+"""The timeout for work of a few milliseconds, on a machine that may be busy."""
 _LOOK_AGAIN_S: Final = 0.005
 
 Result = TypeVar("Result")
 
 
 class LoopThread:
-    """State: *running* -> ``stop``."""
+    """A loop that runs until ``stop``."""
 
     def __init__(self) -> None:
         self.loop = uvloop.new_event_loop()
@@ -30,7 +29,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """The result of a coroutine function, run on the loop. TimeoutError after ``PATIENCE_S``."""
+        """Run a coroutine function on the loop and return its result. Raise TimeoutError after ``PATIENCE_S``."""
 
         async def awaited() -> Result:
             return await work()
@@ -38,7 +37,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(PATIENCE_S)
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """The result of a function, called on the loop: the one way to look at what lives there."""
+        """Call a function on the loop and return its result. No other thread may read state of the loop."""
 
         async def called() -> Result:
             return function()
@@ -46,7 +45,7 @@ class LoopThread:
         return self.run(called)
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
-        """Until ``is_so``, asked on the loop, is true. TimeoutError after ``PATIENCE_S``."""
+        """Wait until ``is_so``, called on the loop, returns True. Raise TimeoutError after ``PATIENCE_S``."""
         deadline = time.monotonic() + PATIENCE_S
         while not self.call(is_so):
             if time.monotonic() > deadline:
@@ -54,7 +53,7 @@ class LoopThread:
             time.sleep(_LOOK_AGAIN_S)
 
     def stop(self) -> None:
-        """Nothing runs any more; once."""
+        """Stop the loop and close it. Call this once."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(PATIENCE_S)
         self.loop.close()

@@ -1,10 +1,8 @@
-"""This machine's file system, as a process has it that may be killed at any moment.
+"""The local file system of a process that may be killed at any moment.
 
-From ``sever`` on no call changes anything any more, whoever makes it and however far it was: a StorageError instead.
-What was written before stays, flushed or not, since it is the process that ends and not the machine; files and locks
-can still be let go. For a loss of power there is ``SimulatedDisk``.
-
-Called by: the in-process broker. Thread rule: any thread.
+After ``sever`` no call of any thread changes anything: it raises StorageError. Data that was written before stays,
+flushed or not, because the process ends and not the machine. Files and locks can still be closed. For a loss of power
+use ``SimulatedDisk``. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SeverableFiles(LocalFileSystem):
-    """State: *whole* -> ``sever``."""
+    """The file system, *whole* until ``sever``."""
 
     __slots__ = ("_is_severed",)
 
@@ -33,11 +31,11 @@ class SeverableFiles(LocalFileSystem):
         self._is_severed = True
 
     def require_whole(self, path: Path) -> None:
-        """StorageError once it is severed."""
+        """Raise StorageError after ``sever``."""
         if self._is_severed:
             raise StorageError("the process was killed", path=path)
 
-    # --- what changes something ---
+    # --- changing calls ---
 
     def open(self, path: Path, *, write: bool = False, create: bool = False) -> LocalFile:
         if not (write or create):
@@ -72,7 +70,7 @@ class SeverableFiles(LocalFileSystem):
 
 
 class SeverableFile(LocalFile):
-    """Open for writing."""
+    """A file open for writing."""
 
     __slots__ = ("_files",)
 

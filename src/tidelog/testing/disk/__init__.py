@@ -1,4 +1,4 @@
-"""A disk in memory that loses its power, runs full, fails and slows down when a test wants it to."""
+"""A simulated disk in memory: a test can make it lose its power, run full, fail or slow down."""
 
 from tidelog.testing.disk.disk_calls import ALL_CALLS, CHANGING_CALLS, FILE_CALLS, PATH_CALLS, DiskCall, PowerLoss
 from tidelog.testing.disk.disk_faults import DiskFault

@@ -1,11 +1,9 @@
-"""Directories as the disk has them, and the changes of names that are not safe yet.
+"""Directories of a simulated disk, and their changes of names that are not safe yet.
 
-``names`` is what programs see. Each creation, renaming and removal is a ``NameChange``, remembered until ``sync_dir``
-of a directory that it changes. A loss of power leaves or undoes each change by itself, whatever their order, but for
-two things: a change is atomic (a renaming never leaves both names or none), and a name changes in order (what took up
-or gave up the same name before is kept too). What lies in a directory that was lost is lost.
-
-Called by: the simulated disk. Thread rule: the disk's lock is held.
+``names`` is the programs' view. Each creation, rename and removal is a ``NameChange``, kept until ``sync_dir`` of a
+directory that it changes. A power loss keeps or undoes each change by itself, in any sequence, with two limits. A
+change is atomic: a rename never leaves both names or none. Changes of one name keep their sequence: an earlier change
+of the name is kept, too. The contents of a lost directory are lost. Thread rule: the caller holds the disk's lock.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ Node = FileNode | DirectoryNode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NameChange:
-    """``steps``: (directory, name, what it names from then on or None)."""
+    """A change in ``steps``: (directory, name, and the node that it names afterwards or None)."""
 
     steps: tuple[tuple[DirectoryNode, str, Node | None], ...]
 
@@ -42,7 +40,7 @@ class NameChange:
         return {(id(directory), name) for directory, name, _ in self.steps}
 
     def apply(self, names: dict[int, dict[str, Node]]) -> None:
-        """``names`` by the directory's id."""
+        """Apply the steps to ``names``, by the directory's id."""
         for directory, name, node in self.steps:
             if node is None:
                 names[id(directory)].pop(name, None)
@@ -51,7 +49,7 @@ class NameChange:
 
 
 class NameJournal:
-    """The changes of names that are not safe yet, in the order they were made."""
+    """The changes of names that are not safe yet, oldest first."""
 
     __slots__ = ("_changes",)
 
@@ -69,7 +67,7 @@ class NameJournal:
         self._changes.append(change)
 
     def sync(self, directory: DirectoryNode) -> None:
-        """All changes of ``directory`` are safe, with those that they follow."""
+        """Make all changes of ``directory`` safe, with the earlier changes that they depend on."""
         wanted: set[tuple[int, str]] = set()
         safe = []
         for change in reversed(self._changes):
@@ -87,7 +85,7 @@ class NameJournal:
         self._changes = []
 
     def survivor(self, root: DirectoryNode, chooser: Chooser) -> DirectoryNode:
-        """The tree below ``root`` as ``chooser`` finds it; nodes of its own, everything synced."""
+        """Return the tree below ``root`` after a power loss, as ``chooser`` decides. Its nodes are new and synced."""
         chooser.begin()
         found = _SurvivingNames()
         lost: set[tuple[int, str]] = set()
@@ -101,7 +99,7 @@ class NameJournal:
 
 
 class _SurvivingNames:
-    """The names in each directory: a copy of the synced ones, made when it is first asked for."""
+    """The names in each directory: a copy of the synced ones, made on first use."""
 
     def __init__(self) -> None:
         self._names: dict[int, dict[str, Node]] = {}

@@ -1,8 +1,8 @@
-"""What is wrong with a disk: which of its calls fail, and how; which are slow. Values, and the rule that matches them.
+"""Faults of a disk: calls that fail and calls that are slow, and the rule that matches them.
 
-A fault goes by the names of calls (``disk_calls``), by where the path lies, by a pattern over it as ``fnmatch`` has it
-(``*`` matches ``/`` too) and by the number of a changing call; what is not said matches all. An open file goes by the
-path that it was opened with. Called by: the simulated disk.
+A fault matches by the names of calls (``disk_calls``), the directory of the path, a pattern for ``fnmatch`` (``*``
+matches ``/`` too) and the number of a changing call. An omitted condition matches all. An open file matches by the path
+with which it was opened.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from tidelog.testing.disk.disk_calls import ALL_CALLS
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DiskFault:
-    """``errno``: of the error that comes of it (0: none); ``delay_ms``: how long the call takes first."""
+    """``errno`` is the number of the error (0 for none). ``delay_ms`` is a wait before it."""
 
     errno: int = 0
     delay_ms: int = 0
     calls: Set[str] = ALL_CALLS
     below: Path | None = None
-    """Only this directory and what lies in it."""
+    """The fault is limited to this directory and its contents."""
     pattern: str = "*"
     at_call: int | None = None
-    """Only the changing call of that number, from 0."""
+    """The fault is limited to the changing call with this number, from 0."""
     times: int | None = None
-    """How often it happens; None: always."""
+    """The remaining number of times; None for no limit."""
 
     def __post_init__(self) -> None:
         unknown = self.calls - ALL_CALLS
@@ -37,7 +37,7 @@ class DiskFault:
             raise ValueError(f"a disk has no calls named {', '.join(sorted(unknown))}")
 
     def happens(self, name: str, path: Path, number: int | None) -> bool:
-        """``number``: of a changing call. Counts ``times`` down."""
+        """Return True if the fault matches, and count ``times`` down. ``number`` is that of a changing call."""
         if name not in self.calls or self.times == 0:
             return False
         if self.at_call is not None and self.at_call != number:

@@ -1,8 +1,7 @@
-"""Where each call of a disk passes: counted, slowed down, failed, or stopped for good.
+"""The gate of every disk call: it counts the call, delays it, fails it, or stops it for good.
 
-Owns the disk's lock, the list of changing calls, the faults, the moment the power goes, and the room that is left. A
-call is carried out under the lock; it waits for a slow disk without it.
-Called by: SimulatedDisk and its files. Thread rule: any thread.
+It owns the disk's lock, the list of changing calls, the faults, the moment of the power loss, and the free space. A
+call is carried out under the lock, but waits for a slow disk without it. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ class DiskGate:
     def call(
         self, name: str, path: Path, action: str, *, changes: bool = True, about: Path | None = None
     ) -> Iterator[None]:
-        """The block carries the call out; ``action`` is what an error says could not be done.
+        """Carry out a call in the ``with`` block. ``action`` is the operation in an error's message.
 
-        ``changes``: False for a call that would change something, but has nothing to change; it is not counted.
-        ``about``: the path that an error names, where it is not the call's own.
+        ``changes`` is False if there is nothing to change; the call is then not counted. ``about`` is the path in an
+        error's message, if it is not the call's own.
         """
         with SystemCall(action, about or path):
             with self.lock:
@@ -60,7 +59,7 @@ class DiskGate:
             raise PowerLoss(f"the disk lost its power before call {len(self.calls)}")
 
     def take(self, sectors: int) -> int:
-        """Room for new sectors; for how many there is, counted as taken."""
+        """Reserve space for new sectors, and return the number for which there is space."""
         if self.free_bytes is None:
             return sectors
         taken = min(sectors, self.free_bytes // SECTOR_BYTES)
@@ -84,5 +83,5 @@ class DiskGate:
 
 
 def os_error(number: int) -> OSError:
-    """As the operating system's calls raise it."""
+    """Return the error that a call of the operating system raises."""
     return OSError(number, os.strerror(number))

@@ -1,6 +1,6 @@
-"""What is done with a whole tree of a simulated disk: listed, made safe, read from a real directory, written to one.
+"""Operations on a tree of a simulated disk: list, sync, and copy from or to a real directory.
 
-Called by: SimulatedDisk. Thread rule: the disk's lock is held.
+Thread rule: the caller holds the disk's lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidelog.testing.disk.sector_map import SectorMap
 
 
 def files_below(directory: DirectoryNode, path: Path) -> Iterator[tuple[Path, bytes]]:
-    """Paths and contents of all files, as programs see them; ``path`` is the directory's."""
+    """Yield paths and contents of all files, as programs see them. ``path`` is the directory's."""
     for name, node in sorted(directory.names.items()):
         if isinstance(node, FileNode):
             yield path / name, node.cached.read(node.cached.size, 0)
@@ -24,7 +24,7 @@ def files_below(directory: DirectoryNode, path: Path) -> Iterator[tuple[Path, by
 
 
 def sync_below(directory: DirectoryNode) -> None:
-    """The contents of all files; names are the journal's."""
+    """Make the contents of all files safe. The journal does this for names."""
     for node in directory.names.values():
         if isinstance(node, FileNode):
             node.sync()
@@ -33,7 +33,7 @@ def sync_below(directory: DirectoryNode) -> None:
 
 
 def loaded(source: Path, directory: DirectoryNode) -> None:
-    """Put copies of what lies in a real directory into one of the disk; links are followed."""
+    """Copy the contents of a real directory into one of the disk. Links are followed."""
     for path in source.iterdir():
         mtime_ms = path.stat().st_mtime_ns // 1_000_000
         if path.is_dir():
@@ -46,7 +46,7 @@ def loaded(source: Path, directory: DirectoryNode) -> None:
 
 
 def exported(directory: DirectoryNode, target: Path) -> None:
-    """Write copies of what lies in a directory into a real one, which is made if it is missing."""
+    """Copy the contents of a directory into a real one, which is created if it is missing."""
     target.mkdir(parents=True, exist_ok=True)
     for name, node in directory.names.items():
         path = target / name

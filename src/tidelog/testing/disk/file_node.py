@@ -1,19 +1,19 @@
-"""A file as the disk has it: what programs see, what is safe, and the changes in between.
+"""A file of a simulated disk: the programs' view, the safe state, and the changes in between.
 
-``cached`` is the page cache. ``sync`` makes it ``synced``; until then every change is remembered, for a loss of power
+``cached`` is the page cache, and ``sync`` makes it ``synced``. Until then every change is kept, because a power loss
 may leave any of them (``survivor``):
 
 ==================  ==============================================================================================
-size                as after any one of the changes: sizes change in order, as journalled metadata does. Of a write
-                    that makes the file longer it may have come to any sector
-a sector            what was synced, or what it held after any one of the changes that touched it; each sector by
-                    itself, so writes are torn and reordered. One behind the synced size, not written yet, is zeros
-a cut               that the size shows has taken what it cut: it does not come back. One that the size does not show
-                    has left all as it was, but for the zeros in the sector that it cut in two
-time                as after the change that the size shows
+size                the size after any one of the changes: sizes change in sequence, like journalled metadata. A write
+                    that extends the file may have reached any sector
+a sector            its synced content, or its content after any one of the changes to it. Sectors are independent, so
+                    writes are torn and reordered. An unwritten sector after the synced size is zeros
+a truncation        if the size shows it, the removed data does not come back. Otherwise all data stays, except for the
+                    zeros in the sector that it split
+time                the time after the change that the size shows
 ==================  ==============================================================================================
 
-Called by: the simulated disk. Thread rule: the disk's lock is held.
+Thread rule: the caller holds the disk's lock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidelog.testing.disk.survival import Chooser
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """``data`` written at ``position``, or with neither the file resized to ``size``; ``size`` is what it had then."""
+    """A write of ``data`` at ``position``, or with None a resize. ``size`` is the size after the change."""
 
     size: int
     mtime_ms: int
@@ -37,7 +37,7 @@ class FileChange:
 
 
 class FileNode:
-    """An inode. ``links``: how many names it has, 0 or 1."""
+    """An inode. ``links`` is the number of its names, 0 or 1."""
 
     __slots__ = ("cached", "changes", "links", "mappings", "mtime_ms", "openings", "synced", "synced_mtime_ms")
 
@@ -77,7 +77,7 @@ class FileNode:
         self.synced_mtime_ms = self.mtime_ms
 
     def new_sectors(self, length: int, position: int) -> int:
-        """How many sectors a write would take that the file has not."""
+        """Return the number of sectors that a write would add to the file."""
         first, behind = position // SECTOR_BYTES, -(-(position + length) // SECTOR_BYTES)
         return sum(not self.cached.is_allocated(number) for number in range(first, behind))
 
@@ -99,7 +99,7 @@ class FileNode:
     # --- after the power came back ---
 
     def survivor(self, chooser: Chooser) -> FileNode:
-        """The file as ``chooser`` finds it."""
+        """Return the file after a power loss, as ``chooser`` decides."""
         if not self.changes:
             return FileNode(self.synced_mtime_ms, self.synced.copy())
         chooser.begin()
@@ -117,7 +117,7 @@ class FileNode:
         return FileNode(mtime_ms, base)
 
     def _size_after(self, reached: int, chooser: Chooser) -> int:
-        """Of a file that grew by the last change, any sector of it, or its end."""
+        """Return the size after a change. A write that extended the file may have ended at any of its sectors."""
         size = self.changes[reached - 1].size
         before = self.changes[reached - 2].size if reached > 1 else self.synced.size
         if self.changes[reached - 1].data is None or size <= before:
@@ -127,7 +127,7 @@ class FileNode:
         return size if picked == len(torn) else torn[picked]
 
     def _versions(self, reached: int) -> tuple[SectorMap, dict[int, list[bytes]]]:
-        """The file without the changes of its sectors, and what each sector held after each of them, in order."""
+        """Return the file without its writes, and the contents of each sector after each of them, oldest first."""
         base, current = self.synced.copy(), self.synced.copy()
         versions: dict[int, list[bytes]] = {}
         size = self.synced.size
@@ -138,7 +138,7 @@ class FileNode:
             else:
                 touched = current.resize(change.size)
                 if number <= reached:
-                    base.size = max(base.size, before)  # a sector that an earlier cut left here is cut as well
+                    base.size = max(base.size, before)  # a sector that an earlier truncation left here is removed, too
                     base.resize(min(base.size, size))
                     behind = -(-size // SECTOR_BYTES)
                     versions = {sector: found for sector, found in versions.items() if sector < behind}
@@ -152,7 +152,7 @@ class FileNode:
 
 
 def _states(oldest: bytes, later: list[bytes]) -> list[bytes]:
-    """What a sector can be found to hold, the oldest first and the newest last, each only once in between."""
+    """Return the possible contents of a sector without repetitions, the oldest first and the newest last."""
     newest = later[-1]
     between = [content for content in dict.fromkeys(later[:-1]) if content not in (oldest, newest)]
     return [oldest, *between, newest] if between or oldest != newest else [oldest]

@@ -1,7 +1,7 @@
-"""The bytes of a file, kept by sectors of 512: what was never written is zeros and takes no room.
+"""The bytes of a file in sectors of 512. An unwritten sector is zeros and takes no space.
 
-A sector is what a disk writes whole or not at all. Contents are immutable ``bytes``, so a copy shares them.
-Called by: the files of a simulated disk. Thread rule: the disk's lock is held.
+A disk writes a sector completely or not at all. Contents are immutable ``bytes``, so copies share them. Thread rule:
+the caller holds the disk's lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SectorMap:
 
     @classmethod
     def of(cls, data: bytes) -> SectorMap:
-        """Sectors of zeros take no room."""
+        """Return a map of ``data`` in which sectors of zeros take no space."""
         made = cls()
         made.write(data, 0)
         for number in [number for number, content in made._sectors.items() if content == _ZEROS]:
@@ -30,7 +30,7 @@ class SectorMap:
 
     @property
     def allocated(self) -> int:
-        """Sectors that take room on the disk."""
+        """The number of sectors that take space on the disk."""
         return len(self._sectors)
 
     def copy(self) -> SectorMap:
@@ -43,11 +43,11 @@ class SectorMap:
         return number in self._sectors
 
     def put(self, number: int, content: bytes) -> None:
-        """One whole sector; the size stays."""
+        """Replace a sector. The size stays."""
         self._sectors[number] = content
 
     def read(self, length: int, position: int) -> bytes:
-        """Fewer bytes than ``length`` at the end of the file only."""
+        """Return the bytes at ``position``, fewer than ``length`` only at the end of the file."""
         end = min(position + length, self.size)
         if position >= end:
             return b""
@@ -57,7 +57,7 @@ class SectorMap:
         return whole[position - first * SECTOR_BYTES : end - first * SECTOR_BYTES]
 
     def write(self, data: bytes, position: int) -> range:
-        """The numbers of the sectors that were written to."""
+        """Write ``data`` and return the numbers of its sectors."""
         end = position + len(data)
         first, behind = position // SECTOR_BYTES, -(-end // SECTOR_BYTES)
         head = self.sector(first)[: position - first * SECTOR_BYTES]
@@ -70,7 +70,7 @@ class SectorMap:
         return range(first, behind)
 
     def resize(self, size: int) -> range:
-        """Cut, or extend with zeros; the number of the sector that was cut in two, if one was."""
+        """Truncate, or extend with zeros. Return the number of the sector that was split, if any."""
         cut = range(0)
         if size < self.size:
             behind = -(-size // SECTOR_BYTES)
@@ -84,7 +84,7 @@ class SectorMap:
         return cut
 
     def runs(self) -> Iterator[tuple[int, bytes]]:
-        """(position, content) of each sector that takes room, ascending; the last one cut at the size."""
+        """Yield (position, content) of each sector that takes space, ascending. The last content ends at the size."""
         for number, content in sorted(self._sectors.items()):
             position = number * SECTOR_BYTES
             yield position, content[: self.size - position]

@@ -1,27 +1,26 @@
-"""A file system in memory that remembers what is safe, so that a test can take its power at any call.
+"""A file system in memory that knows which data is safe, so that a test can simulate power loss at any call.
 
-What programs see is what they see of a local one (``simulated_file_system``). Beside it the disk keeps what
-``File.sync`` and ``sync_dir`` made safe, and every change since. ``after_crash`` gives the disk as it may be found
-after a loss of power; ``survivors`` gives many of those.
+Programs see a local file system (``simulated_file_system``). The disk also keeps the state that ``File.sync`` and
+``sync_dir`` made safe, and every change since. ``after_crash`` returns the disk as it may be found after a power loss,
+and ``survivors`` returns many of these disks.
 
-What a loss of power may do is the least that the file systems in use (ext4 with ``data=ordered``, XFS) let a careful
-program count on, and a bit less than each of them promises:
+The disk guarantees the least that a careful program can expect of the usual file systems (ext4 with ``data=ordered``,
+XFS). This is a bit less than each of them promises:
 
 ==================  ==============================================================================================
-contents            any sectors (512 bytes) of what was not synced may be there, or be as they were, in any order; a
-                    file may have grown without its data, and has zeros there then (``file_node``)
-names               any of the creations, renamings and removals that were not synced may be there, in any order, also
-                    a later one without an earlier one of other names (``directory_node``)
-a synced file       has its contents, but perhaps not its name: that is safe after ``sync_dir``
-a renaming          is there or not, as a whole; it does not carry contents along: a file that was written, not synced
+contents            any sectors (512 bytes) of unsynced data may be new or old, in any sequence. A file may have grown
+                    without its data, and then has zeros there (``file_node``)
+names               any of the unsynced creations, renames and removals may be there, in any sequence, also a later one
+                    without an earlier one of other names (``directory_node``)
+a synced file       has its contents, but perhaps not its name, which is safe after ``sync_dir``
+a rename            is there or not, atomically. It does not make contents safe: a file that was written, not synced
                     and renamed over another may be found empty
-never happens       a sector half written; what was synced changed by what was not; a cut undone that the size shows;
-                    two names of one file, or none of one that was renamed; bytes that nobody wrote, but for zeros
+never happens       a sector half written; synced data changed by unsynced data; a truncation undone that the size
+                    shows; two names of one file, or none for a renamed one; bytes that no program wrote, except zeros
 ==================  ==============================================================================================
 
-A journal keeps the names in their order: such states are among those that are tried.
-
-Called by: tests. Thread rule: any thread, as the FileSystem protocol says; the power is taken by one.
+A file system with a journal keeps the names in sequence. Its states are among those tried here. Thread rule: any
+thread, as the FileSystem protocol says. Only one thread may take the power.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ from tidelog.testing.disk.survival import Chance, Chooser, EveryChoice, Kept, Lo
 
 ROOT = Path("/")
 _SEEDS = 1_000_003
-"""So that the seeds of one sample are not those of the next."""
+"""A factor that keeps the seeds of one sample apart from those of the next."""
 
 
 class SimulatedDisk(SimulatedFileSystem):
-    """A FileSystem that a test can look into, stop and damage. What is said here is no call of the disk."""
+    """A FileSystem that a test can inspect, stop and damage. The methods of this class are not calls of the disk."""
 
     @classmethod
     def load(cls, source: Path, at: Path | None = None) -> SimulatedDisk:
-        """A disk with the files of a real directory, below ``at`` or at the same path; all of it safe."""
+        """Return a disk with the files of a real directory, below ``at`` or at the same path. All of it is safe."""
         disk = cls()
         at = source if at is None else at
         disk.make_dir(at)
@@ -58,20 +57,20 @@ class SimulatedDisk(SimulatedFileSystem):
         return disk
 
     def export(self, target: Path, root: Path = ROOT) -> None:
-        """Write what lies below ``root`` into a real directory, times included."""
+        """Copy the files below ``root`` into a real directory, with their times."""
         with self._gate.lock:
             exported(self._directory(root), target)
 
-    # --- what is on it ---
+    # --- contents ---
 
     @property
     def calls(self) -> Sequence[DiskCall]:
-        """The changing calls so far, those that failed too."""
+        """The changing calls so far, including failed ones."""
         return self._gate.calls
 
     @property
     def free_bytes(self) -> int | None:
-        """Room for what takes new sectors; None: as much as there is memory."""
+        """The space for new sectors; None for no limit but memory."""
         return self._gate.free_bytes
 
     @free_bytes.setter
@@ -79,12 +78,12 @@ class SimulatedDisk(SimulatedFileSystem):
         self._gate.free_bytes = free_bytes
 
     def files(self, root: Path = ROOT) -> dict[Path, bytes]:
-        """The contents of all files below ``root``, by path."""
+        """Return the contents of all files below ``root``, by path."""
         with self._gate.lock:
             return dict(files_below(self._directory(root), root))
 
     def sync_all(self) -> None:
-        """Make everything safe, as a test wants it that begins now."""
+        """Make everything safe, as a starting point of a test."""
         with self._gate.lock:
             self._journal.sync_all()
             sync_below(self._root)
@@ -93,7 +92,7 @@ class SimulatedDisk(SimulatedFileSystem):
 
     @property
     def before_call(self) -> Callable[[DiskCall], None] | None:
-        """Told before each changing call; it may look at what would survive at that moment."""
+        """A function called before each changing call. It may look at the disks that would survive at that moment."""
         return self._gate.before_call
 
     @before_call.setter
@@ -105,15 +104,15 @@ class SimulatedDisk(SimulatedFileSystem):
         return self._gate.is_crashed
 
     def crash(self) -> None:
-        """Take the power: every call from here on raises PowerLoss; ``close`` and ``release`` go through."""
+        """Take the power: every later call raises PowerLoss, except for ``close`` and ``release``."""
         self._gate.is_crashed = True
 
     def crash_before(self, call: int) -> None:
-        """Take the power at the changing call of that number, from 0."""
+        """Take the power at the changing call with this number, from 0."""
         self._gate.crash_at = call
 
     def after_crash(self, choice: Chooser | int) -> SimulatedDisk:
-        """A new disk, as this one may be found once the power is back; ``choice``: a seed, or who decides."""
+        """Return a new disk, as this one may be found after a power loss. ``choice`` is a seed or a Chooser."""
         chooser = Chance(choice) if isinstance(choice, int) else choice
         with self._gate.lock:
             found = SimulatedDisk(clock=self._gate.clock, free_bytes=self.free_bytes)
@@ -121,9 +120,10 @@ class SimulatedDisk(SimulatedFileSystem):
             return found
 
     def survivors(self, limit: int = 100, *, seed: int = 0) -> Iterator[SimulatedDisk]:
-        """Different disks that may be found: all where there are at most ``limit``, else so many, sampled by seed.
+        """Yield different disks that may be found: all if there are at most ``limit``, else ``limit`` of them, sampled
+        by seed.
 
-        The first two kept nothing, and everything, of what was not synced.
+        The first one has none of the unsynced changes, and the second one has all of them.
         """
         yield from _different((self.after_crash(Lost()), self.after_crash(Kept()), *self._states(limit, seed)), limit)
 
@@ -135,15 +135,15 @@ class SimulatedDisk(SimulatedFileSystem):
         return fault
 
     def heal(self, *faults: DiskFault) -> None:
-        """Take faults away; all where none is named."""
+        """Remove faults; all if none is named."""
         self._gate.faults[:] = [one for one in self._gate.faults if faults and one not in faults]
 
     def remount_read_only(self, below: Path = ROOT) -> DiskFault:
-        """Whatever would change something fails, as after an error that a file system does not get over."""
+        """Fail every changing call, like a file system after an error from which it cannot recover."""
         return self.fail(DiskFault(errno=errno.EROFS, calls=CHANGING_CALLS | {"open_to_write"}, below=below))
 
     def vanish(self, mount: Path) -> tuple[DiskFault, DiskFault]:
-        """Take a mounted disk away: no path below is found, open files report input/output errors."""
+        """Remove a mounted disk: no path below it is found, and open files report input/output errors."""
         by_path = self.fail(DiskFault(errno=errno.ENOENT, calls=PATH_CALLS, below=mount))
         by_file = self.fail(DiskFault(errno=errno.EIO, calls=FILE_CALLS, below=mount))
         return by_path, by_file
@@ -151,7 +151,7 @@ class SimulatedDisk(SimulatedFileSystem):
     # --- inside ---
 
     def _states(self, limit: int, seed: int) -> list[SimulatedDisk]:
-        """Every state, or where there are many some more than ``limit``, for some will be equal."""
+        """Return every state. If there are many, return a sample larger than ``limit``, because some will be equal."""
         every, states = EveryChoice(), list[SimulatedDisk]()
         while len(states) < 2 * limit:
             states.append(self.after_crash(every))
@@ -165,7 +165,7 @@ class SimulatedDisk(SimulatedFileSystem):
 
 
 def _different(disks: Iterable[SimulatedDisk], limit: int) -> Iterator[SimulatedDisk]:
-    """The first ``limit`` with different files."""
+    """Yield the first ``limit`` disks with different files."""
     seen = set[frozenset[tuple[Path, bytes]]]()
     for disk in disks:
         state = frozenset(disk.files().items())

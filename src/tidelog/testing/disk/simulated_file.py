@@ -1,7 +1,6 @@
-"""An open file of a simulated disk.
+"""An open file of a simulated disk, with the File protocol.
 
-It stays open when its name goes or changes, as a descriptor does. Called by: the engine, through the File protocol.
-Thread rule: as the protocol says.
+Like a descriptor, it stays open if its name is removed or changed. Thread rule: see the File protocol.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class SimulatedFile:
-    """A File."""
-
     __slots__ = ("_gate", "_is_writable", "_node", "_path")
 
     def __init__(self, gate: DiskGate, path: Path, node: FileNode, *, is_writable: bool) -> None:
@@ -57,7 +54,7 @@ class SimulatedFile:
             return len(data)
 
     def pwrite(self, data: Buffer, position: int) -> int:
-        """On a disk that runs full, as much as it has room for, then the error."""
+        """Write ``data``. If the disk runs full, write the part that fits and then fail."""
         content = bytes(data)
         node = self._opened()
         with self._gate.call("pwrite", self._path, "write", changes=bool(content)):
@@ -89,7 +86,7 @@ class SimulatedFile:
             node.sync()
 
     def map(self, size: int) -> mmap:
-        """A copy of the bytes that writes of this disk reach too."""
+        """Return a copy of the bytes, which later writes of this disk update."""
         if size <= 0:
             raise ValueError(f"a mapping of {size} bytes: the operating system refuses empty ones")
         node = self._opened()
@@ -103,7 +100,7 @@ class SimulatedFile:
         raise StorageError("a file in memory has no descriptor", path=self._path)
 
     def close(self) -> None:
-        """No call of the disk: it goes through when the power is gone too."""
+        """Close the file. This is not a call of the disk, so it works without power."""
         node, self._node = self._node, None
         if node is not None:
             with self._gate.lock:
@@ -140,7 +137,7 @@ class SimulatedFile:
 
 
 def _fitting(node: FileNode, content: bytes, position: int, sectors: int) -> bytes:
-    """What can be written of ``content`` with so many new sectors."""
+    """Return the part of ``content`` that ``sectors`` new sectors can hold."""
     end, first = position, position // SECTOR_BYTES
     for number in range(first, -(-(position + len(content)) // SECTOR_BYTES)):
         if not node.cached.is_allocated(number):

@@ -1,10 +1,8 @@
-"""A file system in memory with the results of a local one, and its errors in the same words.
+"""A file system in memory with the results of a local one, and its error messages.
 
-Owns the tree of names and files, the journal of names that are not safe yet, and the locks. Paths are taken from the
-root, be they absolute or not. There are no links, no permissions and no other processes, but for one that a test lets
-hold a lock.
-
-Called by: the engine, through the FileSystem protocol. Thread rule: any thread.
+It owns the tree of names and files, the journal of names that are not safe yet, and the locks. Every path starts at the
+root, absolute or not. There are no links, permissions or other processes, except a process that holds a lock
+(``lock_as``). Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -28,15 +26,17 @@ _NAME_BYTES = 255
 
 
 class SimulatedFileSystem:
-    """``clock`` gives files their times, and waits where the disk is slow; ``free_bytes`` is the room for new sectors,
-    None for as much as there is memory."""
+    """``clock`` gives files their times, and waits for a slow disk.
+
+    ``free_bytes`` is the space for new sectors, None for no limit but memory.
+    """
 
     def __init__(self, *, clock: Clock | None = None, free_bytes: int | None = None) -> None:
         self._gate = DiskGate(HeldClock(_BEGIN_MS) if clock is None else clock, free_bytes)
         self._root = DirectoryNode(self._gate.clock.now_ms())
         self._journal = NameJournal()
         self._locks: dict[FileNode, int] = {}
-        """The process that holds each."""
+        """The process that holds each lock."""
 
     @property
     def clock(self) -> Clock:
@@ -165,10 +165,10 @@ class SimulatedFileSystem:
                 return None
             return self._locks.get(node) if isinstance(node, FileNode) else None
 
-    # --- what only a test does ---
+    # --- for tests only ---
 
     def lock_as(self, process: int, path: Path) -> SimulatedLock:
-        """Let another process hold the lock on a file that is there."""
+        """Hold the lock on an existing file as another process."""
         with self._gate.lock:
             node = self._look_up(path)[2]
             if not isinstance(node, FileNode):
@@ -182,7 +182,7 @@ class SimulatedFileSystem:
         return self._gate.clock.now_ms()
 
     def _look_up(self, path: Path) -> tuple[DirectoryNode, str, Node | None]:
-        """The directory that holds the name, the name, and what it names. OSError where there is no such directory."""
+        """Return the directory of a name, the name, and its node. Raise OSError if the directory is missing."""
         parts = _parts(path)
         if not parts:
             return self._root, "", self._root
@@ -218,7 +218,7 @@ class SimulatedFileSystem:
         return node
 
     def _require_replaceable(self, node: Node, to_directory: DirectoryNode, replaced: Node | None) -> None:
-        """OSError where ``node`` cannot be renamed into ``to_directory``, over ``replaced``."""
+        """Raise OSError if ``node`` cannot be renamed into ``to_directory``, over ``replaced``."""
         if isinstance(node, DirectoryNode):
             if _holds(node, to_directory):
                 raise os_error(errno.EINVAL)
@@ -237,7 +237,7 @@ class SimulatedFileSystem:
             return node
 
     def _make_dir(self, path: Path, *, asked: Path) -> DirectoryNode:
-        """``asked``: what an error is about, ``path`` or a directory below it."""
+        """Make a directory. ``asked`` is the path in an error's message: ``path`` or a directory below it."""
         is_there = self._is_there(path)
         with self._gate.call("make_dir", path, "make the directory", changes=not is_there, about=asked):
             directory, name, node = self._look_up(path)
@@ -249,7 +249,7 @@ class SimulatedFileSystem:
             return node
 
     def _unlinked(self, node: Node | None) -> None:
-        """A file without a name gives its room back when it is closed."""
+        """Free the space of a file without a name, at once or when it is closed."""
         if isinstance(node, FileNode):
             node.links = 0
             if not node.openings:
@@ -270,7 +270,7 @@ def _parts(path: Path) -> tuple[str, ...]:
 
 
 def _holds(directory: DirectoryNode, wanted: Node) -> bool:
-    """Whether ``wanted`` is ``directory`` or lies in it, at any depth."""
+    """Return True if ``wanted`` is ``directory`` or lies below it."""
     if directory is wanted or wanted in directory.names.values():
         return True
     return any(_holds(node, wanted) for node in directory.names.values() if isinstance(node, DirectoryNode))

@@ -1,4 +1,4 @@
-"""A held lock on a file of a simulated disk. Called by: the engine, through the Lock protocol. Thread rule: any."""
+"""A held lock on a file of a simulated disk, with the Lock protocol. Thread rule: any thread."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 
 
 class SimulatedLock:
-    """A Lock."""
-
     __slots__ = ("_path", "_release")
 
     def __init__(self, path: Path, release: Callable[[], None]) -> None:

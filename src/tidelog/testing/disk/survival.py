@@ -1,10 +1,8 @@
-"""Who decides what a disk is found to hold after its power failed: nobody (all or nothing), chance, or everything.
+"""The choice of a disk's state after a power loss: none or all of the changes, random ones, or each state.
 
-Whatever can be lost asks ``pick(n)`` which of its ``n`` states it is found in, oldest first; ``begin`` announces the
-next file, or the names. The questions come in a fixed order, so the answers say all: chance is repeated by its seed,
-and ``EveryChoice`` counts through the answers like an odometer.
-
-Called by: the simulated disk. Thread rule: one thread.
+Each file, and the names together, call ``pick(n)`` to choose one of their ``n`` states, oldest first. ``begin``
+announces the next file, or the names. The sequence of the calls is fixed, so the choices determine the result. A seed
+repeats a random choice, and ``EveryChoice`` counts through the choices like an odometer. Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -16,16 +14,16 @@ from typing import Protocol
 
 class Chooser(Protocol):
     def begin(self) -> None:
-        """The questions that follow are about something else than those before."""
+        """Announce that the next choices are about another file, or the names."""
         ...
 
     def pick(self, count: int) -> int:
-        """One of ``range(count)``: 0 is the oldest state, the last one the newest."""
+        """Return a number of ``range(count)``: 0 is the oldest state, the last one the newest."""
         ...
 
 
 class Lost:
-    """Nothing is there that was not synced."""
+    """No unsynced change is there."""
 
     __slots__ = ()
 
@@ -36,7 +34,7 @@ class Lost:
 
 
 class Kept:
-    """All is there, as after an orderly stop."""
+    """Every change is there, as after a clean shutdown."""
 
     __slots__ = ()
 
@@ -50,14 +48,14 @@ class _Mood(enum.Enum):
     LOST = enum.auto()
     KEPT = enum.auto()
     BEGINNING = enum.auto()
-    """Kept up to some point, lost from there on: what a disk does that writes in order."""
+    """Changes are kept up to some point and lost after it, as on a disk that writes in sequence."""
     END = enum.auto()
-    """The other way round."""
+    """Changes are lost up to some point and kept after it."""
     ANY = enum.auto()
 
 
 class Chance:
-    """States at random. Each file, and the names, are in one mood, for single choices alone would hardly ever agree."""
+    """Random states. Each file, and the names, have one mood, because independent choices would hardly ever agree."""
 
     __slots__ = ("_mood", "_moods", "_random", "_turned")
 
@@ -84,14 +82,14 @@ class Chance:
 
 
 class EveryChoice:
-    """Each state in turn: ask all questions, then ``advance``, until that says that there is no other."""
+    """Each state in turn: make all choices, then call ``advance``, until it returns False."""
 
     __slots__ = ("_asked", "_picked")
 
     def __init__(self) -> None:
         self._picked: list[int] = []
         self._asked: list[int] = []
-        """Of how many states each was picked."""
+        """The number of states at each choice."""
 
     def begin(self) -> None: ...
 
@@ -103,7 +101,7 @@ class EveryChoice:
         return self._picked[at]
 
     def advance(self) -> bool:
-        """Turn to the next state; False after the last one."""
+        """Go to the next state. Return False after the last one."""
         picked = self._picked[: len(self._asked)]
         while picked and picked[-1] == self._asked[len(picked) - 1] - 1:
             picked.pop()

@@ -1,4 +1,4 @@
-"""Cleaning one log keeps the last value of each key and everything else about the log."""
+"""Cleaning one log: each key keeps its last value, and everything else stays the same."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class TestRealKills:
 
     @staticmethod
     def _end(path: Path, ended_by: signal.Signals | None, delay_s: float) -> tuple[int, str]:
-        """Return the exit code and the output. The signal comes ``delay_s`` after the first log is being written."""
+        """Return the exit code and the output. The signal comes ``delay_s`` after the first cleaned file appears."""
         command = [sys.executable, "-m", "tidelog", "compact", str(path), "--apply", *topic_settings()]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             if ended_by is not None:
